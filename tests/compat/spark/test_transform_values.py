@@ -126,10 +126,10 @@ def test_nulls_of_booleans_are_none_in_pandas_and_refused_when_left(
         seen.extend(plain(frame["x"].tolist()))
         return frame
 
-    with pytest.raises(NullValueError, match=f"column 'x' holds {nulls} nulls"):
+    with pytest.raises(NullValueError, match=f"column 'x' holds {nulls} null"):
         torch_x(converter, TransformSpec(look), reader_pool_type="dummy")
     assert seen[:4] == values
-    with pytest.raises(tf.errors.OpError, match=f"column 'x' holds {nulls} nulls"):
+    with pytest.raises(tf.errors.OpError, match=f"column 'x' holds {nulls} null"):
         with_tf(converter, transform_spec=IDENTITY, **BATCH)
 
 

@@ -14,6 +14,7 @@ from tests.mds_backend.loaders.loaders import listed, torch_loader
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.display import counted
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
@@ -124,7 +125,7 @@ def test_other_nulls_are_refused_before_the_first_batch(
     assert isinstance(caught.value, ValueError)
     assert (caught.value.column, caught.value.null_count) == ("a", expected)
     message = str(caught.value)
-    assert f"'a' holds {expected} nulls, and PyTorch" in message
+    assert f"'a' holds {counted(expected, 'null')}, and PyTorch" in message
     for remedy in (
         "fill_nulls={'a': …}",
         "null_masks=['a']",
