@@ -1,4 +1,4 @@
-"""PM001: mentions of Petastorm that stay, of which no other rule says anything."""
+"""PM001: lines that still name Petastorm, and of which no other rule says anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
 CODE = "PM001"
-TITLE = "Mentions of Petastorm that stay"
+TITLE = "Lines that still name Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 

@@ -1,4 +1,4 @@
-"""Mentions of Petastorm that stay."""
+"""Lines that still name Petastorm."""
 
 import pytest
 from tests.migrate.checks import check_noop
