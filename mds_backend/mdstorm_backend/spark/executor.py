@@ -58,7 +58,7 @@ def make_task(
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
-        registry.register(*foreign)
+        registry.adopt(*foreign)
         yield from function(batches, **arguments)
 
     return write_shards

@@ -36,7 +36,12 @@ from mdstorm_backend.errors import (
     UnsupportedEncodingError,
 )
 from mdstorm_backend.format.encodings import parse_encoding, unregister_encoding
-from mdstorm_backend.format.encodings.registry import register
+from mdstorm_backend.format.encodings.registry import (
+    adopt,
+    foreign_encodings,
+    kind_of,
+    register,
+)
 from mdstorm_backend.format.encodings.user_kinds import LostKind, UserKind
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
@@ -218,6 +223,27 @@ def test_tasks_of_spark_are_told_of_it(spark: Any, tmp_path: Path) -> None:
     options = {"out": str(tmp_path), "columns": {"n": "int64", "c": "complex128"}}
     dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options, udf_iterable=samples)
     assert sorted(s["c"].real for s in open_dataset(str(tmp_path))[:]) == [0, 1, 2, 3, 4]
+    forget()  # the processes that Spark uses again have to forget it as well
+    options = {"out": str(tmp_path / "again"), "columns": {"n": "int"}}
+    dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options)
+    assert sorted(s["n"] for s in open_dataset(options["out"])[:]) == [0, 1, 2, 3, 4]
+
+
+def test_a_process_knows_what_the_last_job_told_it_and_what_it_registered_itself() -> None:
+    class Other(Words):
+        pass
+
+    forget()
+    register_encoding("square", OWN["square"])
+    adopt(UserKind("int", Digits), UserKind("words", Words))
+    assert {"int", "words", "square"} <= {kind.name for kind in foreign_encodings()}
+    changed = UserKind("words", Other)
+    adopt(changed)
+    assert kind_of("words") is changed
+    assert parse_encoding("int").size == 8
+    adopt()
+    assert kind_of("words") is None
+    assert [kind.name for kind in foreign_encodings()] == ["square"]
 
 
 def test_a_column_travels_with_the_classes_that_it_needs() -> None:

@@ -46,6 +46,9 @@ _FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.alia
 
 _classes: dict[str, _Kind] = dict(_FORMAT)
 
+#: What another process has told this one, by name.
+_told: dict[str, _Kind] = {}
+
 
 def register_encoding(name: str, make: MakeCoder) -> None:
     """Make an encoding of one's own known in this process, or redefine one of the format.
@@ -102,6 +105,10 @@ def unregister_encoding(name: str) -> None:
     """
     if not isinstance(_classes.get(name), UserKind):
         raise KeyError(name)
+    _forget(name)
+
+
+def _forget(name: str) -> None:
     del _classes[name]
     if name in _FORMAT:
         _classes[name] = _FORMAT[name]
@@ -156,6 +163,21 @@ def register(*kinds: _Kind) -> None:
                 )
             _classes[name] = kind
     parse_encoding.cache_clear()
+
+
+def adopt(*kinds: _Kind) -> None:
+    """Know the kinds that another process has registered, and no longer what it told before.
+
+    A process that Spark reuses gets those of one job after the other. What was registered in this
+    process itself stays.
+    """
+    for name, kind in _told.items():
+        if _classes.get(name) is kind:
+            _forget(name)
+    before = dict(_classes)
+    register(*kinds)
+    _told.clear()
+    _told.update((name, kind) for name, kind in _classes.items() if before.get(name) is not kind)
 
 
 def unregister(kind: type[Encoding]) -> None:
