@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
-from sys import _getframe
+from importlib.util import find_spec
 from typing import Any
 
 from mdstorm_backend.drop_in import AbsentNames
@@ -144,8 +145,17 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 ABSENT = AbsentNames("petastorm", "mdstorm", "docs/differences.md", SECTIONS)
 
 
+def _is_module(package: str, name: str) -> bool:
+    """Whether a package has a module of that name."""
+    is_package = "__path__" in vars(sys.modules[package])
+    return is_package and name[0] != "_" and find_spec(f"{package}.{name}") is not None
+
+
 def other_names(module: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a module: it finds what is elsewhere, and refuses the rest.
+
+    A package finds its own modules, too. Petastorm's packages import most of theirs, so that
+    programs use ``petastorm.etl.dataset_metadata`` after ``import petastorm``.
 
     Parameters
     ----------
@@ -157,6 +167,8 @@ def other_names(module: str) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name in homes:
             return getattr(importlib.import_module(f"mdstorm.{homes[name]}"), name)
-        raise ABSENT.error(module, name, _getframe(1))
+        if _is_module(module, name):
+            return importlib.import_module(f"{module}.{name}")
+        raise ABSENT.error(module, name, sys._getframe(1))
 
     return get

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import subprocess
 import sys
 from types import ModuleType
 
@@ -184,6 +185,33 @@ def test_sub_modules_are_attributes() -> None:
     assert {"TransformSpec", "NoDataAvailableError"} <= set(dir(mdstorm))
     with pytest.raises(AttributeError, match="module 'mdstorm' has no attribute 'make_nothing'"):
         _ = mdstorm.make_nothing
+
+
+@pytest.mark.parametrize("module", [module for module in NAMES if module.count(".") == 2])
+def test_modules_of_packages_need_no_import(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, _, name = f"mdstorm{module}".rpartition(".")
+    mirror, parent = importlib.import_module(f"mdstorm{module}"), importlib.import_module(package)
+    monkeypatch.delattr(parent, name)  # as before the first import
+    assert getattr(parent, name) is mirror
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        _ = parent.nothing
+
+
+@pytest.mark.parametrize("name", ["mdstorm", "petastorm"])
+def test_a_program_that_imports_the_package_alone_finds_all_that_petastorm_has_then(
+    name: str,
+) -> None:
+    install = "import mdstorm; mdstorm.install_as_petastorm()" if name == "petastorm" else ""
+    paths = [
+        "etl.dataset_metadata.materialize_dataset",
+        "etl.rowgroup_indexing.build_rowgroup_index",
+        "etl.legacy.restricted_loads",
+        "reader_impl.pickle_serializer.PickleSerializer",
+        "workers_pool.thread_pool.ThreadPool",
+        "local_disk_cache.LocalDiskCache",
+    ]
+    program = "\n".join([install, f"import {name}", *(f"{name}.{path}" for path in paths)])
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_names_are_listed_where_a_mock_stands_for_a_framework(

@@ -1,5 +1,10 @@
 """Write dataset metadata and index row groups: the mirror of ``petastorm.etl``."""
 
+from __future__ import annotations
+
+from mdstorm._petastorm_names import other_names
 from mdstorm.etl.rowgroup_indexers import RowGroupIndexerBase
 
 __all__ = ["RowGroupIndexerBase"]
+
+__getattr__ = other_names(__name__)
