@@ -33,7 +33,8 @@ _REQUIREMENT = re.compile(
 _IN_EXTRAS = re.compile(r"\w\[[\w\s,.-]*\Z")
 _REPOSITORY = re.compile(
     r"""(?<!@[ ]) (?<![\w+])
-    (?: (?:git\+)? (?:https?|ssh|git):// \S* /petastorm (?:\.git)? (?![\w-]) \S*
+    (?: (?:git\+)? (?:https?|ssh|git):// (?!\S*/(?:blob|commit|discussions|issues|pulls?|wiki)/)
+        \S* /petastorm (?:\.git)? (?![\w-]) \S*
       | (?<![^\s"'=]) [^\s"'=]* /petastorm-\d[^\s"',]* \.(?:whl|zip|tar\.gz)
       | (?<=--py-files[ =]) (?:[^\s"'=]*[/,])? petastorm-\d[^\s"',]* \.egg
       | (?<=-e[ ]) \S* /petastorm/? (?=\s|$) )""",

@@ -18,10 +18,12 @@ from mdstorm_migrate.packaging.requirement import (
 from mdstorm_migrate.packaging.rewriting import requirement_of, rewrite_requirement, verdict
 from mdstorm_migrate.packaging.tool_settings import tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.archives import shipped_library
 from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.formed import formed_text
-from mdstorm_migrate.python.literals import inner_span, string_value
+from mdstorm_migrate.python.literals import inner_span
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.required import is_in_list, is_required, is_written, read_as
 from mdstorm_migrate.python.resolved import anchored
 
 CODE = "PM403"
@@ -40,32 +42,14 @@ _EXTRAS = re.compile(
     r"^\[options\.extras_require\][^\n]*\n(?P<body>(?:(?!\[)[^\n]*\n?)*?)(?=^\[|\Z)", re.MULTILINE
 )
 _EXTRA = re.compile(r"^[\w.-]+[ \t]*=[ \t]*(?P<requirement>petastorm\b[^\r\n]*)", re.M | re.I)
-#: Arguments of ``setup()`` that hold no requirements; names of variables that are given to them.
-_OTHER_ARGUMENTS = frozenset(
-    [
-        "classifiers",
-        "data_files",
-        "exclude",
-        "include",
-        "keywords",
-        "namespace_packages",
-        "package_data",
-        "package_dir",
-        "packages",
-        "platforms",
-        "provides",
-        "py_modules",
-        "scripts",
-    ]
-)
-#: Keys and arguments that hold requirements: of Ray, MLflow, Databricks and others.
-_REQUIRES = re.compile(
-    r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|pip_packages"
-)
-#: Arguments that hold names with versions, as Metaflow has them.
-_VERSIONS = re.compile(r"^(?:libraries|packages|dependencies)$")
 #: A line, or a word, of several requirements in one string.
 _ENTRY = re.compile(r"[A-Za-z][\w.-]*(?:\[[^\]]*\])?[ \t]*(?:[=<>~!;@].*)?")
+#: A word that no list of requirements has.
+_PROSE = re.compile(r"\b(?:an?|and|for|from|in|is|needs|of|or|the|to|uses?|with)\b", re.IGNORECASE)
+_VERSIONED = re.compile(r"[\[=<>~!]")
+#: The channel of a package of conda's, as in ``conda-forge::petastorm``.
+_CHANNEL = re.compile(r"^[\w-]+::")
+_FROM_REPOSITORY = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 _WHAT = "this string names Petastorm as a package to install"
 _REMEDY = f"{_WHAT}: name mdstorm, which has versions of its own"
 #: A requirement in JSON within a string, as sparkmagic's ``%%configure`` has it.
@@ -115,23 +99,39 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
             yield from () if formed[0] in seen else _of_formed(module, *formed)
             seen.add(formed[0])
             continue
-        if OLD_ROOT in node.value and _lists_it(module, node):
+        if OLD_ROOT in node.value and _is_told(module, node):
             yield Finding(CODE, "manual", *module.span(node), _WHAT, _REMEDY)
             continue
         if not is_requirement(node.value) or "\n" in node.value:
             continue
-        if _is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
+        if is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
             for found in find_requirements(module.text, *module.span(node)):
                 yield from rewrite_requirement(module.document, found, CODE, "string")
 
 
-def _lists_it(module: PythonModule, node: ast.Constant) -> bool:
+def _is_told(module: PythonModule, node: ast.Constant) -> bool:
+    """Whether a string requires Petastorm in a way that is left to people.
+
+    It lists several requirements, names a repository, or has a name that requirements are made of.
+    """
+    value = str(node.value)
+    if _FROM_REPOSITORY.match(value) and any(other_origins(value, CODE)):
+        return True
+    if value == OLD_ROOT:
+        made = ((one, module.source_of(one)) for one in read_as(module, node))
+        return any(is_in_list(module, one) or _VERSIONED.search(source) for one, source in made)
+    return _lists_it(module, node)
+
+
+def _lists_it(module: PythonModule, node: ast.Constant, *, words: bool = False) -> bool:
     """Whether a string has several requirements: one a line, or one a word that is split."""
     value = str(node.value)
     parent = module.scopes.parents.get(node)
     entries = [line.strip() for line in value.splitlines() if line.strip()]
     if isinstance(parent, ast.Attribute) and parent.attr == "split" and len(entries) == 1:
-        entries = value.split()
+        words = True
+    if words and not _PROSE.search(value):
+        entries = re.split(r"[\s,]+", value.strip())
     if len(entries) < 2 or not all(map(_ENTRY.fullmatch, entries)):
         return False
     return any(map(is_requirement, entries)) and not isinstance(parent, ast.Expr)
@@ -153,70 +153,22 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
     """Yield a finding for each string that requires or installs Petastorm, but for docstrings."""
     for string in module.scopes.strings:
         value = str(string.value)
-        parent = module.scopes.parents.get(string)
         formed = formed_text(string, module.scopes.parents) if OLD_ROOT in value else None
         if formed is not None:
             value = formed[1]
         if is_docstring(module, string) or anchored(module, string) is not None:
             continue
-        pinned = is_requirement(value) and re.search(r"[\[=<>~!]", value)
+        value = _CHANNEL.sub("", value)
+        pinned = is_requirement(value) and _VERSIONED.search(value)
         pinned = pinned or re.fullmatch(r"petastorm=[\d.*]+", value)  # as conda has it
-        name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""
-        installs = value == "petastorm" and (
-            re.search(r"install\w*$", name, re.IGNORECASE) or _is_required(module, string)
+        installs = value == OLD_ROOT and any(
+            is_required(module, one) for one in (string, *read_as(module, string))
         )
         # Commands may go without their first word: ``run_line_magic("pip", "install petastorm")``.
         command = f"pip {value}" if value.startswith("install ") else value
         in_command = any(command_requirements(command)) or any(other_origins(value, CODE))
-        lists = _is_written(parent) and _lists_it(module, string)
+        in_command = in_command and shipped_library(value) is None  # PM103 has those
+        lists = is_written(module, string) and _lists_it(module, string)
+        lists = lists or (is_required(module, string) and _lists_it(module, string, words=True))
         if pinned or installs or lists or in_command or _IN_JSON.search(value):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
-
-
-def _is_written(parent: ast.AST | None) -> bool:
-    """Whether it is a call that writes a text to a file."""
-    name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""
-    return re.search(r"\bwrite(?:_text)?$", name) is not None
-
-
-def _is_required(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string stands under a name of requirements, or behind ``install`` in a command."""
-    parent = module.scopes.parents.get(string)
-    child: ast.AST = string
-    if isinstance(parent, ast.Call) and string in parent.args:
-        before = parent.args[: parent.args.index(string)]
-        return any(string_value(one) == "install" for one in before)
-    if isinstance(parent, ast.List | ast.Tuple):
-        before = parent.elts[: parent.elts.index(string)]
-        if any(string_value(one) == "install" for one in before):
-            return True
-        child, parent = parent, module.scopes.parents.get(parent)
-    if isinstance(parent, ast.Dict) and string in parent.keys:
-        version = string_value(parent.values[parent.keys.index(string)]) or ""
-        above = module.scopes.parents.get(parent)
-        name = above.arg if isinstance(above, ast.keyword) else None
-        is_version = re.match(r"[\d*=<>~]", version) is not None
-        return is_version and name is not None and _VERSIONS.search(name) is not None
-    if isinstance(parent, ast.Dict) and child in parent.values:
-        key = string_value(parent.keys[parent.values.index(child)])
-        if key == "packages":  # below ``pip``, as Ray has it
-            above = module.scopes.parents.get(parent)
-            if isinstance(above, ast.Dict) and parent in above.values:
-                key = string_value(above.keys[above.values.index(parent)])
-    else:
-        key = parent.arg if isinstance(parent, ast.keyword) else None
-    return key is not None and _REQUIRES.search(key) is not None
-
-
-def _is_in_list(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string stands in a list that may hold requirements."""
-    if not isinstance(module.scopes.parents.get(string), ast.List | ast.Tuple | ast.Set):
-        return False
-    for parent in module.ancestors(string):
-        if isinstance(parent, ast.keyword) and parent.arg in _OTHER_ARGUMENTS:
-            return False
-        if isinstance(parent, ast.Assign | ast.AnnAssign):
-            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-            names = {one.id.lower() for one in targets if isinstance(one, ast.Name)}
-            return not names & _OTHER_ARGUMENTS
-    return True

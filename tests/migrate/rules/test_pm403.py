@@ -79,6 +79,19 @@ def test_entry_points_and_comments_stay() -> None:
         ('ray.init(runtime_env={"pip": ["petastorm"]})\n', '"petastorm"'),
         ('log_model(pip_requirements=["torch", "petastorm"])\n', '"petastorm"'),
         ('x = {"pypi": {"package": "petastorm"}}\n', '"petastorm"'),
+        ('dependencies.add_pip_package("petastorm")\n', '"petastorm"'),
+        ('image.debian_slim().pip_install(["torch", "petastorm"])\n', '"petastorm"'),
+        ('@udf(packages=["petastorm"])\ndef f(): ...\n', '"petastorm"'),
+        ('NAME = "petastorm"\nsession.install(NAME)\n', '"petastorm"'),
+        (
+            '@conda(libraries={"conda-forge::petastorm": ">=0.11"})\ndef f(): ...\n',
+            '"conda-forge::petastorm"',
+        ),
+        (
+            '@task.virtualenv(requirements="petastorm\\ntorch")\ndef f(): ...\n',
+            '"petastorm\\ntorch"',
+        ),
+        ('run(requirements="torch petastorm")\n', '"torch petastorm"'),
     ],
 )
 def test_a_program_that_installs_petastorm_needs_manual_review(text: str, fragment: str) -> None:
@@ -86,7 +99,18 @@ def test_a_program_that_installs_petastorm_needs_manual_review(text: str, fragme
     check_finding(text, "PM403", fragment)
 
 
-@pytest.mark.parametrize("text", ['options = {"engines": ["petastorm"]}\n', 'load("petastorm")\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'options = {"engines": ["petastorm"]}\n',
+        'load("petastorm")\n',
+        'NAME = "petastorm"\nprint([NAME])\n',
+        'run(requirements="a cluster with petastorm")\n',
+        'setup(packages=["petastorm"])\n',
+        'page = "https://github.com/uber/petastorm/blob/master/petastorm/reader.py"\n',
+        'image = "registry.acme.io/ml/petastorm:0.12.1"\n',
+    ],
+)
 def test_values_that_are_no_requirements_stay(text: str) -> None:
     assert "PM403" not in {found.rule for found in migrate(text).findings}
 
@@ -117,3 +141,25 @@ def test_lists_of_requirements_that_are_written_need_manual_review(
     text: str, is_list: bool
 ) -> None:
     assert any(found.rule == "PM403" for found in migrate(text).findings) == is_list
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("NAME = 'petastorm'\nsetup(install_requires=['%s==%s' % (NAME, VERSION)])\n", True),
+        ("NAME = 'petastorm'\nREQUIRES.append(NAME + '>=0.9')\n", True),
+        ("NAME = 'petastorm'\nREQUIRES = ['numpy', NAME]\n", True),
+        ("setup(dependency_links=['git+https://x.org/petastorm.git#egg=petastorm-0.9'])\n", True),
+        ("NAME = 'petastorm'\nsetup(name=NAME, packages=[NAME])\n", False),
+        ("setup(name='x', url='https://github.com/me/petastorm')\n", False),
+    ],
+)
+def test_a_setup_script_names_petastorm_in_other_ways(text: str, is_told: bool) -> None:
+    check_noop(text, "setup.py")
+    found = migrate(text, path="setup.py").findings
+    assert any(one.rule == "PM403" and one.cls == "manual" for one in found) == is_told
+
+
+def test_a_shipped_file_is_told_once() -> None:
+    found = migrate('x = {"whl": "dbfs:/wheels/petastorm-0.11.4-py2.py3-none-any.whl"}\n').findings
+    assert [one.rule for one in found] == ["PM103"]
