@@ -89,6 +89,8 @@ class Finding:
     holds : str, optional
         What stays with Petastorm here, as `ArrowReaderWorker`. The objects of one library may mean
         nothing to the other, so what moves beside it is to be reviewed.
+    because : str, optional
+        With `holds`: why that is so, if objects are not the reason.
     """
 
     rule: str
@@ -99,6 +101,7 @@ class Finding:
     remedy: str | None = None
     blocks: bool = False
     holds: str | None = None
+    because: str | None = None
     line: int = 0
     column: int = 0
     cell: int | None = None

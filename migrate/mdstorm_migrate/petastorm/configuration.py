@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.petastorm.names import CONF_KEY, OLD_ROOT
+from mdstorm_migrate.petastorm.names import CONF_KEY, OLD_ROOT, missing
 
 #: A value that is a dotted path, with the key before it, or an item of a list. The last name may
 #: stand behind a colon, as in entry points.
@@ -42,6 +42,12 @@ _LOGGERS = re.compile(
 _LOGGER = re.compile(
     rf"""^(?P<indent>[ \t]+)["']?(?P<name>{OLD_ROOT}(?:\.\w+)*)["']?[ \t]*:""", re.MULTILINE
 )
+
+
+def is_image(path: str) -> bool:
+    """Whether what looks like an entry point is an image of containers: ``petastorm:latest``."""
+    owner, colon, name = path.partition(":")
+    return bool(colon) and owner == OLD_ROOT and missing(f"{owner}.{name}") is not None
 
 
 def loggers(text: str) -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.petastorm.names import OLD_ROOT
@@ -21,6 +22,22 @@ IMPORTING = frozenset({"__import__", "find_spec", "import_module", "importorskip
 #: Loggers that mean the same in both libraries.
 _SAME_LOGGERS = (OLD_ROOT, f"{OLD_ROOT}.spark.spark_dataset_converter")
 _TAKES_LOGGER = frozenset({"Filter", "getLogger", "get_logger"})
+
+#: Functions that count, time and trace under a name of the user's; the last part of their own.
+_MEASURES = re.compile(
+    r"(?:incr\w*|decr\w*|gauge|timing|timer?|histogram|distribution|count(?:er)?|meter|metric|mark"
+    r"|log_(?:metric|param|scalar)s?|add_(?:scalar|event)|set_(?:tag|attribute)|emit|record_function"
+    r"|(?:start_\w*|use_)?span|trace\w*|get_(?:tracer|meter)|create_(?:\w+_)?(?:counter|gauge|histogram)"
+    r"|annotate|range_push|TraceAnnotation|StatsClient|Counter|Gauge|Histogram|Summary|Timer)\Z"
+)
+
+
+def is_measured(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether it is the name of a metric or of a span, which only people and dashboards read."""
+    call = module.scopes.parents.get(string)
+    if isinstance(call, ast.keyword):
+        call = module.scopes.parents.get(call)
+    return isinstance(call, ast.Call) and _MEASURES.match(called(call)) is not None
 
 
 def call_with_first(module: PythonModule, string: ast.Constant) -> ast.Call | None:

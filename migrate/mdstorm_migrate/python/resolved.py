@@ -51,6 +51,14 @@ _LOOKS_UP = re.compile(
 #: Names of those that may ask for anything, and mean a package by the bare name of one.
 _ASKS_FOR = re.compile(r"available|installed|(?:^|_)has_|require", re.I)
 
+#: Modules that find files of a package, and their functions that are given its name.
+_OF_FILES = r"(?:importlib[._])?(?:resources|metadata)|pkg_resources|pkgutil"
+_FINDS_FILES = re.compile(
+    rf"(?:[\w.]+\.)?resource_\w+|(?:[\w.]+\.)?(?:{_OF_FILES})\.\w+"
+    r"|(?P<bare>files|contents|get_data|(?:open|read)_(?:text|binary)|path|is_resource)"
+)
+_FROM_FILES = rf"^[ \t]*from[ \t]+(?:{_OF_FILES}|importlib\.resources)[ \t]+import[ \t][^\n]*\b"
+
 
 def is_path(module: PythonModule, string: ast.Constant) -> bool:
     """Whether Python, or Hydra, takes a string for the path of a module or of a part of one."""
@@ -84,7 +92,10 @@ def is_path(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def finds_spec(module: PythonModule, call: ast.Call | None) -> bool:
-    """Whether a call is of a function of the file that gives its argument to `find_spec` alone."""
+    """Whether a call is of a function of the file that gives its argument to `find_spec` alone.
+
+    Or that imports it and keeps nothing of it, to see whether that succeeds.
+    """
     if call is None or not isinstance(call.func, ast.Name) or len(call.args) != 1:
         return False
     bindings = module.bindings(call.func.id, module.scopes.scopes[call])
@@ -96,11 +107,17 @@ def finds_spec(module: PythonModule, call: ast.Call | None) -> bool:
     given = (module.scopes.parents.get(one) for one in reads)
     return bool(reads) and all(
         isinstance(parent, ast.Call)
-        and called(parent) == "find_spec"
+        and (called(parent) == "find_spec" or _only_tries(module, parent))
         and len(parent.args) == 1
         and parent.args[0] is one
         for one, parent in zip(reads, given, strict=True)
     )
+
+
+def _only_tries(module: PythonModule, call: ast.Call) -> bool:
+    """Whether a call imports a module as a statement of its own."""
+    is_statement = isinstance(module.scopes.parents.get(call), ast.Expr)
+    return is_statement and called(call) in ("__import__", "import_module")
 
 
 def anchored(module: PythonModule, string: ast.Constant) -> ast.expr | None:
@@ -205,8 +222,19 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
     is_asked_for = string.value == OLD_ROOT and _ASKS_FOR.search(name) is not None
     if (
         is_asked_for
+        or is_resource(module, string)
         or _LOOKS_UP.search(name)
         or (name in TAKES_DISTRIBUTION and string in call.args)
     ):
         return f"{name}()"
     return None
+
+
+def is_resource(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether files of a package are asked for by its name, as by ``resources.files``."""
+    call = call_with_first(module, string)
+    found = _FINDS_FILES.fullmatch(ast.unparse(call.func)) if call is not None else None
+    if found is None or called(call) in TAKES_DISTRIBUTION:
+        return False
+    bare = found["bare"]
+    return bare is None or re.search(rf"{_FROM_FILES}{bare}\b", module.text, re.M) is not None

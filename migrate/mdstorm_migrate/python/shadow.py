@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
+
+#: What the directory of a project holds.
+_PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 
 
 def shadowed(module: PythonModule, binding: Binding) -> str | None:
@@ -16,7 +20,37 @@ def shadowed(module: PythonModule, binding: Binding) -> str | None:
     A script finds what stands beside it before it finds the library; a module of a package does
     not. Of a single file ``petastorm.py`` nothing like ``petastorm.spark`` can be imported.
     """
-    return hiding(module, binding.imported_module)
+    return own_part(module, binding) or hiding(module, binding.imported_module)
+
+
+def own_part(module: PythonModule, binding: Binding) -> str | None:
+    """Return the file of the project's own package ``petastorm`` that an import in it means.
+
+    None if the file is of no such package, or the package has nothing of that name.
+    """
+    path = module.document.path
+    package = None if path is None else _own_package(str(path.parent))
+    if package is None:
+        return None
+    parts = (binding.target or binding.imported_module).split(".")[1:2]
+    here = Path(package)
+    if not parts:
+        return f"{OLD_ROOT}/" if _is_root(here.parent) else None
+    place = here / parts[0]
+    if place.is_dir():
+        return f"{OLD_ROOT}/{parts[0]}/"
+    if place.with_suffix(".py").is_file():
+        return f"{OLD_ROOT}/{parts[0]}.py"
+    is_defined = re.search(rf"\b{parts[0]}\b", (here / "__init__.py").read_text("utf-8", "replace"))
+    return f"{OLD_ROOT}/__init__.py" if is_defined else None
+
+
+def has_own_package(path: PurePath | None) -> bool:
+    """Whether a package ``petastorm`` of the project's own stands beside a file, or in ``src``."""
+    if path is None:
+        return False
+    places = (Path(path.parent), Path(path.parent) / "src")
+    return any((one / OLD_ROOT / "__init__.py").is_file() for one in places)
 
 
 def hiding(module: PythonModule, dotted: str) -> str | None:
@@ -30,6 +64,22 @@ def hiding(module: PythonModule, dotted: str) -> str | None:
     if is_file and dotted == OLD_ROOT and path.name != f"{OLD_ROOT}.py":
         return f"{OLD_ROOT}.py"
     return None
+
+
+@lru_cache(maxsize=1024)
+def _own_package(folder: str) -> str | None:
+    """Return the package ``petastorm`` that a folder is, or is in; None if it is of another one."""
+    here = Path(folder)
+    while (here / "__init__.py").is_file():
+        if here.name == OLD_ROOT and not (here.parent / "__init__.py").is_file():
+            return str(here)
+        here = here.parent
+    return None
+
+
+def _is_root(folder: Path) -> bool:
+    """Whether packages are imported from a folder."""
+    return folder.name in ("src", "lib") or any((folder / one).exists() for one in _PROJECT)
 
 
 @lru_cache(maxsize=1024)

@@ -16,16 +16,17 @@ from mdstorm_migrate.petastorm.names import (
     renamed,
 )
 from mdstorm_migrate.python.archives import shipped_library
+from mdstorm_migrate.python.by_name import lacking_of_name
 from mdstorm_migrate.python.call_strings import (
     RESOLVERS,
     call_with_first,
     called,
     is_docstring,
+    is_measured,
     logger_class,
 )
 from mdstorm_migrate.python.fallbacks import is_fallback
-from mdstorm_migrate.python.imports import lacking as of_use
-from mdstorm_migrate.python.literals import inner_span, string_value
+from mdstorm_migrate.python.literals import inner_span
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.patches import reaches_callers
 from mdstorm_migrate.python.resolved import (
@@ -33,22 +34,25 @@ from mdstorm_migrate.python.resolved import (
     RESOLVING,
     TAKES_DISTRIBUTION,
     TAKES_PATH,
-    anchored,
     is_path,
+    is_resource,
     looked_up,
     module_test,
 )
 from mdstorm_migrate.python.shadow import hiding
 from mdstorm_migrate.python.tables import ItemUses, uses_of_item
 from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
+from mdstorm_migrate.python.warning_filters import (
+    NamedInFilter,
+    is_module_pattern,
+    named_in_filters,
+)
 
 CODE = "PM103"
 TITLE = "Name mdstorm in strings that Python reads as names"
 CLASS: Class = "exact"
 KIND = "python"
 
-#: A filter of warnings, as pytest writes it: ``ignore:.*:FutureWarning:petastorm``.
-_FILTER = re.compile(rf"\w+:[^:]*:[\w.]*:(?P<module>{OLD_ROOT})\b(?:\\?\..*)?")
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 
 #: What resolves names that stand elsewhere, as in a table of classes.
@@ -63,10 +67,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             message = f"`{file}` belongs to Petastorm"
             remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
             yield Finding(CODE, "manual", *module.span(string), message, remedy)
-        if place := _in_mark(module, string):
-            message = "filter the warnings of mdstorm"
-            yield Edit(CODE, "review", place, place + len(OLD_ROOT), NEW_ROOT, message)
-        elif _is_module_pattern(module, string):
+        if filters := list(named_in_filters(module, string)):
+            yield from (_of_filter(module, string, one) for one in filters)
+        elif is_module_pattern(module, string):
             why = "mdstorm warns in other places"
             yield from _rewrite(module, string, value, None, "review", why=why)
         elif _PATH.fullmatch(value):
@@ -77,10 +80,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             elif is_path(module, string):
                 yield from _of_path(module, string, value)
             elif what := looked_up(module, string):
-                message = f'{what} is given "{value}"'
-                remedy = f"{message}: give it the name that is meant after the migration"
-                holds = None if what.removesuffix("()") in TAKES_DISTRIBUTION else value
-                yield Finding(CODE, "manual", *module.span(string), message, remedy, holds=holds)
+                yield _asked_for(module, string, what)
             elif _is_left(module, string, value):
                 yield _left(module, string, value)
 
@@ -94,10 +94,43 @@ def _of_path(module: PythonModule, string: ast.Constant, value: str) -> Iterator
     elif _compares_version(module, string):
         yield _of_version(module, string)
     else:
-        lacking = missing(value) or _lacking(module, string, value)
+        lacking = missing(value) or lacking_of_name(module, string, value)
         why = _why_review(module, string, value)
         cls: Class = CLASS if why is None else "review"
         yield from _rewrite(module, string, value, lacking, cls, NAMES, why=why)
+
+
+def _of_filter(module: PythonModule, string: ast.Constant, named: NamedInFilter) -> Edit | Finding:
+    """Speak of a module or a class that a filter of warnings names."""
+    lacking = missing(named.path) if named.is_class else None
+    if lacking is None and named.start is not None:
+        stop = named.start + len(OLD_ROOT)
+        return Edit(CODE, "review", named.start, stop, NEW_ROOT, "filter the warnings of mdstorm")
+    what = f"this filter of warnings names `{named.path}`"
+    if lacking:
+        what = f"{what}, which is imported, and is not in mdstorm"
+    return Finding(CODE, "manual", *module.span(string), what, f"{what}: change it by hand")
+
+
+def _asked_for(module: PythonModule, string: ast.Constant, what: str) -> Finding:
+    """Speak of a string that a function looks for, among modules, distributions or files."""
+    message = f'{what} is given "{string.value!s}"'
+    if is_resource(module, string):
+        message = f"{message}, and mdstorm has other files than Petastorm"
+        remedy = f"{message}: see which of them is meant"
+        return Finding(CODE, "manual", *module.span(string), message, remedy)
+    remedy = f"{message}: give it the name that is meant after the migration"
+    if what.removesuffix("()") in TAKES_DISTRIBUTION:
+        return Finding(CODE, "manual", *module.span(string), message, remedy)
+    return Finding(
+        CODE,
+        "manual",
+        *module.span(string),
+        message,
+        remedy,
+        holds=str(string.value),
+        because="what it answers decides which code runs",
+    )
 
 
 def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
@@ -109,7 +142,8 @@ def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
         return False
     is_code = is_annotation(module, string) or is_forward_reference(module, string)
     is_read = is_code or is_evaluated(module, string)
-    return not is_read and module_test(module, string) is None  # PM124 has those
+    is_data = is_measured(module, string)
+    return not is_read and not is_data and module_test(module, string) is None  # PM124 has those
 
 
 def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
@@ -122,7 +156,16 @@ def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     if is_module(value) and holds is None:
         return Finding(CODE, "note", *module.span(string), f"{what}reads it")
     remedy = f'"{value}" names a part of Petastorm: name mdstorm in it if it is looked up'
-    return Finding(CODE, "manual", *module.span(string), f"{what}reads it", remedy, holds=holds)
+    because = "what looks the name up gets it from the library that is named"
+    return Finding(
+        CODE,
+        "manual",
+        *module.span(string),
+        f"{what}reads it",
+        remedy,
+        holds=holds,
+        because=because,
+    )
 
 
 def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
@@ -181,32 +224,6 @@ def _rewrite(
     )
 
 
-def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return what mdstorm does not have of all that is used of a module imported by its name."""
-    call = call_with_first(module, string)
-    relative = anchored(module, string)
-    if relative is not None:
-        call = module.scopes.parents[relative]  # type: ignore[assignment]
-        name = string_value(relative)
-        if name is None or not name.startswith(".") or name.startswith(".."):
-            return f"{value}.*"
-        value += name
-    name_of_call = called(call)
-    if call is None or name_of_call not in ("__import__", "import_module", "importorskip"):
-        return None if relative is None else missing(value)
-    has_list = len(call.args) > 3 or any(one.arg == "fromlist" for one in call.keywords)
-    if name_of_call == "__import__" and not has_list:
-        value = OLD_ROOT  # it returns the root of what it imports
-    nodes: list[ast.expr] = [call]
-    match module.scopes.parents.get(call):
-        case ast.Assign(targets=[ast.Name(name)]) | ast.NamedExpr(target=ast.Name(name)):
-            home = module.scopes.scopes[call].home(name)
-            references = module.scopes.references.get(name, ())
-            nodes = [one.node for one in references if home and one.scope.may_see(name, home)]
-    found = (of_use(module, *module.chain(one, value)) for one in nodes)
-    return next(filter(None, (missing(value), *found)), None)
-
-
 def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     """Return why an edit of a path is to be reviewed; None if it is exact.
 
@@ -225,28 +242,7 @@ def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str |
     return None
 
 
-def _in_mark(module: PythonModule, string: ast.Constant) -> int | None:
-    """Return where pytest's mark ``filterwarnings`` names a module of the library, if it does."""
-    call = call_with_first(module, string)
-    filtered = _FILTER.fullmatch(str(string.value))
-    inner = inner_span(module, string)
-    if filtered is None or inner is None or call is None:
-        return None
-    is_mark = ast.unparse(call.func).endswith("mark.filterwarnings")
-    return inner[0] + filtered.start("module") if is_mark else None
-
-
 def _is_of_names_alone(module: PythonModule, string: ast.Constant, items: ItemUses) -> bool:
     """Whether a table is nothing but names to resolve: a dictionary may have versions to them."""
     is_list = not isinstance(module.scopes.parents.get(string), ast.Dict)
     return is_list and items.are_only(RESOLVING)
-
-
-def _is_module_pattern(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether it is the `module` of a warnings filter, such as ``petastorm.*``."""
-    parent = module.scopes.parents.get(string)
-    if not isinstance(parent, ast.keyword) or parent.arg != "module":
-        return False
-    call = module.scopes.parents.get(parent)
-    is_filter = isinstance(call, ast.Call) and called(call) == "filterwarnings"
-    return is_filter and re.fullmatch(rf"{OLD_ROOT}(?:\\?\..*)?", str(string.value)) is not None

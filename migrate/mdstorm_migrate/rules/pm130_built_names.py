@@ -7,7 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.configuration import CALLED, NAMED_ENTRY_POINT, VALUE
+from mdstorm_migrate.petastorm.configuration import (
+    CALLED,
+    NAMED_ENTRY_POINT,
+    VALUE,
+    is_image,
+)
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
@@ -105,7 +110,8 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return _asked(module, string)
     if _is_setup(module) and NAMED_ENTRY_POINT.fullmatch(value):
         return None  # PM414 has these
-    if _ENTRY.fullmatch(value) or any(map(_is_looked_up, VALUE.finditer(value))):
+    is_entry = _ENTRY.fullmatch(value) and not is_image(value)
+    if is_entry or any(map(_is_looked_up, VALUE.finditer(value))):
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
@@ -134,7 +140,8 @@ def _is_setup(module: PythonModule) -> bool:
 
 def _is_looked_up(value: re.Match[str]) -> bool:
     """Whether a value of a document in a string is a class or a function."""
-    return value["key"] in CALLED or not is_module(value["path"])
+    path = value["path"]
+    return value["key"] in CALLED or not (is_module(path) or is_image(path))
 
 
 def _asked(module: PythonModule, string: ast.Constant) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
-from mdstorm_migrate.petastorm.configuration import CALLED, VALUE, loggers
+from mdstorm_migrate.petastorm.configuration import CALLED, VALUE, is_image, loggers
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
 
 CODE = "PM131"
@@ -27,6 +27,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     if document.kind == "text" and suffix not in _CONFIGURATION:
         return
     for match in VALUE.finditer(document.text):
+        if is_image(match["path"]):
+            continue
         start, stop = match.span("path")
         path, is_entry = match["path"].replace(":", "."), ":" in match["path"]
         what = f'"{path}" names a part of Petastorm'

@@ -17,6 +17,7 @@ from mdstorm_migrate.petastorm.configuration import ENTRY_POINT, NAMED_ENTRY_POI
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
 from mdstorm_migrate.python.literals import inner_span
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.shadow import has_own_package
 
 CODE = "PM414"
 TITLE = "Entry points and settings of tools name mdstorm"
@@ -24,10 +25,11 @@ CLASS: Class = "exact"
 KIND = ("python", "pyproject", "setup_cfg", "cluster")
 
 _WORD = re.compile(r"(?<![\w.@])(?<!(?<!mypy)-)petastorm(?P<rest>(?:\.(?:\w+|\*))*)(?!\.?[\w/-])")
-#: The module of a filter of warnings: ``ignore::FutureWarning:petastorm.*``.
+#: The module or the class of a filter of warnings: ``ignore::FutureWarning:petastorm.*``.
 _FILTER = re.compile(
-    r"""(?:^[ \t]*|-W[ =]?["']?|[,"'])\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b""",
-    re.MULTILINE,
+    r"""(?:^[ \t]*|-W[ =]?["']?|[,"'])\w+:[^:\r\n]*:
+    (?: [^:\r\n]*:(?P<module>petastorm)\b | (?P<category>petastorm(?:\.\w+)+) )""",
+    re.MULTILINE | re.VERBOSE,
 )
 _NAMED = re.compile(r"(?<![\w-])petastorm(?![\w-])")
 #: The updates of dependencies, and Pyright's settings, as YAML and JSON have them.
@@ -58,11 +60,8 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
                 yield from _modules(module, setting)
             case "warnings":
                 found = list(_FILTER.finditer(module.text[start:stop]))
-                for one in found:
-                    at = start + one.start("module")
-                    message = "filter the warnings of mdstorm"
-                    yield Edit(CODE, "review", at, at + len(OLD_ROOT), NEW_ROOT, message)
-                modules = {start + one.start("module") for one in found}
+                yield from (_of_filter(module, setting, one) for one in found)
+                modules = {start + one.start(one.lastgroup or 0) for one in found}
                 if not setting.where.startswith("testenv"):  # where commands stand
                     yield from _others(module, start, stop, setting.where, modules)
             case _:
@@ -78,7 +77,10 @@ def _entries(
         if is_commented_out(document.text, at, INI):
             continue
         path = f"{entry['module']}.{entry['name']}"
-        if lacking := missing(path):
+        if has_own_package(document.path):
+            what = f"this entry point runs `{path}` of the project's own package"
+            yield Finding(CODE, "note", at, entry.end(), what)
+        elif lacking := missing(path):
             what = f"this entry point runs `{path}`; `{lacking}` is not in mdstorm"
             yield Finding(CODE, "manual", at, entry.end(), what, f"{what}: it needs Petastorm")
         elif document.needs.importers and not document.needs.moved:
@@ -90,6 +92,17 @@ def _entries(
             cls, _ = verdict(document)
             message = f"run `{renamed(path)}`"
             yield Edit(CODE, cls, at, at + len(OLD_ROOT), NEW_ROOT, message)
+
+
+def _of_filter(document: Document, setting: Setting, found: re.Match[str]) -> Edit | Finding:
+    """Return what becomes of the module or the class that a filter of warnings names."""
+    at = setting.start + found.start(found.lastgroup or 0)
+    lacking = missing(found["category"]) if found["category"] else None
+    if lacking is None:
+        message = "filter the warnings of mdstorm"
+        return Edit(CODE, "review", at, at + len(OLD_ROOT), NEW_ROOT, message)
+    what = f"pytest imports `{found['category']}`; `{lacking}` is not in mdstorm"
+    return Finding(CODE, "manual", at, at + len(found["category"]), what, f"{what}: take this out")
 
 
 def _is_of_fork(document: Document) -> bool:

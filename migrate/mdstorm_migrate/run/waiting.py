@@ -17,6 +17,8 @@ from mdstorm_migrate.base.surroundings import Surroundings
 _CONF = frozenset({"PM105"})
 #: Rules whose edits are about names that code elsewhere resolves.
 _CONFIGURATION = frozenset({"PM131"})
+#: Why what moves waits for what stays, if a finding does not say it.
+_MIX = "the objects of the two libraries do not mix"
 
 
 def with_review(
@@ -32,7 +34,9 @@ def with_review(
     around : Surroundings
         What the other files of the run say.
     """
-    held = sorted({(found.rule, found.holds) for found in findings if found.holds})
+    held = sorted(
+        (found.because or _MIX, found.rule, found.holds) for found in findings if found.holds
+    )
     edits = list(edits)
     reason = _until(*held[0]) if held else around.waits_for
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
@@ -40,12 +44,9 @@ def with_review(
     return [_reviewed(edit, reason, around) for edit in edits]
 
 
-def _until(rule: str, held: str) -> str:
+def _until(because: str, rule: str, held: str) -> str:
     """Say what must be settled first."""
-    return (
-        f"{rule} in this file is to be settled first ({_named(held)}): the objects of the two "
-        "libraries do not mix"
-    )
+    return f"{rule} in this file is to be settled first ({_named(held)}): {because}"
 
 
 def _named(held: str) -> str:

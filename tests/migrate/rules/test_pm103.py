@@ -82,6 +82,9 @@ def test_names_for_python_follow(text: str) -> None:
         'self.assertLogs("petastorm")',
         'warnings.filterwarnings("ignore", module="petastorm")',
         'warnings.filterwarnings("ignore", module=r"petastorm\\..*")',
+        'config.addinivalue_line("filterwarnings", "ignore::FutureWarning:petastorm.*:")',
+        'os.environ["PYTHONWARNINGS"] = "ignore::UserWarning,error:::petastorm.etl"',
+        'pytest.main(["-W", "ignore::FutureWarning:petastorm"])',
     ],
 )
 def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
@@ -158,6 +161,8 @@ def test_names_that_are_put_together_keep_the_file(text: str) -> None:
         'options["petastorm"]',
         'warnings.filterwarnings("ignore", message="petastorm")',
         'def f():\n    """Save frames from petastorm.reader"""',
+        'config.addinivalue_line("markers", "petastorm: needs it")',
+        'files("petastorm")',
     ],
 )
 def test_data_stays(text: str) -> None:
@@ -192,6 +197,10 @@ def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:
         'def is_installed(n):\n    return find_spec(n), n in seen\nHAS = is_installed("petastorm")',
         'def is_available(n): return import_module(n)\nif is_available("petastorm"): ...',
         'petastorm = optional_import("petastorm")',
+        'pkg_resources.resource_filename("petastorm", "data")',
+        'importlib.resources.files("petastorm")',
+        'from importlib.resources import files\nfiles("petastorm")',
+        'pkgutil.get_data("petastorm", "data")',
         'petastorm = LazyLoader("petastorm", globals(), "x")',
     ],
 )
@@ -211,6 +220,51 @@ def test_a_gate_of_the_file_moves_with_the_imports() -> None:
         'if is_available("petastorm"):\n    from petastorm.pytorch import DataLoader\n'
     )
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_what_waits_for_a_gate_says_that_the_gate_decides() -> None:
+    found = migrate('if is_available("petastorm"):\n    import petastorm.pytorch\n').findings
+    assert any(one.message.endswith("what it answers decides which code runs") for one in found)
+    assert not any("objects" in one.message for one in found)
+
+
+def test_a_gate_that_tries_the_import_moves_with_the_imports() -> None:
+    text = (
+        "def is_available(package: str) -> bool:\n"
+        "    try:\n        __import__(package)\n    except ImportError:\n        return False\n"
+        "    return True\n\n\n"
+        'if is_available("petastorm"):\n    from petastorm.pytorch import DataLoader\n'
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'statsd.incr("petastorm.make_reader")',
+        'tracer.start_as_current_span("petastorm.make_reader")',
+        'StatsClient(prefix="petastorm.make_reader")',
+    ],
+)
+def test_names_of_metrics_and_spans_are_data(call: str) -> None:
+    text = f"import petastorm\nimport_module(name)\npetastorm.make_reader({call})\n"
+    after = text.replace("import petastorm", "import mdstorm").replace(
+        "petastorm.make_reader(", "mdstorm.make_reader("
+    )
+    result = check_rewrite(text, after)
+    assert "PM103" not in {found.rule for found in result.findings}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'config.addinivalue_line("filterwarnings", "ignore::petastorm.errors.SomeWarning")',
+        '@pytest.mark.filterwarnings("ignore::petastorm.errors.SomeWarning")\ndef test(): ...',
+    ],
+)
+def test_a_class_of_warnings_that_mdstorm_lacks_needs_manual_review(text: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM103", '"ignore::petastorm.errors.SomeWarning"')
 
 
 @pytest.mark.parametrize(

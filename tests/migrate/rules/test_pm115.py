@@ -42,3 +42,25 @@ def test_a_neighbouring_package_hides_all(tmp_path: Path) -> None:
     (tmp_path / "petastorm" / "__init__.py").touch()
     script = str(tmp_path / "script.py")
     check_noop("from petastorm.spark import make_spark_converter\n", script)
+
+
+def test_a_package_of_ones_own_imports_itself(tmp_path: Path) -> None:
+    package = tmp_path / "petastorm"
+    package.mkdir()
+    (tmp_path / "setup.cfg").touch()
+    (package / "__init__.py").write_text("from .io import read\n")
+    (package / "io.py").touch()
+    script = str(package / "tracker.py")
+    for text in (
+        "from petastorm.io import read_grib\n",
+        "from petastorm import io\n",
+        "from petastorm import read\n",
+        "import petastorm\n",
+    ):
+        result = check_noop(text, script)
+        assert [(one.rule, one.cls) for one in result.findings] == [("PM115", "note")]
+    check_rewrite(
+        "from petastorm.spark import make_spark_converter\n",
+        "from mdstorm.spark import make_spark_converter\n",
+        script,
+    )

@@ -76,6 +76,7 @@ def test_tests_of_what_is_installed_are_found(text: str) -> None:
         'HELP = "Save a video\\nfrom petastorm to a file"',
         'def f():\n    """Read.\n\n    from petastorm import make_reader\n    """',
         'path = "/tools/petastorm-copy-dataset"',
+        'run(image="petastorm:latest")',
         'import petastorm\neval("petastorm.make_reader")',
     ],
 )

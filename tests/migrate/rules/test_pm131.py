@@ -42,6 +42,7 @@ def test_what_cannot_be_decided_needs_manual_review(text: str, fragment: str) ->
         "url: file:///petastorm.pytorch.DataLoader\n",
         "about: petastorm.pytorch.DataLoader is a class\n",
         "module: petastorm.reader\n",
+        "image: petastorm:latest\n",
     ],
 )
 def test_other_values_are_data(text: str) -> None:

@@ -75,16 +75,6 @@ def test_what_means_the_same_with_mdstorm_follows(path: str, text: str) -> None:
             '[tool.ruff.lint.flake8-tidy-imports.banned-api]\npetastorm.msg = "no"\n',
             "petastorm",
         ),
-        (
-            "pyproject.toml",
-            '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::petastorm.errors.X"]\n',
-            "petastorm",
-        ),
-        (
-            "setup.cfg",
-            "[tool:pytest]\nfilterwarnings =\n  ignore::petastorm.errors.X\n",
-            "petastorm",
-        ),
         (".pylintrc", "[IMPORTS]\ndeprecated-modules=petastorm\n", "petastorm"),
         (".github/dependabot.yml", "ignore:\n  - dependency-name: petastorm\n", "petastorm"),
         ("renovate.json", '{"matchPackageNames": ["petastorm"]}\n', "petastorm"),
@@ -213,3 +203,26 @@ def test_an_entry_point_waits_for_a_fork(dependency: str) -> None:
 def test_filters_of_warnings_in_options_wait_for_review(path: str, text: str) -> None:
     check_noop(text.format("petastorm"), path)
     check_rewrite(text.format("petastorm"), text.format("mdstorm"), path, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            "pyproject.toml",
+            '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::petastorm.errors.X"]\n',
+        ),
+        ("setup.cfg", "[tool:pytest]\nfilterwarnings =\n  ignore::petastorm.errors.X\n"),
+    ],
+)
+def test_a_class_of_warnings_that_mdstorm_lacks_needs_manual_review(path: str, text: str) -> None:
+    result = check_noop(text, path)
+    assert [(one.rule, one.cls) for one in result.findings] == [(CODE, "manual")]
+
+
+def test_entry_points_of_a_package_of_ones_own_stay(tmp_path: Path) -> None:
+    (tmp_path / "src" / "petastorm").mkdir(parents=True)
+    (tmp_path / "src" / "petastorm" / "__init__.py").touch()
+    text = "[options.entry_points]\nconsole_scripts =\n    storm = petastorm.tracker:main\n"
+    result = check_noop(text, str(tmp_path / "setup.cfg"))
+    assert [one.cls for one in result.findings] == ["note"]
