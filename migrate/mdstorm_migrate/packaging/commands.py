@@ -29,7 +29,8 @@ _BEFORE = 300
 #: Code of Petastorm's that a command runs: ``python -c "import petastorm"``, ``python -m
 #: petastorm.etl…``, its own scripts.
 _RUN = re.compile(
-    rf"(?:(?:\bfrom|\bimport)[ \t]+(?P<code>petastorm)"
+    rf"(?:(?:\bimport[ \t]+(?P<code>petastorm)|\bfrom[ \t]+(?P<part>petastorm)"
+    rf"(?=(?:\.\w+)*[ \t]+import\b))"
     rf"|(?<![\w-])-m{_GAP}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
     r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
 )
@@ -132,7 +133,7 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
         match
         for match in _RUN.finditer(text)
         if not is_commented_out(text, match.start())
-        and not (is_prose and match["code"])
+        and not (is_prose and (match["code"] or match["part"]))
         and not _is_marker(text, match)
     ]
     cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"

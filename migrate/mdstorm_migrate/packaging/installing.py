@@ -44,13 +44,20 @@ def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
         if is_moved:
             cls, _ = verdict(document)
             yield Edit(rule, cls, start, stop, NEW_ROOT, "ask for mdstorm, which is installed here")
-        elif not _only_shows(document, query.end()):
+        elif not _only_shows(document, query):
             what = f"this command asks for the distribution of Petastorm: `{query[0]}`"
             remedy = "name mdstorm here, or take this out"
             yield Finding(rule, "manual", start, stop, what, remedy)
 
 
-def _only_shows(document: Document, stop: int) -> bool:
-    """Whether a command is in a cell of a notebook, and nothing depends on what it finds."""
+def _only_shows(document: Document, query: re.Match[str]) -> bool:
+    """Whether a command shows a distribution in a cell of a notebook, and nothing depends on it.
+
+    One that filters a list would find nothing, and say so to nobody.
+    """
     is_cell = document.path is not None and document.path.suffix in (".ipynb", ".py")
-    return is_cell and re.match(r"""["' \t]*(?:&&|\|)""", document.text[stop:]) is None
+    if not is_cell or "|" in query[0]:
+        return False
+    before = document.text[: query.start()].rpartition("\n")[2]
+    is_used = re.match(r"""["' \t]*(?:&&|\|)""", document.text[query.end() :]) or "=" in before
+    return not is_used

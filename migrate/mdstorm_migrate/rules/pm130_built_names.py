@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.configuration import (
-    CALLED,
     NAMED_ENTRY_POINT,
+    OVERRIDE,
     VALUE,
+    is_called,
     is_image,
 )
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module
@@ -41,6 +43,7 @@ _LOGGER = re.compile(rf"^[ \t]*qualname[ \t]*[=:][ \t]*{OLD_ROOT}\b", re.MULTILI
 #: Scripts that come with Petastorm, and its modules run as programs.
 _COMMAND = re.compile(
     rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b|\bpython[\d.]*[ \t]+-m[ \t]+{OLD_ROOT}(?![\w-])"
+    rf"|\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]*[\"'][^\n]*?\b(?:from|import)[ \t]+{OLD_ROOT}\b"
 )
 #: Arguments of parsers of command lines that people read.
 _TELLS = frozenset({"description", "epilog", "help", "usage"})
@@ -60,9 +63,11 @@ def _built(module: PythonModule) -> Iterator[Finding]:
     """Yield imports whose name is no string, but made of one that begins with the library."""
     named = _named_constants(module.tree)
     for call in ast.walk(module.tree):
-        if not isinstance(call, ast.Call) or not call.args or called(call) not in IMPORTING:
+        if not isinstance(call, ast.Call) or not call.args:
             continue
         name = call.args[0]
+        if called(call) not in IMPORTING and not _imports(module, call, name):
+            continue
         if string_value(name) is not None:
             continue
         parts = [one.id for one in ast.walk(name) if isinstance(one, ast.Name)]
@@ -70,6 +75,22 @@ def _built(module: PythonModule) -> Iterator[Finding]:
             what = f"{called(call)}() imports Petastorm by a name that is put together"
             remedy = f"{what}: see that it becomes mdstorm's"
             yield Finding(CODE, CLASS, *module.span(name), what, remedy, holds=OLD_ROOT)
+
+
+def _imports(module: PythonModule, call: ast.Call, code: ast.expr) -> bool:
+    """Whether a call runs code that is put together, and has an import in it."""
+    if called(call) not in _RUNS:
+        return False
+    given = ast.unparse(code)
+    if isinstance(code, ast.Name):
+        assigned = (
+            node.value
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(one, ast.Name) and one.id == code.id for one in node.targets)
+        )
+        given = " ".join(map(ast.unparse, assigned))
+    return re.search(r"\b(?:from|import)\b", given) is not None
 
 
 def _named_constants(tree: ast.AST) -> set[str]:
@@ -111,7 +132,7 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     if _is_setup(module) and NAMED_ENTRY_POINT.fullmatch(value):
         return None  # PM414 has these
     is_entry = _ENTRY.fullmatch(value) and not is_image(value)
-    if is_entry or any(map(_is_looked_up, VALUE.finditer(value))):
+    if is_entry or OVERRIDE.search(value) or any(map(_is_looked_up, VALUE.finditer(value))):
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
@@ -126,8 +147,8 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return "this string is code that uses Petastorm"
     if (
         _IMPORTED.search(value)
-        and (before_in_list(module, string) == "-c" or is_run or "\n" in value)
-        and _parses(value)
+        and (is_run or "\n" in value or _is_given_to_python(module, string))
+        and _parses(textwrap.dedent(value))
     ):
         return "this string is code that imports Petastorm"
     return None
@@ -141,7 +162,7 @@ def _is_setup(module: PythonModule) -> bool:
 def _is_looked_up(value: re.Match[str]) -> bool:
     """Whether a value of a document in a string is a class or a function."""
     path = value["path"]
-    return value["key"] in CALLED or not (is_module(path) or is_image(path))
+    return is_called(value["key"]) or not (is_module(path) or is_image(path))
 
 
 def _asked(module: PythonModule, string: ast.Constant) -> str | None:
@@ -167,6 +188,28 @@ def _is_missing_module(module: PythonModule, string: ast.Constant) -> bool:
             caught = ast.unparse(parent.type) if parent.type else ""
             return is_compared and ("ImportError" in caught or "ModuleNotFoundError" in caught)
     return False
+
+
+def _is_given_to_python(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string stands behind ``-c``, or is an argument of a command that ends with it."""
+    if before_in_list(module, string) == "-c":
+        return True
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.Call):
+        at = parent.args.index(string) if string in parent.args else 0
+        return at > 0 and string_value(parent.args[at - 1]) == "-c"
+    if not (isinstance(parent, ast.List | ast.Tuple) and parent.elts[0] is string):
+        return False
+    match module.scopes.parents.get(parent):
+        case ast.keyword() as word:
+            call = module.scopes.parents.get(word)
+            around = [one.value for one in call.keywords] if isinstance(call, ast.Call) else []
+        case ast.Dict(values=around):
+            pass
+        case _:
+            return False
+    lists = (one.elts for one in around if isinstance(one, ast.List | ast.Tuple) and one.elts)
+    return any(string_value(one[-1]) == "-c" for one in lists)
 
 
 def _parses(text: str) -> bool:

@@ -6,16 +6,25 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
-from mdstorm_migrate.petastorm.configuration import CALLED, VALUE, is_image, loggers
+from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.petastorm.configuration import (
+    OVERRIDE,
+    VALUE,
+    is_called,
+    is_image,
+    loggers,
+)
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
 
 CODE = "PM131"
 TITLE = "Configuration names classes and functions of mdstorm"
 CLASS: Class = "review"
-KIND = ("cluster", "text")
+KIND = ("cluster", "docker", "magic", "shell", "text")
 
 #: Files of other kinds that are configuration.
 _CONFIGURATION = frozenset({".cfg", ".ini", ".toml"})
+#: Kinds that have commands alone.
+_COMMANDS = frozenset({"docker", "magic", "shell"})
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -23,7 +32,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 
     Edits are exact together with the code that reads the file; without, `run.waiting` holds them.
     """
+    yield from _in_commands(document)
     suffix = "" if document.path is None else document.path.suffix
+    if document.kind in _COMMANDS:
+        return
     if document.kind == "text" and suffix not in _CONFIGURATION:
         return
     for match in VALUE.finditer(document.text):
@@ -33,11 +45,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         path, is_entry = match["path"].replace(":", "."), ":" in match["path"]
         what = f'"{path}" names a part of Petastorm'
         if lacking := missing(path):
-            if match["key"] in CALLED or is_entry:
+            if is_called(match["key"]) or is_entry:
                 why = f"{what}; `{lacking}` is not in mdstorm"
                 remedy = f"{why}: change it by hand"
                 yield Finding(CODE, "manual", start, stop, why, remedy, holds=path)
-        elif match["key"] in CALLED or is_entry:
+        elif is_called(match["key"]) or is_entry:
             message = f'"{path}" becomes "{renamed(path)}"'
             yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
         elif is_entry:
@@ -49,3 +61,21 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     for start, _ in loggers(document.text):
         message = "configure the logger of mdstorm"
         yield Edit(CODE, "review", start, start + len(OLD_ROOT), NEW_ROOT, message)
+
+
+def _in_commands(document: Document) -> Iterator[Edit | Finding]:
+    """Yield what becomes of values that commands give to keys of the configuration."""
+    told = {match.start("path") for match in VALUE.finditer(document.text)}
+    for match in OVERRIDE.finditer(document.text):
+        path, (start, stop) = match["path"], match.span("path")
+        if is_commented_out(document.text, start) or (
+            start in told and document.kind not in _COMMANDS
+        ):
+            continue
+        if lacking := missing(path):
+            why = f'"{path}" names a part of Petastorm; `{lacking}` is not in mdstorm'
+            remedy = f"{why}: change it by hand"
+            yield Finding(CODE, "manual", start, stop, why, remedy, holds=path)
+        else:
+            message = f'"{path}" becomes "{renamed(path)}"'
+            yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.requirement import find_requirements, of_conda, other_origins
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
@@ -18,6 +19,18 @@ KIND = "conda"
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w-]+::)?petastorm\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
+#: A list in brackets: what pip installs, and what conda itself does, where that may be among it.
+_ITEMS = r"""["']?[ \t]*:[ \t]*
+    \[ (?P<items> (?: "[^"\n]*" | '[^'\n]*' | \#[^\n]* | \{[^}]*\} | [^\]"'\#{] )* )"""
+_FLOWS: dict[bool, re.Pattern[str]] = {
+    True: re.compile(rf"""(?<![\w-])["']?pip{_ITEMS}""", re.VERBOSE),
+    False: re.compile(rf"""(?<![\w-])["']?(?:dependencies|build|host|run){_ITEMS}""", re.VERBOSE),
+}
+_FLOW_ITEM = re.compile(
+    r"""\#[^\n]* | \{[^}]*\} | "(?P<double>[^"\n]*)" | '(?P<single>[^'\n]*)'
+    | (?P<alone>[^\s,"'\#{}][^,\n}]*)""",
+    re.VERBOSE,
+)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -31,14 +44,29 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if _PIP.fullmatch(item["value"]):
             pip_indent = indent
             continue
-        if not _REQUIREMENT.match(item["value"]):
-            continue
-        for found in find_requirements(text, item.start("value"), item.end("value")):
-            if pip_indent is not None:
-                yield from rewrite_requirement(document, found, CODE, "item")
-                continue
-            remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
-            if document.path is not None and document.path.name.startswith("meta."):
-                remedy = "take petastorm out here: a recipe cannot require what only pip has"
-            yield of_conda(found, CODE, remedy)
+        place: Place | None = "item" if pip_indent is not None else None
+        yield from _of_item(document, *item.span("value"), place)
+    for by_pip, flow in _FLOWS.items():
+        for items in flow.finditer(text):
+            for one in _FLOW_ITEM.finditer(text, *items.span("items")):
+                if one.lastgroup is None or is_commented_out(text, one.start()):
+                    continue
+                place = "alone" if one.lastgroup == "alone" else "string"
+                yield from _of_item(document, *one.span(one.lastgroup), place if by_pip else None)
     yield from other_origins(text, CODE)
+
+
+def _of_item(
+    document: Document, start: int, stop: int, place: Place | None
+) -> Iterator[Edit | Finding]:
+    """Yield what becomes of an item that pip installs, at a place of its kind, or conda itself."""
+    if not _REQUIREMENT.match(document.text[start:stop]):
+        return
+    for found in find_requirements(document.text, start, stop):
+        if place is not None:
+            yield from rewrite_requirement(document, found, CODE, place)
+            continue
+        remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
+        if document.path is not None and document.path.name.startswith("meta."):
+            remedy = "take petastorm out here: a recipe cannot require what only pip has"
+        yield of_conda(found, CODE, remedy)

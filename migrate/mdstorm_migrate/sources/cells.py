@@ -27,6 +27,7 @@ from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, OLD_ROOT, is_peta
 from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.sources.magics import (
     HEAD,
+    Language,
     Magic,
     Masked,
     blank,
@@ -42,6 +43,10 @@ _NAMED = re.compile(
     rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b|\b{OLD_ROOT}\.\w|\binstall\b[^\r\n]*\b{OLD_ROOT}\b"
     rf"|{re.escape(MARK)}"
 )
+
+
+#: What becomes of cells in other languages than Python.
+_KINDS: dict[Language, Kind] = {"shell": "shell", "settings": "cluster", "other": "other"}
 
 
 @dataclass(frozen=True)
@@ -124,8 +129,7 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
             code.append(masked_code)
             others += [Document("magic", [one], path) for one in _magics(cell, masked.magics)]
         else:
-            kind: Kind = "shell" if language == "shell" else "other"
-            others.append(Document(kind, [cell.segment(body, len(cell.text))], path))
+            others.append(Document(_KINDS[language], [cell.segment(body, len(cell.text))], path))
     python = Document("python", segments, path, code="".join(code))
     uses = _uses_of(python) if failed else None
     others += [
@@ -211,4 +215,4 @@ def _python(cell: Cell, code: str) -> tuple[list[Segment], str]:
 
 def _magics(cell: Cell, magics: Iterable[Magic]) -> Iterator[Segment]:
     for magic in magics:
-        yield cell.segment(magic.start, magic.stop)
+        yield cell.segment(magic.line, magic.stop)

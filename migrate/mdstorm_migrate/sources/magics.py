@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.document import SourceError
 from mdstorm_migrate.python.parsing import parse_python
 
-Language: TypeAlias = Literal["python", "shell", "other"]
+Language: TypeAlias = Literal["python", "shell", "settings", "other"]
 
 #: Cell magics below which Python goes on.
 _PYTHON_CELLS = frozenset(
@@ -64,6 +64,8 @@ class Magic:
 
     start: int
     stop: int
+    #: Where the line begins, with the names that get what the magic returns.
+    line: int
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ def language_of(cell: str) -> tuple[Language, int]:
     name, is_cell = match["name"], match["percent"] == "%%"
     if name in _SHELL_CELLS:
         return "shell", match.end() if is_cell else match.end("name")
+    if is_cell and name == "configure":  # of Spark's session, in JSON
+        return "settings", match.end()
     if is_cell and name not in _PYTHON_CELLS:
         return "other", match.end()
     if not is_cell and name in _OTHER_CELLS:
@@ -143,7 +147,7 @@ def _masked(cell: str) -> Masked:
             start = next(found.start(name) for name in _NAMES if found[name] is not None)
             stop = _end_of_magic(cell, start)
             pieces += [cell[position:start], blank(cell[start:stop])]
-            magics.append(Magic(start, stop))
+            magics.append(Magic(start, stop, found.start()))
         position = stop
     return Masked("".join(pieces), tuple(magics))
 

@@ -39,6 +39,14 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
         """CONF = '{"_target_": "petastorm.make_reader"}'""",
         'INI = """\n[logger_p]\nlevel=ERROR\nqualname=petastorm\n"""',
         'CODE = """\nfrom petastorm import make_reader\n"""',
+        'def f():\n    return compile(dedent("""\n    import petastorm.unischema\n    """), "x")',
+        """Popen("python -c 'from petastorm.pytorch import DataLoader'", shell=True)""",
+        'session.run("python", "-c", "import petastorm; print(petastorm)")',
+        'Pod(cmds=["python", "-c"], arguments=["from petastorm import make_reader; run()"])',
+        'run(["train.py", "loader._target_=petastorm.make_reader"])',
+        'exec("from {pkg}.pytorch import {cls}".format(pkg="petastorm", cls=name))',
+        'CODE = "from {}.pytorch import *".format("petastorm")\nexec(CODE)',
+        'def f(name="petastorm"):\n    exec("import %s" % name)',
     ],
 )
 def test_code_and_commands_in_strings_are_found(string: str) -> None:
@@ -76,6 +84,8 @@ def test_tests_of_what_is_installed_are_found(text: str) -> None:
         'HELP = "Save a video\\nfrom petastorm to a file"',
         'def f():\n    """Read.\n\n    from petastorm import make_reader\n    """',
         'path = "/tools/petastorm-copy-dataset"',
+        'log(["from petastorm import make_reader"])',
+        'NAME = "petastorm"\nexec(f"run({NAME!r})")',
         'run(image="petastorm:latest")',
         'import petastorm\neval("petastorm.make_reader")',
     ],

@@ -85,6 +85,8 @@ def test_items_of_lists_are_named() -> None:
     [
         ("logging:\n  loggers:\n    a: {}\n    petastorm:\n      level: WARNING\nx: 1\n", "a.yaml"),
         ("loggers:\n  petastorm.reader: {level: INFO}\n", "logging.yml"),
+        ("loggers: {petastorm: WARNING, petastorm.workers_pool: ERROR}\n", "a.yaml"),
+        ('{"loggers": {"a": {"b": 1}, "petastorm": {"level": "INFO"}}}\n', "logging.json"),
         ('{\n  "loggers": {\n    "petastorm": {"level": "INFO"}\n  }\n}\n', "logging.json"),
     ],
 )
@@ -98,6 +100,8 @@ def test_loggers_are_edits_to_review(text: str, path: str) -> None:
     [
         "loggers:\n  app: {}\nformats:\n  petastorm:\n    level: 1\n",
         "loggers:\n  app:\n    petastorm: 1\n",
+        "loggers: {app: {petastorm: 1}, b: petastorm}\npetastorm: 1\n",
+        "loggers: {petastorm: INFO, mdstorm: INFO}\n",
         "readers:\n  petastorm:\n    level: WARNING\n",
         "loggers:\n  petastorm: {level: INFO}\n  mdstorm: {level: INFO}\n",
     ],
@@ -105,3 +109,25 @@ def test_loggers_are_edits_to_review(text: str, path: str) -> None:
 def test_keys_that_are_no_loggers_are_data(text: str) -> None:
     assert "PM131" not in {found.rule for found in migrate(text, path="a.yaml").findings}
     check_noop(text, "a.yaml", unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (
+            "python t.py x._target_=petastorm.make_reader y=1 +z._target_='petastorm.reader'\n",
+            "run.sh",
+        ),
+        ("CMD python t.py --data.class_path petastorm.pytorch.DataLoader --x 1\n", "Dockerfile"),
+        ("args: [x._target_=petastorm.make_reader, y]\n", "job.yaml"),
+    ],
+)
+def test_values_in_commands_move_when_edits_to_review_are_applied(text: str, path: str) -> None:
+    check_noop(text, path)
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), path, unsafe=True)
+
+
+def test_a_command_that_names_what_mdstorm_lacks_needs_manual_review() -> None:
+    text = "python t.py x._target_=petastorm.reader.Ventilator\n"
+    check_finding(text, "PM131", "petastorm.reader.Ventilator", "run.sh")
+    check_noop("# python t.py x._target_=petastorm.make_reader\n", "run.sh", unsafe=True)

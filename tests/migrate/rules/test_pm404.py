@@ -1,7 +1,7 @@
 """Conda's environments."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
 
@@ -32,3 +32,19 @@ def test_a_comment_stands_under_the_dash_of_its_item() -> None:
     output = migrate(text, path=PATH).output
     assert output.startswith("dependencies:\n  # TODO(mdstorm): PM404: take")
     assert output.endswith("\n  - petastorm\n")
+
+
+def test_lists_in_brackets_are_read_as_others() -> None:
+    check_rewrite(
+        'dependencies:\n  - pip: [petastorm-tools==1.0, "petastorm [tf] >=0.12"]\n',
+        'dependencies:\n  - pip: [petastorm-tools==1.0, "mdstorm[tf]"]\n',
+        PATH,
+    )
+    check_rewrite(
+        "dependencies: [python, {pip: [petastorm==0.1, x]}]\n",
+        "dependencies: [python, {pip: [mdstorm, x]}]\n",
+        PATH,
+    )
+    text = 'dependencies: [python, "conda-forge::petastorm=0.12"]  # [petastorm]\n'
+    (found,) = check_noop(text, PATH).findings
+    assert (found.rule, found.cls) == ("PM404", "manual")

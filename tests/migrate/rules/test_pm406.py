@@ -206,6 +206,15 @@ def test_commands_that_ask_for_what_others_install_are_reported() -> None:
     check_finding(needed, "PM406", "petastorm", "n.py")
     shown = f"{CELL}# MAGIC pip show petastorm\n"
     check_silence(shown, "n.py")
+    check_finding(f"{CELL}# MAGIC pip list | grep -i petastorm\n", "PM406", "petastorm", "n.py")
+    assigned = "# %%\nx = !pip list | grep petastorm\nprint(x)\n"
+    check_finding(assigned, "PM407", "petastorm", "n.py")
+
+
+def test_tables_of_that_name_are_no_modules() -> None:
+    check_silence('spark-sql -e "select * from petastorm.events"\n', "run.sh")
+    check_silence("# %%\ndf = %sql select * from petastorm.events\n", "n.py")
+    check_finding('python -c "from petastorm import reader"\n', "PM406", "from petastorm", "a.sh")
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,14 @@ def test_cells_in_other_languages_are_named(first: str) -> None:
     assert (found.rule, found.cls, found.cell, found.line) == ("PM100", "note", 3, 2)
 
 
+def test_what_a_session_of_spark_is_given_is_read_as_settings() -> None:
+    settings = '{"conf": {"spark.submit.pyFiles": "hdfs:///libs/petastorm-0.9.2.zip"}}'
+    text = json.dumps(notebook("x = 1\n", f"%%configure -f\n{settings}"))
+    check_noop(text, "a.ipynb")
+    (found,) = migrate(text, path="a.ipynb").findings
+    assert (found.rule, found.cls, found.cell, found.line) == ("PM409", "manual", 3, 2)
+
+
 def test_a_name_that_a_magic_uses_keeps_its_name() -> None:
     text = json.dumps(notebook("import petastorm\n", "%time r = petastorm.make_reader(url)\n"))
     output = migrate(text, path="a.ipynb").output
