@@ -51,13 +51,9 @@ def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 
 def _only_shows(document: Document, query: re.Match[str]) -> bool:
-    """Whether a command shows a distribution in a cell of a notebook, and nothing depends on it.
-
-    One that filters a list would find nothing, and say so to nobody.
-    """
+    """Whether a command is in a cell of a notebook, and nothing depends on what it finds."""
     is_cell = document.path is not None and document.path.suffix in (".ipynb", ".py")
-    if not is_cell or "|" in query[0]:
-        return False
     before = document.text[: query.start()].rpartition("\n")[2]
-    is_used = re.match(r"""["' \t]*(?:&&|\|)""", document.text[query.end() :]) or "=" in before
-    return not is_used
+    is_given = re.search(r"=[ \t]*!", before) is not None  # to a name of the cell
+    is_used = is_given or re.match(r"""["' \t]*(?:&&|\|)""", document.text[query.end() :])
+    return is_cell and not is_used

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
@@ -14,11 +13,9 @@ from mdstorm_migrate.python.module import PythonModule
 
 #: One as pytest and Python's ``-W`` have it: ``ignore:.*:FutureWarning:petastorm``.
 _FILTER = re.compile(
-    rf"(?:^|,)(?:-W)?\w+:[^:,]*:(?:(?P<category>{OLD_ROOT}(?:\.\w+)+)"
-    rf"|[\w.]*:(?P<module>{OLD_ROOT})\b(?:\\?\.[^,]*|(?=[:,])[^,]*)?)(?=[:,]|\Z)"
+    rf"(?:-W)?\w+:[^:]*:(?:(?P<category>{OLD_ROOT}(?:\.\w+)+)"
+    rf"|[\w.]*:(?P<module>{OLD_ROOT})\b(?:\\?\.[^:]*)?)(?::.*)?"
 )
-#: The variable of the environment that holds filters.
-_VARIABLE = "PYTHONWARNINGS"
 
 
 class NamedInFilter(NamedTuple):
@@ -38,16 +35,15 @@ class NamedInFilter(NamedTuple):
     is_class: bool
 
 
-def named_in_filters(module: PythonModule, string: ast.Constant) -> Iterator[NamedInFilter]:
-    """Yield what the filters in a string name, if it is one of those that hold filters."""
-    found = list(_FILTER.finditer(str(string.value)))
-    if not found or not _holds_filters(module, string):
-        return
+def named_in_filter(module: PythonModule, string: ast.Constant) -> NamedInFilter | None:
+    """Return what the filter in a string names; None if it is none, or names something else."""
+    found = _FILTER.fullmatch(str(string.value))
+    if found is None or not _is_filter(module, string):
+        return None
+    group = "category" if found["category"] else "module"
     inner = inner_span(module, string)
-    for one in found:
-        group = one.lastgroup or ""
-        start = None if inner is None else inner[0] + one.start(group)
-        yield NamedInFilter(start, one[group], group == "category")
+    start = None if inner is None else inner[0] + found.start(group)
+    return NamedInFilter(start, found[group], group == "category")
 
 
 def is_module_pattern(module: PythonModule, string: ast.Constant) -> bool:
@@ -60,7 +56,7 @@ def is_module_pattern(module: PythonModule, string: ast.Constant) -> bool:
     return is_filter and re.fullmatch(rf"{OLD_ROOT}(?:\\?\..*)?", str(string.value)) is not None
 
 
-def _holds_filters(module: PythonModule, string: ast.Constant) -> bool:
+def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
     if before_in_list(module, string) == "-W" or str(string.value).startswith("-W"):
         return True
     match module.scopes.parents.get(string):
@@ -69,11 +65,5 @@ def _holds_filters(module: PythonModule, string: ast.Constant) -> bool:
             if string is first:
                 return name.endswith("mark.filterwarnings")
             is_line = name.endswith("addinivalue_line") and string_value(first) == "filterwarnings"
-            return string in rest and (is_line or string_value(first) == _VARIABLE)
-        case ast.Assign(targets=[ast.Subscript(slice=key)]):
-            return string_value(key) == _VARIABLE
-        case ast.Dict(keys=keys, values=values):
-            return string_value(keys[values.index(string)]) == _VARIABLE
-        case ast.keyword(arg=name):
-            return name == _VARIABLE
+            return string in rest and is_line
     return False

@@ -45,7 +45,7 @@ from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forwa
 from mdstorm_migrate.python.warning_filters import (
     NamedInFilter,
     is_module_pattern,
-    named_in_filters,
+    named_in_filter,
 )
 
 CODE = "PM103"
@@ -67,8 +67,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             message = f"`{file}` belongs to Petastorm"
             remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
             yield Finding(CODE, "manual", *module.span(string), message, remedy)
-        if filters := list(named_in_filters(module, string)):
-            yield from (_of_filter(module, string, one) for one in filters)
+        if named := named_in_filter(module, string):
+            yield _of_filter(module, string, named)
         elif is_module_pattern(module, string):
             why = "mdstorm warns in other places"
             yield from _rewrite(module, string, value, None, "review", why=why)

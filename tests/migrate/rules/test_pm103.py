@@ -83,7 +83,6 @@ def test_names_for_python_follow(text: str) -> None:
         'warnings.filterwarnings("ignore", module="petastorm")',
         'warnings.filterwarnings("ignore", module=r"petastorm\\..*")',
         'config.addinivalue_line("filterwarnings", "ignore::FutureWarning:petastorm.*:")',
-        'os.environ["PYTHONWARNINGS"] = "ignore::UserWarning,error:::petastorm.etl"',
         'pytest.main(["-W", "ignore::FutureWarning:petastorm"])',
     ],
 )
