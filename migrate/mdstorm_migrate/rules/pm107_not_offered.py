@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.absent import section_of
+from mdstorm_migrate.petastorm.lacked import home_of, is_of_neither
 from mdstorm_migrate.petastorm.names import (
     HOMES,
     REMOVED,
@@ -124,6 +125,8 @@ def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str)
 def _state(lacking: str) -> str:
     if lacking == VERSION:
         return "compared"
+    if is_of_neither(lacking):
+        return "not in mdstorm, nor in Petastorm 0.13.1"
     is_private = lacking.rpartition(".")[2].startswith("_")
     return "private to Petastorm" if is_private else "not in mdstorm"
 
@@ -132,6 +135,10 @@ def _advice(lacking: str) -> str:
     module, _, name = lacking.rpartition(".")
     if name in HOMES.get(module, ()):
         return f"import it from {renamed(HOMES[module][name])}"
+    if is_of_neither(lacking) and lacking not in REMOVED:
+        home = home_of(name)
+        old = "an older Petastorm or a fork of it may have it: replace this use"
+        return old if home is None else f"{renamed(home)} has one"
     advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
     section = section_of(lacking)
     return advice if section is None else f"{advice}: {section} of mdstorm says by what"

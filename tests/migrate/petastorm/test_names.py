@@ -9,6 +9,7 @@ import importlib.util
 import pytest
 
 from mdstorm_migrate.petastorm.absent import SECTIONS, section_of
+from mdstorm_migrate.petastorm.lacked import is_of_neither
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,
@@ -95,3 +96,12 @@ def test_what_is_missing_has_the_section_that_mdstorm_names() -> None:
 def test_what_mdstorm_has_is_not_missing() -> None:
     absent = {f"petastorm.{name}" for names in SECTIONS.values() for name in names}
     assert all(missing(name) == name for name in absent)
+
+
+def test_what_petastorm_has_is_not_said_to_be_of_neither() -> None:
+    absent = [f"petastorm.{name}" for names in SECTIONS.values() for name in names]
+    assert not any(map(is_of_neither, absent))
+    assert not is_of_neither("petastorm.unischema.np")
+    assert not is_of_neither("petastorm.__author__")
+    for path in ("petastorm.gone", "petastorm.tf_utils.TF_TENSOR_VERSION", "petastorm.spark.x"):
+        assert is_of_neither(path)

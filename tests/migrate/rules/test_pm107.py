@@ -45,9 +45,10 @@ def test_attributes_of_what_mdstorm_has_are_taken_as_given() -> None:
 def test_the_comment_names_it_once_in_a_statement() -> None:
     result = migrate("from petastorm.reader import Ventilator\nVentilator(3), Ventilator(4)\n")
     assert result.output.count("TODO(mdstorm)") == 1
-    twice = "import petastorm\nx = petastorm._a, petastorm._a\ny = petastorm._a\n"
+    one = "petastorm.tf_utils._flatten"
+    twice = f"import petastorm.tf_utils\nx = {one}, {one}\ny = {one}\n"
     comments = [one for one in migrate(twice).output.splitlines() if one.startswith("#")]
-    what = "`petastorm._a` is private to Petastorm"
+    what = "`petastorm.tf_utils._flatten` is private to Petastorm"
     assert comments == [
         f"# TODO(mdstorm): PM107: {what}; this use stays with Petastorm until you replace it",
         f"# TODO(mdstorm): PM107: as above: {what}",
@@ -64,12 +65,23 @@ def test_one_reason_for_many_names_of_an_import_is_one_comment() -> None:
     assert "PM107: as above: `petastorm.tests` is not in mdstorm\n" in result.output
     assert len(result.findings) == 2
     assert not migrate(result.output).changed
-    both = migrate("from petastorm.reader import _x, Ventilator, ArrowReaderWorker, _y\n")
+    both = migrate("from petastorm.tf_utils import _flatten, Decimal, _set_shape\n")
     assert [found.message for found in both.findings] == [
-        "`petastorm.reader._x` and `_y` are private to Petastorm",
-        "`petastorm.reader.Ventilator` is not in mdstorm",
-        "`petastorm.reader.ArrowReaderWorker` is not in mdstorm",
+        "`petastorm.tf_utils._flatten` and `_set_shape` are private to Petastorm",
+        "`petastorm.tf_utils.Decimal` is not in mdstorm",
     ]
+
+
+def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
+    text = "from petastorm.reader import _x, Ventilator, ArrowReaderWorker\n"
+    assert [found.text.partition(":")[0] for found in migrate(text).findings] == [
+        "`petastorm.reader._x` and `Ventilator` are not in mdstorm, nor in Petastorm 0.13.1; "
+        "an older Petastorm or a fork of it may have it",
+        "`petastorm.reader.ArrowReaderWorker` is not in mdstorm; "
+        "this use stays with Petastorm until you replace it",
+    ]
+    (found,) = migrate("from petastorm.unischema import decode_row\n").findings
+    assert found.text.endswith("nor in Petastorm 0.13.1; mdstorm.utils has one")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,115 @@
+"""Names of Petastorm 0.13.1 that mdstorm lacks, to tell them from those that neither has.
+
+They are what its modules define or import at their top level, beside what `names` and `incidental`
+have: nobody can be told to keep Petastorm for a name that it does not have.
+"""
+
+from __future__ import annotations
+
+from mdstorm_migrate.petastorm.incidental import incidental_of
+from mdstorm_migrate.petastorm.names import OLD_ROOT, PUBLIC
+
+_BELOW = (
+    "arrow_reader_worker benchmark.dummy_reader hdfs hdfs.tests "
+    "namedtuple_gt_255_fields py_dict_reader_worker pyarrow_helpers "
+    "test_util.shuffling_analysis tests workers_pool.exec_in_new_process "
+    "workers_pool.exec_in_new_process_entrypoint workers_pool.tests "
+    "workers_pool.ventilator workers_pool.worker_base"
+)
+#: Modules and packages.
+_MODULES = frozenset(f"petastorm.{name}" for name in _BELOW.split())
+#: Names, by the module.
+_NAMES: dict[str, frozenset[str]] = {
+    module: frozenset(names.split())
+    for module, names in {
+        "petastorm.benchmark.cli": (
+            "ReadMethod WorkerPoolType _main _parse_args argparse logger logging "
+            "reader_throughput sys"
+        ),
+        "petastorm.benchmark.throughput": (
+            "DummyPool Enum PickleSerializer ProcessPool ProcessPoolExecutor ThreadPool "
+            "ThreadPoolExecutor _create_concurrent_executor _create_worker_pool "
+            "_time_multiple_iterations _time_warmup_and_work _time_warmup_and_work_tf copy "
+            "get_schema_from_dataset_url logger logging make_reader match_unischema_fields "
+            "namedtuple psutil six tf tf_tensors time"
+        ),
+        "petastorm.codecs": "_is_compliant_shape",
+        "petastorm.etl.dataset_metadata": (
+            "_cleanup_spark _generate_num_row_groups_per_file _generate_unischema_metadata "
+            "_init_spark _split_piece _split_row_groups _split_row_groups_from_footers"
+        ),
+        "petastorm.etl.legacy": "RestrictedUnpickler io logger logging pickle safe_modules",
+        "petastorm.etl.metadata_util": (
+            "FilesystemResolver argparse args dataset dataset_metadata index_dict parser pq "
+            "print_all resolver rowgroup_indexing"
+        ),
+        "petastorm.etl.petastorm_generate_metadata": "_main example_text",
+        "petastorm.etl.rowgroup_indexing": "_combine_indexers _index_columns range",
+        "petastorm.predicates": "_string_to_bucket",
+        "petastorm.pytorch": "_PARALLEL_ITER_ERROR _TORCH_BEFORE_1_1 _string_classes",
+        "petastorm.reader": "_VENTILATE_EXTRA_ROWGROUPS",
+        "petastorm.reader_impl.arrow_table_serializer": "pa",
+        "petastorm.reader_impl.pickle_serializer": "pickle",
+        "petastorm.reader_impl.pytorch_shuffling_buffer": "abc six torch",
+        "petastorm.reader_impl.shuffling_buffer": "abc deque np six",
+        "petastorm.spark.spark_dataset_converter": (
+            "_FILE_AVAILABILITY_WAIT_TIMEOUT_SECS _cache_df_meta_list _cache_df_meta_list_lock "
+            "_cache_df_or_retrieve_cache_data_url _check_dataset_file_median_size "
+            "_check_parent_cache_dir_url _check_rank_and_size_consistent_with_horovod _check_url "
+            "_convert_precision _convert_vector _default_delete_dir_handler "
+            "_delete_cache_data_atexit _delete_dir_handler _gen_cache_dir_name _get_df_plan "
+            "_get_horovod_rank_and_size _get_parent_cache_dir_url _get_spark_session "
+            "_is_spark_local_mode _make_sub_dir_url _materialize_df "
+            "_normalize_databricks_dbfs_url _parent_cache_dir_url _remove_cache_metadata_and_data "
+            "_wait_file_available"
+        ),
+        "petastorm.tf_utils": (
+            "_NUMPY_TO_TF_DTYPES_MAPPING _RESET_READER_WARN _date_to_nsec_from_epoch_vectorized "
+            "_flatten _ngrams_generator _numpy_to_tf_dtypes _sanitize_and_flatten "
+            "_sanitize_field_tf_types _schema_to_tf_dtypes _schema_to_tf_dtypes_ngram _set_shape "
+            "_set_shape_to_named_tuple _shuffling_queue _tf_tensors_ngram _tf_tensors_nonngram "
+            "_unflatten_and_set_shape"
+        ),
+        "petastorm.tools.copy_dataset": (
+            "FilesystemResolver SparkSession add_configure_spark_arguments argparse "
+            "configure_spark get_schema_from_dataset_url logging match_unischema_fields "
+            "materialize_dataset operator reduce sys"
+        ),
+        "petastorm.tools.spark_session_cli": "_cli_spark_session_config_to_dict",
+        "petastorm.unischema": (
+            "_NamedtupleCache _UNISCHEMA_FIELD_ORDER _fields_as_tuple _fullmatch "
+            "_new_gt_255_compatible_namedtuple"
+        ),
+        "petastorm.workers_pool": (
+            "EmptyResultError TimeoutWaitingForResultError VentilatedItemProcessedMessage"
+        ),
+        "petastorm.workers_pool.dummy_pool": "EmptyResultError sleep",
+        "petastorm.workers_pool.process_pool": (
+            "EmptyResultError PickleSerializer Thread VentilatedItemProcessedMessage ZMQBaseError "
+            "_CONTROL_FINISHED _KEEP_TRYING_WHILE_ZMQ_AGAIN_IS_RAIZED_TIMEOUT_S _SOCKET_LINGER_MS "
+            "_VERIFY_END_OF_VENTILATION_PERIOD _WORKERS_STARTED_TIMEOUT_S "
+            "_WORKER_STARTED_INDICATOR _keep_retrying_while_zmq_again _monitor_thread_function "
+            "_serialize_result_and_send _setsockopt _worker_bootstrap exec_in_new_process "
+            "format_exc logger logging os pickle pid_exists sleep sys time zmq"
+        ),
+        "petastorm.workers_pool.thread_pool": (
+            "EmptyResultError Event IO_TIMEOUT_INTERVAL_S Thread VentilatedItemProcessedMessage "
+            "WorkerTerminationRequested WorkerThread _VERIFY_END_OF_VENTILATION_PERIOD cProfile "
+            "format_exc pstats queue sys"
+        ),
+    }.items()
+}
+
+
+def is_of_neither(path: str) -> bool:
+    """Whether a dotted path that mdstorm lacks is no name of Petastorm 0.13.1 either."""
+    module, _, name = path.rpartition(".")
+    if module not in PUBLIC or path in _MODULES or name.startswith("__"):
+        return False
+    return name not in _NAMES.get(module, ()) and name not in incidental_of(module)
+
+
+def home_of(name: str) -> str | None:
+    """Return the one module of Petastorm's, mirrored by mdstorm, that offers a name."""
+    homes = [module for module, names in PUBLIC.items() if name in names]
+    return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
