@@ -28,6 +28,11 @@ _PACKAGE = re.compile(r"""\bpackage[ \t]*=[ \t]*(["'])(?P<value>[^"'\n]*)\1""")
 _CELL = re.compile(
     r"^(?:--|//|#) MAGIC[ \t]+(?P<code>(?:from|import)[ \t]+petastorm\b[^\r\n]*)", re.MULTILINE
 )
+#: A cell of Python in one of these, and a use of the library in it.
+_PYTHON_CELL = re.compile(
+    r"^(?P<mark>--|//|#) MAGIC[ \t]+%python\b[^\n]*(?:\n(?P=mark) MAGIC[^\n]*)*", re.MULTILINE
+)
+_USE = re.compile(r"""(?<![\w."'/])petastorm(?:\.[^\W\d]\w*)+""")
 _LABEL = re.compile(r"""^[ \t]*(?:resource|data)[ \t]+"[^"\n]*"[ \t]+"(?P<label>[^"\n]*)\"""", re.M)
 #: What stands on a line that installs or requires something.
 _NEAR = re.compile(
@@ -44,6 +49,12 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     for cell in _CELL.finditer(text):
         what = "this `%python` cell of a notebook in another language imports Petastorm"
         yield Finding(CODE, CLASS, *cell.span("code"), what, f"{what}: import mdstorm there")
+    for cell in _PYTHON_CELL.finditer(text):
+        for use in _USE.finditer(text, *cell.span()):
+            line = text[text.rfind("\n", 0, use.start()) + 1 : use.start()]
+            if not re.search(r"\b(?:from|import)[ \t]+\Z|MAGIC[ \t]+#", line):
+                what = f"this `%python` cell of a notebook in another language uses `{use[0]}`"
+                yield Finding(CODE, CLASS, *use.span(), what, f"{what}: name mdstorm there")
     for package in _PACKAGE.finditer(text):
         if is_requirement(package["value"]):
             for found in find_requirements(text, *package.span("value")):

@@ -33,6 +33,15 @@ _CONVERTED = {
     "tf": re.compile(rb"(?<!self)\.make_tf_dataset\("),
     "torch": re.compile(rb"(?<!self)\.make_torch_dataloader\("),
 }
+#: Lines that are commented out, but for magics at Databricks; the same in strings of a notebook.
+_COMMENTS = re.compile(
+    rb"""^[ \t]*\#(?![ ]?MAGIC\b)[^\r\n]* | [ \t]{2,}\#[ \t][^\r\n"']*$""", re.M | re.X
+)
+_COMMENTS_IN_JSON = re.compile(
+    rb"""(?: (?:^|[\[,])[ \t]*" | \\n ) [ \t]*\#(?:\\[^n]|[^"\\\r\n])*
+    | [ ]{2,}\#[ ][^"'\\\r\n]*(?=\\n|"[ ]*[,\]\r\n])""",
+    re.MULTILINE | re.VERBOSE,
+)
 _READER = re.compile(rb"\bmake_(?:batch_)?reader\b")
 _DELTA = re.compile(rb"""\.format\(\s*\\?["']delta\\?["']\s*\)|\bDeltaTable\b|\bdeltalake\b""")
 _INSTALLING = re.compile(rb"\binstall|%run[ \t]")
@@ -94,17 +103,19 @@ def read_facts(path: Path) -> tuple[Path, Facts] | None:
 
 def facts_of(data: bytes, path: Path) -> Facts:
     """Return the facts of the bytes of a file of code."""
-    imports = frozenset(_imports(data, path.suffix == ".ipynb"))
+    is_json = path.suffix == ".ipynb"
+    imports = frozenset(_imports(data, is_json))
+    code = (_COMMENTS_IN_JSON if is_json else _COMMENTS).sub(b"", data)
     extras: frozenset[str] = frozenset()
     moved = "mdstorm" in imports
     old = OLD_ROOT in imports
     if moved or old:
-        extras = frozenset(name for name, pattern in _EXTRAS.items() if pattern.search(data))
-        if _READER.search(data):
+        extras = frozenset(name for name, pattern in _EXTRAS.items() if pattern.search(code))
+        if _READER.search(code):
             extras |= {"reader"}
-    elif b".make_t" in data:
-        extras = frozenset(name for name, called in _CONVERTED.items() if called.search(data))
-    if (b"delta" in data or b"Delta" in data) and _DELTA.search(data):
+    elif b".make_t" in code:
+        extras = frozenset(name for name, called in _CONVERTED.items() if called.search(code))
+    if (b"delta" in data or b"Delta" in data) and _DELTA.search(code):
         extras |= {"delta-table"}
     keeps = (path,) if old and _still_imports(data, path) else ()
     databricks = data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS)

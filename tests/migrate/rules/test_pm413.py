@@ -3,6 +3,8 @@
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
+from mdstorm_migrate.api import migrate
+
 
 @pytest.mark.parametrize(
     ("path", "before", "after"),
@@ -46,6 +48,11 @@ def test_python_cells_of_notebooks_in_other_languages_are_reported(name: str, co
     text = f"{comment} MAGIC %python\n{comment} MAGIC from petastorm import make_reader\n"
     check_noop(text, name)
     check_finding(text, "PM413", "from petastorm import make_reader", name)
+    shown = f'{text}{comment} MAGIC print(petastorm.__version__, "petastorm.events")\n'
+    check_finding(shown, "PM413", "petastorm.__version__", name)
+    assert len(migrate(shown, path=name).findings) == 2
+    table = f"{comment} MAGIC %sql\n{comment} MAGIC SELECT petastorm.events.id\n"
+    check_silence(table, name)
 
 
 def test_calls_in_files_of_build_tools_are_no_list_of_requirements() -> None:

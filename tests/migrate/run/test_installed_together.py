@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,30 @@ def test_an_install_that_nothing_refuses_is_exact() -> None:
     changed = after(files)
     assert "%pip install mdstorm\n" in changed["n.py"]
     assert changed["other.py"] == files["other.py"]
+
+
+def test_code_that_is_commented_out_needs_no_extra() -> None:
+    old = "# from petastorm.tf_utils import tf_tensors\nx = 1  # not make_torch_dataloader\n"
+    assert "%pip install mdstorm\n" in after({"a.py": INSTALL + USE + old})["a.py"]
+    cells = [f"%pip install petastorm\n{old}", "from petastorm import make_reader"]
+    book = {
+        "cells": [
+            {
+                "cell_type": "code",
+                "source": text.splitlines(keepends=True),
+                "metadata": {},
+                "outputs": [],
+                "execution_count": None,
+            }
+            for text in cells
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 4,
+    }
+    for indent in (None, 1):
+        changed = after({"n.ipynb": json.dumps(book, indent=indent)})["n.ipynb"]
+        assert "%pip install mdstorm\\n" in changed
 
 
 def test_what_the_list_of_a_notebook_brings_in_is_not_named_as_an_extra() -> None:
