@@ -6,7 +6,7 @@ import re
 
 #: Beginnings of comments: in shells, YAML and Dockerfiles; also in the likes of C; in INI files.
 SHELL = re.compile(r"(?:^|\s)#")
-ANY = re.compile(r"(?:^|\s)(?:#|//)")
+ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
 INI = re.compile(r"(?:^|\s)[#;]")
 
 

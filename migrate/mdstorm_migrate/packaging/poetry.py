@@ -7,13 +7,17 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.requirement import other_origins
-from mdstorm_migrate.packaging.rewriting import requirement_of, verdict
+from mdstorm_migrate.packaging.bounds import PYTHON, conflicts
+from mdstorm_migrate.packaging.requirement import is_for_old_python, other_origins
+from mdstorm_migrate.packaging.rewriting import FOR_OLD_PYTHON, requirement_of, verdict
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
 
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
+_INLINE = re.compile(r"\{[^}\n]*\}")
+_PYTHON = re.compile(r"""\bpython[ \t]*=[ \t]*(["'])(?P<python>[^"'\n]*)\1""")
+_MARKERS = re.compile(r"""\bmarkers[ \t]*=[ \t]*(?:"(?P<basic>(?:[^"\\\n]|\\.)*)"|'([^'\n]*)')""")
 _BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
 _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 
@@ -28,6 +32,10 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     value = text[start:stop]
     if is_from_elsewhere(text, key):
         yield from _from_elsewhere(value, key, rule)
+        return
+    if _is_for_old_python(value):
+        remedy = f"{FOR_OLD_PYTHON}: remove it, or require mdstorm for Python {PYTHON} and newer"
+        yield Finding(rule, "manual", key.start, key.stop, FOR_OLD_PYTHON, remedy)
         return
     is_table = key.value_start == key.value_stop
     beside = list(needs.beside)
@@ -70,6 +78,18 @@ def is_from_elsewhere(text: str, key: TomlKey) -> bool:
     """Whether a dependency comes from a repository, a folder or a URL."""
     start, stop = _value(text, key)
     return _ORIGIN.search(text, start, stop) is not None
+
+
+def _is_for_old_python(value: str) -> bool:
+    """Whether a dependency is one of Pythons alone that mdstorm does not run on."""
+    for constraint in _INLINE.findall(value) or [value]:
+        python, markers = _PYTHON.search(constraint), _MARKERS.search(constraint)
+        is_old = python is not None and conflicts(python["python"], PYTHON, "poetry")
+        if not is_old and not (
+            markers and is_for_old_python(f"; {markers['basic'] or markers[2]}")
+        ):
+            return False
+    return True
 
 
 def _value(text: str, key: TomlKey) -> tuple[int, int]:

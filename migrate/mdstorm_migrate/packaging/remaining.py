@@ -32,6 +32,8 @@ def report_remaining(
 ) -> Iterator[Finding]:
     """Report requirements with a version or an extra, and those of commands over several lines.
 
+    Of several on one line, such as a variable and its value, one is reported.
+
     Parameters
     ----------
     document : Document
@@ -41,10 +43,14 @@ def report_remaining(
     plain : re.Pattern, optional
         What stands on the line of a requirement without a version, or above it.
     """
-    text = document.text
-    for found in find_requirements(text):
-        if found.start in seen or not _is_required(document, found, plain):
-            continue
+    lines: dict[int, Requirement] = {}
+    for found in find_requirements(document.text):
+        if found.start not in seen and _is_required(document, found, plain):
+            line = document.lines.start_of(found.start)
+            first = lines.setdefault(line, found)
+            if found.stop - found.start > first.stop - first.start:
+                lines[line] = found
+    for found in lines.values():
         yield Finding(
             rule,
             "manual",

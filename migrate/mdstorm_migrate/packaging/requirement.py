@@ -12,22 +12,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.packaging.variables import INTERPOLATION, is_variable
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _GAP = r"(?:[ \t]|\\\r?\n)*"
 #: With variables of shells and templates: ``petastorm==${VERSION}``, ``petastorm=={{ version }}``.
-_NUMBER = (
-    r"(?:[\w.*+!-]|\$?\{\{[^}\n]*\}\}|\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\[\[[^\]\n]*\]\]|\$\w+|%\w+%)+"
+_NUMBER = rf"(?:[\w.*+!-]|{INTERPOLATION})+"
+#: A sign alone that does not touch a number may be a redirection of a shell.
+VERSION = (
+    rf"(?:(?:===|==|~=|!=|<=|>=){_GAP}(?:{_NUMBER}|\"[\d$]{_NUMBER}\"|'[\d$]{_NUMBER}')"
+    rf"|[<>]{_GAP}(?=\d){_NUMBER}|(?<!\s)[<>](?={INTERPOLATION}){_NUMBER})"
 )
-VERSION = rf"(?:===|==|~=|!=|<=|>=|<|>){_GAP}{_NUMBER}"
 VERSIONS = rf"{VERSION}(?:{_GAP},{_GAP}{VERSION})*"
+#: As Poetry and npm have it: ``petastorm@^0.12``.
+_AT = rf"@(?:[~^]?(?=\d|{INTERPOLATION}){_NUMBER}|latest\b|(?=[<>=~!^]){VERSIONS})"
 _REQUIREMENT = re.compile(
     rf"""
     (?<![\w./@$-]) (?<!egg=) (?<!\$[{{(]) petastorm (?![\w/-]|\.\w)  # the whole name, no variable
     (?: {_GAP} \[ (?P<extras>[^\]\n]*) \] )?
-    (?P<version> {_GAP} (?: \( {_GAP} {VERSIONS} {_GAP} \) | {VERSIONS} ) )?
-    (?P<url> {_GAP} @ {_GAP} [\w+.-]+: \S* )?
+    (?: (?P<url> {_GAP} @ {_GAP} [\w+.-]+: \S* )
+      | (?P<version> {_GAP} (?: \( {_GAP} {VERSIONS} {_GAP} \) | {VERSIONS} ) | {_AT} ) )?
     """,
     re.IGNORECASE | re.VERBOSE,
+)
+#: Behind a requirement: a version that is not understood, or a text that is joined to it.
+_GOES_ON = re.compile(
+    rf"""{_GAP} (?: [=~!<>]= | =[ ]?[\d$"'] )
+    | \$\w | \$?\{{ | `(?=\S) | %[\w(] | \\?["'][ \t]*[+~](?!=)""",
+    re.VERBOSE,
 )
 #: Before an extra of a distribution: ``ours[torch,``.
 _IN_EXTRAS = re.compile(r"\w\[[\w\s,.-]*\Z")
@@ -69,12 +81,15 @@ class Requirement:
         Petastorm's extras, in lower case.
     is_url : bool
         Whether it names where to install from, as ``petastorm @ git+https://…``.
+    is_open : bool
+        Whether more of it follows, as in ``"petastorm==" + VERSION``, and nobody can say what.
     """
 
     start: int
     stop: int
     extras: tuple[str, ...] = ()
     is_url: bool = False
+    is_open: bool = False
 
 
 def mdstorm_extras(extras: tuple[str, ...] | list[str]) -> list[str]:
@@ -88,8 +103,19 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
     for match in _REQUIREMENT.finditer(text, start, len(text) if stop is None else stop):
         if _IN_EXTRAS.search(text, text.rfind("\n", 0, match.start()) + 1, match.start()):
             continue  # an extra of another distribution
+        if is_variable(text, match.start(), match.start() + len(OLD_ROOT)):
+            continue
         extras = tuple(e.strip().lower() for e in (match["extras"] or "").split(",") if e.strip())
-        yield Requirement(*match.span(), extras, match["url"] is not None)
+        is_url = match["url"] is not None
+        is_open = not is_url and _goes_on(text, match)
+        yield Requirement(*match.span(), extras, is_url, is_open)
+
+
+def _goes_on(text: str, match: re.Match[str]) -> bool:
+    is_quoted = text[max(match.start() - 1, 0) : match.start()] in ("'", '"')
+    if is_quoted and re.search(r"[\"']", match["version"] or ""):
+        return True  # of which the quotation mark before it has a part alone
+    return _GOES_ON.match(text, match.end()) is not None
 
 
 def is_requirement(text: str) -> bool:

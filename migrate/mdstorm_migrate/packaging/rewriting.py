@@ -25,19 +25,29 @@ from mdstorm_migrate.packaging.variables import definition, referenced
 #: holds just one.
 Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
 
+FOR_OLD_PYTHON = "this requires Petastorm for a Python that mdstorm does not run on"
+_OPEN = "a version of Petastorm, or another text, is joined to this requirement"
+_CLOSE = "require mdstorm here, without the version"
 MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
 
 
 def rewrite_requirement(
-    document: Document, found: Requirement, rule: str, place: Place
+    document: Document, found: Requirement, rule: str, place: Place, marker: str = ""
 ) -> Iterator[Edit | Finding]:
-    """Yield what becomes of a requirement: edits, or a finding where manual review is needed."""
+    """Yield what becomes of a requirement: edits, or a finding where manual review is needed.
+
+    `marker` is an environment marker that it stands under, such as ``; python_version < "3.10"``.
+    """
     needs = document.needs
     if found.is_url:
         yield of_fork(found, rule)
         return
-    if is_for_old_python(document.text[found.stop : _line_of(document, found)[1]]):
-        what = "this requires Petastorm for a Python that mdstorm does not run on"
+    if found.is_open:
+        yield Finding(rule, "manual", found.start, found.stop, _OPEN, _CLOSE)
+        return
+    rest = document.text[found.stop : _line_of(document, found)[1]]
+    if is_for_old_python(rest) or is_for_old_python(marker):
+        what = FOR_OLD_PYTHON
         others = (one for one in find_requirements(document.text) if one != found)
         is_other = any(others) or _names_mdstorm(document, found, "ini")
         instead = "remove it" if is_other else f"require mdstorm for Python {LOWEST} and newer"

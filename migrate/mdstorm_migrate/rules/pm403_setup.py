@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
@@ -106,7 +107,18 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
             continue
         if is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
             for found in find_requirements(module.text, *module.span(node)):
-                yield from rewrite_requirement(module.document, found, CODE, "string")
+                marker = _marker_above(module, node)
+                yield from rewrite_requirement(module.document, found, CODE, "string", marker)
+
+
+def _marker_above(module: PythonModule, node: ast.AST) -> str:
+    """Return the marker in the name of an extra, as in ``{":python_version<'3.10'": [...]}``."""
+    for child, parent in pairwise([node, *module.ancestors(node)]):
+        if isinstance(parent, ast.Dict) and child in parent.values:
+            key = string_value(parent.keys[parent.values.index(child)]) or ""
+            if ":" in key:
+                return f";{key.partition(':')[2]}"
+    return ""
 
 
 def _is_told(module: PythonModule, node: ast.Constant) -> bool:

@@ -12,6 +12,7 @@ from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.variables import INTERPOLATION
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 
 CODE = "PM409"
@@ -23,8 +24,9 @@ KIND = "cluster"
 _CONF = re.compile(rf"""(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?=["']?[ \t]*[:=])""")
 #: The one place where a job names a library, and lists whose entries are requirements.
 _PACKAGE = re.compile(
-    r"""["']?\bpackage["']?[ \t]*:[ \t]*
-    (?: "(?P<double>[^"\r\n]*)" | '(?P<single>[^'\r\n]*)' | (?P<plain>[^"'\s,}\#]+) )""",
+    rf"""["']?\bpackage["']?[ \t]*:[ \t]*
+    (?: "(?P<double>[^"\r\n]*)" | '(?P<single>[^'\r\n]*)'
+      | (?P<plain>(?:{INTERPOLATION}|[^"'\s,}}\#])+) )""",
     re.VERBOSE,
 )
 #: How many characters before a package ``pypi`` stands.

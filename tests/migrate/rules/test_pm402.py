@@ -108,3 +108,17 @@ def test_a_dependency_waits_with_the_source_that_uv_takes_it_from(source: str) -
 def test_sources_of_others_hold_nothing_back() -> None:
     text = '[project]\ndependencies = ["petastorm"]\n[tool.uv.sources]\ntorch = { path = "x" }\n'
     check_rewrite(text, text.replace("petastorm", "mdstorm"), PATH)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{version = "^0.11", python = "<3.10"}',
+        "{version = '0.1', markers = \"python_version < '3.10'\"}",
+        '[{version = "0.1", python = "<3.8"}, {version = "0.2", python = "~3.8"}]',
+    ],
+)
+def test_dependencies_of_old_pythons_need_manual_review(value: str) -> None:
+    text = f"[tool.poetry.dependencies]\npetastorm = {value}\n"
+    check_noop(text, PATH)
+    check_finding(text, "PM402", "petastorm", PATH)

@@ -163,3 +163,12 @@ def test_a_setup_script_names_petastorm_in_other_ways(text: str, is_told: bool) 
 def test_a_shipped_file_is_told_once() -> None:
     found = migrate('x = {"whl": "dbfs:/wheels/petastorm-0.11.4-py2.py3-none-any.whl"}\n').findings
     assert [one.rule for one in found] == ["PM103"]
+
+
+@pytest.mark.parametrize("name", ["", "train"])
+def test_markers_in_names_of_extras_count(name: str) -> None:
+    old = f"""setup(extras_require={{'{name}:python_version<"3.10"': ["petastorm<0.12"]}})\n"""
+    check_noop(old, "setup.py")
+    check_finding(old, "PM403", "petastorm<0.12", "setup.py")
+    new = old.replace("<", ">", 1)
+    check_rewrite(new, new.replace("petastorm<0.12", "mdstorm"), "setup.py")

@@ -221,3 +221,43 @@ def test_tables_of_that_name_are_no_modules() -> None:
 )
 def test_commands_that_ask_for_something_else_stay(text: str) -> None:
     check_silence(text, "check.sh")
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["<< parameters.v >>", "{{ v }}", "${{ m.v }}", "$[ v ]", "%V%", "@V@", "${var.v}", "`cat v`"],
+)
+def test_versions_that_are_put_in_go_with_the_rest(version: str) -> None:
+    check_rewrite(f"pip install petastorm=={version} x\n", "pip install mdstorm x\n", "a.sh")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("poetry add petastorm@0.12.1 six", "poetry add mdstorm six"),
+        ('uv add "petastorm[torch]@^0.12" --dev', 'uv add "mdstorm[torch]" --dev'),
+        ("pdm add petastorm@latest", "pdm add mdstorm"),
+        ('poetry add "petastorm@>=0.12,<0.13"', 'poetry add "mdstorm"'),
+        ('pip install petastorm=="$V" six', "pip install mdstorm six"),
+        ("pip install petastorm > log.txt", "pip install mdstorm > log.txt"),
+        ("pip install petastorm >$LOG", "pip install mdstorm >$LOG"),
+    ],
+)
+def test_versions_go_in_every_spelling_and_redirections_stay(before: str, after: str) -> None:
+    check_rewrite(f"{before}\n", f"{after}\n", "a.sh")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["{{petastorm}}", "${petastorm}", "$(petastorm)", "<< p.petastorm >>", "%petastorm%"],
+)
+def test_variables_that_are_called_petastorm_stay(name: str) -> None:
+    check_silence(f"pip install {name}\n", "a.sh")
+
+
+@pytest.mark.parametrize(
+    "word", ["petastorm==%s", "petastorm${SPEC}", '"petastorm=="$V', "petastorm=0.12"]
+)
+def test_versions_that_are_not_understood_need_manual_review(word: str) -> None:
+    check_noop(f"pip install {word}\n", "a.sh")
+    check_finding(f"pip install {word}\n", "PM406", "petastorm", "a.sh")

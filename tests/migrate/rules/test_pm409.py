@@ -100,3 +100,17 @@ def test_a_marker_is_no_module(command: str) -> None:
 def test_a_module_that_python_runs_is_reported(command: str) -> None:
     text = f"run: |\n  {command.format('petastorm')}\n"
     check_finding(text, "PM409", "-m petastorm", "databricks.yml")
+
+
+@pytest.mark.parametrize(
+    ("definition", "reference"),
+    [
+        ('parameters:\n  v: {type: string, default: "0.12.1"}\n', "<< pipeline.parameters.v >>"),
+        ('variables:\n  v:\n    default: "0.12.1"\n', "${var.v}"),
+    ],
+)
+def test_a_parameter_that_chose_the_version_is_named(definition: str, reference: str) -> None:
+    text = f"{definition}libraries:\n  - pypi:\n      package: "
+    before = f"{text}petastorm=={reference}\n"
+    check_rewrite(before, f"{text}mdstorm\n", "databricks.yml")
+    check_finding(before, "PM409", "v", "databricks.yml")

@@ -58,3 +58,20 @@ def test_python_cells_of_notebooks_in_other_languages_are_reported(name: str, co
 def test_calls_in_files_of_build_tools_are_no_list_of_requirements() -> None:
     text = 'python_requirement(name="petastorm", requirements=["petastorm==0.11.5"])\n'
     check_finding(text, "PM413", "petastorm==0.11.5", "BUILD")
+
+
+def test_versions_that_code_joins_to_a_requirement_need_manual_review() -> None:
+    text = 'List.of("pip", "install", "petastorm==" + VERSION, "six");\n'
+    check_noop(text, "A.java")
+    check_finding(text, "PM413", "petastorm", "A.java")
+
+
+def test_a_variable_and_its_value_are_said_once() -> None:
+    text = 'petastorm := "petastorm==0.12.1"\ninstall:\n    pip install {{petastorm}}\n'
+    check_noop(text, "justfile")
+    found = [one for one in migrate(text, path="justfile").findings if one.rule == "PM413"]
+    assert [text[one.start : one.stop] for one in found] == ["petastorm==0.12.1"]
+
+
+def test_comments_of_code_require_nothing() -> None:
+    check_silence("/** The pip command of petastorm.\n * install petastorm\n */\n", "A.java")
