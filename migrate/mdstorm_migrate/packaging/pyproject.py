@@ -9,6 +9,7 @@ from mdstorm_migrate.packaging.toml_text import TomlKey, TomlString, toml_keys, 
 
 #: Tables whose strings are requirements, with the keys that hold them; None for all of them.
 _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
+    (r"", "dependencies"),  # of a script, by PEP 723
     (r"project", r"dependencies|optional-dependencies\..*"),
     (r"project\.optional-dependencies", None),
     (r"dependency-groups", None),

@@ -44,7 +44,7 @@ _COMMENTS_IN_JSON = re.compile(
 )
 _READER = re.compile(rb"\bmake_(?:batch_)?reader\b")
 _DELTA = re.compile(rb"""\.format\(\s*\\?["']delta\\?["']\s*\)|\bDeltaTable\b|\bdeltalake\b""")
-_INSTALLING = re.compile(rb"\binstall|%run[ \t]")
+_INSTALLING = re.compile(rb"\binstall|%run[ \t]|^# /// script", re.MULTILINE)
 _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 
@@ -134,7 +134,7 @@ def needs_alone(
     """
     plain = Needs(settings.wanted, settings.index)
     kinds = {document.kind for document in documents}
-    if path is None or not ("python" in kinds and kinds & {"magic", "shell"}):
+    if path is None or not ("python" in kinds and kinds & {"magic", "pyproject", "shell"}):
         return plain
     return notebook_needs(facts_of(data, Path(path)), required_names(documents), plain)
 

@@ -1,4 +1,4 @@
-"""Keep Petastorm installed in notebooks whose code still imports it."""
+"""Keep Petastorm installed in notebooks and scripts whose code still imports it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.parsing import parse_python
 
 #: Rules whose edits install mdstorm.
-_RULES = frozenset({"PM406", "PM407"})
+_RULES = frozenset({"PM402", "PM406", "PM407"})
 _MESSAGE = "require mdstorm beside Petastorm, which this notebook or one that runs it still imports"
 
 
@@ -23,9 +23,9 @@ def is_install(edit: Edit) -> bool:
 
 
 def installs(file: DecodedFile, edits: Sequence[Edit]) -> bool:
-    """Whether some edits change what a notebook installs."""
+    """Whether some edits change what a notebook, or a script with metadata, installs."""
     kinds = {document.kind for document in file.documents}
-    is_notebook = "python" in kinds and bool(kinds & {"magic", "shell"})
+    is_notebook = "python" in kinds and bool(kinds & {"magic", "pyproject", "shell"})
     return is_notebook and any(map(is_install, edits))
 
 
@@ -50,7 +50,8 @@ def keep_installs(
         elif NEW_ROOT in imported and not _is_beside(file, edit):
             quote = _quote(file, edit)
             old = file.text[edit.start : edit.stop]
-            new = f"{old}{quote} {quote}{edit.replacement}"
+            gap = ", " if edit.rule == "PM402" else " "
+            new = f"{old}{quote}{gap}{quote}{edit.replacement}"
             kept.append(replace(edit, replacement=new, message=_MESSAGE))
     return kept
 

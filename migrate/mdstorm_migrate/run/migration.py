@@ -10,13 +10,14 @@ from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceE
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
-from mdstorm_migrate.base.todo_comments import MARK
+from mdstorm_migrate.base.todo_comments import MARK, todo_comments
 from mdstorm_migrate.petastorm.configuration import KEY_IN_CELLS
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.rules.pm000_open_todos import CODE
 from mdstorm_migrate.run.comments import Suppressions
 from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.installs import installs, keep_installs
@@ -165,12 +166,12 @@ class _Kept:
             if found.cls != "review" or found.remedy is not None  # edits that wait for --unsafe
         ]
 
-    def add_findings(self, findings: Iterable[Finding]) -> None:
-        """Add findings; a TODO comment that two documents of a file see counts once."""
-        seen = {found.start for found in self.findings if found.is_open_todo}
-        self.findings += [
-            found for found in findings if not (found.is_open_todo and found.start in seen)
+    def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
+        """Add findings; of a TODO comment that two documents of a file see, the last one speaks."""
+        self.findings = [
+            found for found in self.findings if not (found.is_open_todo and found.start in comments)
         ]
+        self.findings += findings
 
 
 def _migrate_document(
@@ -205,7 +206,11 @@ def _migrate_document(
     todos = todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
     kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
-    kept.add_findings(document.in_file(finding, file.lines) for finding in todos.findings)
+    comments = {
+        document.in_file(Finding(CODE, "note", one.start, one.stop, ""), file.lines).start
+        for one in todo_comments(document)
+    }
+    kept.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
 
 
 def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:

@@ -9,6 +9,7 @@ from mdstorm_migrate.base.document import DecodedFile, Document, Segment
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.decoding import decode_python
 from mdstorm_migrate.sources.jupytext import commented_documents
+from mdstorm_migrate.sources.script_metadata import script_metadata
 
 #: The first line of a notebook that Databricks has exported as Python source.
 DATABRICKS_HEADER = b"# Databricks notebook source"
@@ -29,7 +30,7 @@ class PythonSource:
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the text in the encoding that its first lines declare."""
         text, mark, encoding = decode_python(data)
-        others = commented_documents(text, path)
+        others = [*commented_documents(text, path), *script_metadata(text, path)]
         if _CELL.search(text) is None:
             documents = [Document("python", [Segment(text)], path), *others]
             return DecodedFile(text, documents, encoding, mark)
