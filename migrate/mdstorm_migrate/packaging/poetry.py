@@ -19,6 +19,7 @@ _INLINE = re.compile(r"\{[^}\n]*\}")
 _PYTHON = re.compile(r"""\bpython[ \t]*=[ \t]*(["'])(?P<python>[^"'\n]*)\1""")
 _MARKERS = re.compile(r"""\bmarkers[ \t]*=[ \t]*(?:"(?P<basic>(?:[^"\\\n]|\\.)*)"|'([^'\n]*)')""")
 _BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
+_URL = re.compile(r"""[ \t]*["'](?:[\w+.-]+://|file:)""")
 _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 
 
@@ -28,7 +29,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     The value may be a version, an inline table, or a table of its own.
     """
     text, needs = document.text, document.needs
-    start, stop = _value(text, key)
+    start, stop = value_of(text, key)
     value = text[start:stop]
     if is_from_elsewhere(text, key):
         yield from _from_elsewhere(value, key, rule)
@@ -49,7 +50,8 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     cls, message = verdict(document)
     yield Edit(rule, cls, key.start, key.stop, "mdstorm", message)
     plain = _STRING.match(value)
-    wanted = needs.wanted.version or "*"
+    # PDM puts what follows a name behind it.
+    wanted = needs.wanted.version or (">=0" if key.table.startswith("tool.pdm.") else "*")
     named = list(_EXTRAS.finditer(value))
     for extras in named:
         kept = ", ".join(f'"{name}"' for name in _extras(document, _names(extras)))
@@ -76,8 +78,9 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
 
 def is_from_elsewhere(text: str, key: TomlKey) -> bool:
     """Whether a dependency comes from a repository, a folder or a URL."""
-    start, stop = _value(text, key)
-    return _ORIGIN.search(text, start, stop) is not None
+    start, stop = value_of(text, key)
+    value = text[start:stop]
+    return _ORIGIN.search(value) is not None or _URL.match(value) is not None
 
 
 def _is_for_old_python(value: str) -> bool:
@@ -92,7 +95,7 @@ def _is_for_old_python(value: str) -> bool:
     return True
 
 
-def _value(text: str, key: TomlKey) -> tuple[int, int]:
+def value_of(text: str, key: TomlKey) -> tuple[int, int]:
     """Return the span of the value of a key, which may be a table of its own."""
     if key.value_start == key.value_stop:
         return key.value_start, _end_of_table(text, key.value_stop)

@@ -14,11 +14,14 @@ _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
     (r"project\.optional-dependencies", None),
     (r"dependency-groups", None),
     (r"build-system", "requires"),
-    (r"tool\.hatch\.envs\..*", "(extra-)?dependencies"),
-    (r"tool\.(pdm|uv)(\..*)?", "(dev-|override-|constraint-)?dependencies|[a-z]+"),
+    (r"tool\.flit\.metadata", "(dev-)?requires|requires-extra.*"),
+    (r"tool\.flit\.metadata\.requires-extra", None),
+    (r"tool\.hatch\.envs\..*", r"(.*\.)?(set-)?(extra-)?dependencies"),
+    (r"tool\.(pdm|rye|uv)(\..*)?", "(dev-|override-|constraint-)?dependencies|[a-z]+"),
 )
 _TABLES = re.compile(
-    r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pixi\.(.+\.)?pypi-dependencies)"
+    r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pixi\.(.+\.)?pypi-dependencies"
+    r"|pdm\.resolution\.overrides)"
 )
 #: The name of a group follows, not that of a package.
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
@@ -36,13 +39,6 @@ def requirement_strings(text: str) -> Iterator[TomlString]:
 def dependency_keys(text: str) -> Iterator[TomlKey]:
     """Yield the keys that are names of dependencies: of Poetry and Pixi."""
     return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
-
-
-def has_own_source(text: str, name: str) -> bool:
-    """Whether uv takes a dependency from a repository, a folder or an index of its own."""
-    return any(
-        key.name.lower() == name and key.table == "tool.uv.sources" for key in toml_keys(text)
-    )
 
 
 def _holds_requirements(string: TomlString) -> bool:

@@ -70,7 +70,10 @@ def pythons_of(document: Document) -> Iterator[Pin]:
         yield from (_python(found, "version") for found in _HOST.finditer(text))
     if document.kind == "pyproject":
         for string in toml_strings(text):
-            if string.table in ("", "project") and string.key == "requires-python":
+            if (
+                string.table in ("", "project", "tool.flit.metadata")
+                and string.key == "requires-python"
+            ):
                 yield Pin(PYTHON, string.start, string.stop, string.value)
         yield from _of_hatch(text)
     elif name == "setup.py":

@@ -45,7 +45,8 @@ _GOES_ON = re.compile(
 _IN_EXTRAS = re.compile(r"\w\[[\w\s,.-]*\Z")
 _REPOSITORY = re.compile(
     r"""(?<!@[ ]) (?<![\w+])
-    (?: (?:git\+)? (?:https?|ssh|git):// (?!\S*/(?:blob|commit|discussions|issues|pulls?|wiki)/)
+    (?: (?:git\+)? (?:https?|ssh|git):// (?![^\s"',]*/simple/?(?=["'\s,]|\Z))
+        (?!\S*/(?:blob|commit|discussions|issues|pulls?|wiki)/)
         \S* /petastorm (?:\.git)? (?![\w-]) \S*
       | (?<![^\s"'=]) [^\s"'=]* /petastorm-\d[^\s"',]* \.(?:whl|zip|tar\.gz)
       | (?<=--py-files[ =]) (?:[^\s"'=]*[/,])? petastorm-\d[^\s"',]* \.egg

@@ -222,8 +222,8 @@ def _inserted(
             new = "".join(f"{item[0]}{quote}{one}{quote}{newline}" for one in items)
             return Edit(rule, cls, line, line, new, message)
         opening = re.search(r"""["'][ \t]*\Z""", head)
-        if opening is None:
-            return None
+        if opening is None or head[: opening.start()].rstrip().endswith("="):
+            return None  # the value of a key
         at, quote = line + opening.start(), opening[0][0]
         indent_only = text[line:at]
         gap = f"{newline}{indent_only}" if not indent_only.strip() else " "

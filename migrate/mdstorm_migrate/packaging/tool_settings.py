@@ -40,7 +40,7 @@ class Setting:
 _TOML: dict[Use, re.Pattern[str]] = {
     "program": re.compile(
         r"(?:project\.(?:gui-)?scripts|project\.entry-points\..*|poetry\.(?:scripts|plugins\..*))/.*"
-        r"|project/(?:(?:gui-)?scripts|entry-points).*"
+        r"|project/(?:(?:gui-)?scripts|entry-points).*|(?:pdm\.scripts|poe\.tasks)(?:\..*)?/.*"
     ),
     "modules": re.compile(
         r"mypy\.overrides/module"

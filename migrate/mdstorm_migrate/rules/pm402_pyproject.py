@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
-from mdstorm_migrate.packaging.pyproject import dependency_keys, has_own_source, requirement_strings
+from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
     is_requirement,
 )
 from mdstorm_migrate.packaging.rewriting import of_fork, rewrite_requirement
+from mdstorm_migrate.packaging.uv_sources import has_own_source, rewrite_indexes
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 CODE = "PM402"
@@ -27,16 +29,19 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a project's file."""
     text = document.text
     is_fork = has_own_source(text, OLD_ROOT)
+    constraining = replace(document, needs=replace(document.needs, is_constraint=True))
     for string in requirement_strings(text):
         if is_requirement(string.value):
+            of = constraining if string.key.startswith("constraint") else document
             for found in find_requirements(text, string.start, string.stop):
                 if is_fork:
                     yield of_fork(found, CODE)
                 else:
-                    yield from rewrite_requirement(document, found, CODE, "string")
+                    yield from rewrite_requirement(of, found, CODE, "string")
     for key in dependency_keys(text):
         if key.name.lower() == "petastorm":
             yield from rewrite_dependency(document, key, CODE)
     yield from rewrite_extras(text, CODE)
+    yield from rewrite_indexes(document, OLD_ROOT, CODE)
     yield from rewrite_commands(document, CODE)  # of scripts that environments and runners have
     yield from rewrite_runs(text, CODE)

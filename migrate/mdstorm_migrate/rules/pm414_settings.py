@@ -9,10 +9,11 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import INI, is_commented_out
 from mdstorm_migrate.packaging.poetry import is_from_elsewhere
-from mdstorm_migrate.packaging.pyproject import dependency_keys, has_own_source
+from mdstorm_migrate.packaging.pyproject import dependency_keys
 from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
 from mdstorm_migrate.packaging.rewriting import verdict
 from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
+from mdstorm_migrate.packaging.uv_sources import has_own_source
 from mdstorm_migrate.petastorm.configuration import ENTRY_POINT, NAMED_ENTRY_POINT
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
 from mdstorm_migrate.python.literals import inner_span

@@ -3,6 +3,8 @@
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
+
 PATH = "pyproject.toml"
 
 
@@ -96,7 +98,7 @@ def test_each_of_several_constraints_loses_its_version() -> None:
     [
         '[tool.uv.sources]\npetastorm = { git = "https://host/fork" }\n',
         '[tool.uv.sources.petastorm]\npath = "../fork"\n',
-        '[tool.uv.sources]\nPetastorm = [{ index = "ours" }]\n',
+        '[tool.uv.sources]\nPetastorm = [{ index = "ours" }, { workspace = true }]\n',
     ],
 )
 def test_a_dependency_waits_with_the_source_that_uv_takes_it_from(source: str) -> None:
@@ -120,5 +122,55 @@ def test_sources_of_others_hold_nothing_back() -> None:
 )
 def test_dependencies_of_old_pythons_need_manual_review(value: str) -> None:
     text = f"[tool.poetry.dependencies]\npetastorm = {value}\n"
+    check_noop(text, PATH)
+    check_finding(text, "PM402", "petastorm", PATH)
+
+
+@pytest.mark.parametrize(
+    "index", ["{name} = {{ index = 'a' }}", "[tool.uv.sources.{name}]\nindex='a'"]
+)
+def test_an_index_of_its_own_is_no_fork(index: str) -> None:
+    text = '[project]\ndependencies = ["{name}"]\n[tool.uv.sources]\n' + index
+    other = '\n[[tool.uv.index]]\nurl = "https://host/petastorm/simple"\n'
+    before, after = text.format(name="petastorm") + other, text.format(name="mdstorm") + other
+    check_rewrite(before, before.replace("petastorm", "mdstorm", 1), PATH)
+    check_rewrite(before, after, PATH, unsafe=True)
+    assert {one.cls for one in migrate(before, path=PATH).findings} == {"review"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            '[tool.flit.metadata]\nrequires = ["petastorm (>=0.12)", "six"]\n',
+            '[tool.flit.metadata]\nrequires = ["mdstorm", "six"]\n',
+        ),
+        (
+            '[tool.flit.metadata.requires-extra]\nx = ["petastorm[torch] (>=0.12)"]\n',
+            '[tool.flit.metadata.requires-extra]\nx = ["mdstorm[torch]"]\n',
+        ),
+        (
+            "[tool.hatch.envs.test.overrides]\n"
+            'matrix.a.dependencies = [{ value = "petastorm==0.12.1", if = ["1"] }]\n',
+            "[tool.hatch.envs.test.overrides]\n"
+            'matrix.a.dependencies = [{ value = "mdstorm", if = ["1"] }]\n',
+        ),
+        (
+            '[tool.pdm.resolution.overrides]\npetastorm = "==0.12.1"\n',
+            '[tool.pdm.resolution.overrides]\nmdstorm = ">=0"\n',
+        ),
+        (
+            '[tool.uv]\nconstraint-dependencies = ["petastorm[torch]<0.13"]\n',
+            '[tool.uv]\nconstraint-dependencies = ["mdstorm"]\n',
+        ),
+    ],
+    ids=["flit", "flit extras", "hatch", "pdm", "uv"],
+)
+def test_tables_of_other_tools_hold_requirements(before: str, after: str) -> None:
+    check_rewrite(before, after, PATH)
+
+
+def test_an_override_by_a_url_needs_manual_review() -> None:
+    text = '[tool.pdm.resolution.overrides]\npetastorm = "https://host/x.whl"\n'
     check_noop(text, PATH)
     check_finding(text, "PM402", "petastorm", PATH)

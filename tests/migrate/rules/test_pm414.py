@@ -226,3 +226,9 @@ def test_entry_points_of_a_package_of_ones_own_stay(tmp_path: Path) -> None:
     text = "[options.entry_points]\nconsole_scripts =\n    storm = petastorm.tracker:main\n"
     result = check_noop(text, str(tmp_path / "setup.cfg"))
     assert [one.cls for one in result.findings] == ["note"]
+
+
+@pytest.mark.parametrize("table", ["pdm.scripts", "poe.tasks"])
+def test_functions_that_tasks_call_are_those_of_mdstorm(table: str) -> None:
+    text = f'[tool.{table}]\nx = {{call = "petastorm.etl.petastorm_generate_metadata:main"}}\n'
+    check_rewrite(text, text.replace("petastorm.", "mdstorm."), "pyproject.toml")
