@@ -22,7 +22,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.archives import shipped_library
 from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.formed import formed_text
-from mdstorm_migrate.python.literals import inner_span
+from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.required import is_in_list, is_required, is_written, read_as
 from mdstorm_migrate.python.resolved import anchored
