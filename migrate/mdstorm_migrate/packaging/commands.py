@@ -52,6 +52,8 @@ _SCRIPTS = {
 _PROGRAMS = frozenset(
     ["petastorm.etl.metadata_util", *(f"petastorm{one[7:]}" for one in _SCRIPTS.values())]
 )
+#: A command that only says something, up to a part of it.
+_SAYS = re.compile(r"(?:^|[;&|!])[ \t]*@?(?:echo|printf)\b[^;&|>]*\Z")
 #: What stands before the name of a command, in shells, INI files, YAML and Dockerfiles.
 _COMMAND = re.compile(
     r"(?:^|[;&|({!@-]|\bRUN|\b(?:run|script):|\bthen|\bdo|\bcommands?[ \t]*[=:]|%sh"
@@ -135,6 +137,7 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
         if not is_commented_out(text, match.start())
         and not (is_prose and (match["code"] or match["part"]))
         and not _is_marker(text, match)
+        and not _is_said(text, match)
     ]
     cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
     for match in runs:
@@ -161,6 +164,14 @@ def _is_marker(text: str, run: re.Match[str]) -> bool:
     """Whether ``-m petastorm`` is an option of another command than Python, as of pytest."""
     before = text[max(run.start() - _BEFORE, 0) : run.start()]
     return run["module"] == OLD_ROOT and _PYTHON.search(before) is None
+
+
+def _is_said(text: str, run: re.Match[str]) -> bool:
+    """Whether an import statement is what ``echo`` says, to nobody but people."""
+    before = text[text.rfind("\n", 0, run.start()) + 1 : run.start()]
+    rest = text[run.end() :].partition("\n")[0]
+    is_code = bool(run["code"] or run["part"])
+    return is_code and _SAYS.search(before) is not None and not re.search(r"[>|]", rest)
 
 
 def _commands(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.tables import places_of
 
 #: Arguments of ``setup()`` that hold no requirements; names of variables that are given to them.
 _OTHER_ARGUMENTS = frozenset(
@@ -99,6 +100,25 @@ def read_as(module: PythonModule, string: ast.Constant) -> Iterator[ast.expr]:
             for one in module.scopes.references.get(name, ()):
                 if one.scope.may_see(name, home):
                     yield _whole(module, one.node)
+
+
+def read_from_list(module: PythonModule, string: ast.Constant) -> Iterator[ast.expr]:
+    """Yield where the items of the list are read that a string is in: by a loop, or all at once."""
+    table = module.scopes.parents.get(string)
+    if not isinstance(table, ast.List | ast.Tuple):
+        return
+    for place in places_of(module, table):
+        parent = module.scopes.parents.get(place)
+        if isinstance(parent, ast.Starred):
+            yield parent
+        elif isinstance(parent, ast.keyword) and isinstance(place, ast.expr):
+            yield place
+        elif isinstance(parent, ast.For | ast.comprehension) and parent.iter is place:
+            name = parent.target.id if isinstance(parent.target, ast.Name) else ""
+            loop = parent if isinstance(parent, ast.For) else module.scopes.parents[parent]
+            for node in ast.walk(loop):
+                if isinstance(node, ast.Name) and node.id == name:
+                    yield _whole(module, node)
 
 
 def _whole(module: PythonModule, node: ast.expr) -> ast.expr:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import (
@@ -39,10 +37,6 @@ _ITEM_SETTERS = frozenset({"delitem", "setitem"})
 #: Functions that look a distribution up; the last part of their own name.
 TAKES_DISTRIBUTION = frozenset(
     ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
-)
-#: What holds the name of a module, or of the logger of a message.
-_HOLDS_MODULE = re.compile(
-    r"[\w.()]+\.__(?:module|name|package)__|\b(?:rec|record|logger|log)\.name\b|^module(?:_name)?\b|(?:repr|str)\(type\([\w.]+\)\)"
 )
 #: Names of people's own functions that try an import, such as ``_module_available``.
 _LOOKS_UP = re.compile(
@@ -156,61 +150,6 @@ def _is_target(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
-class ModuleTest(NamedTuple):
-    """A comparison of the name of a module or of a logger with a string, or a table of strings."""
-
-    #: The name, as it is spelled.
-    asked: str
-    #: The string or the table, where it is compared.
-    node: ast.AST
-
-
-def in_find_class(module: PythonModule, node: ast.AST) -> bool:
-    """Whether a node stands in ``find_class``, the method of unpicklers that finds classes."""
-    return "find_class" in (getattr(one, "name", "") for one in module.ancestors(node))
-
-
-def module_test(module: PythonModule, string: ast.Constant) -> ModuleTest | None:
-    """Return where a string is compared with the name of a module or of a logger.
-
-    As in ``cls.__module__ == "petastorm.reader"`` and ``record.name.startswith("petastorm")``. A
-    table of such strings is followed by its name.
-    """
-    child: ast.AST = string
-    for parent in module.ancestors(string):
-        match parent:
-            case ast.Tuple() | ast.List() | ast.Set():
-                child = parent
-            case ast.Assign(targets=[ast.Name(id=name)]) if child is not string:
-                tests = (_test_of(module, node) for node in _named(module, name))
-                return next(filter(None, tests), None)
-            case _:
-                return _test_of(module, child)
-    return None
-
-
-def _named(module: PythonModule, name: str) -> Iterator[ast.AST]:
-    """Yield where a name is read, also as an attribute of a class."""
-    yield from (one.node for one in module.scopes.references.get(name, ()))
-    for node in module.scopes.parents:
-        if isinstance(node, ast.Attribute) and node.attr == name:
-            yield node
-
-
-def _test_of(module: PythonModule, node: ast.AST) -> ModuleTest | None:
-    """Return the comparison of an expression with the name of a module."""
-    match module.scopes.parents.get(node):
-        case ast.Compare(left=left, comparators=comparators):
-            others = [left, *comparators]
-        case ast.Call(func=ast.Attribute(attr="startswith", value=value)) as call:
-            others = [value] if node in call.args else []
-        case _:
-            return None
-    found = (_HOLDS_MODULE.search(ast.unparse(one)) for one in others)
-    asked = next((match[0] for match in found if match is not None), None)
-    return None if asked is None else ModuleTest(asked, node)
-
-
 def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
     """Return the function that looks a module or a distribution up by the string, if one does."""
     call = module.scopes.parents.get(string)
@@ -224,6 +163,7 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
         is_asked_for
         or is_resource(module, string)
         or _LOOKS_UP.search(name)
+        or re.search("lazy", ast.unparse(call.func), re.IGNORECASE)
         or (name in TAKES_DISTRIBUTION and string in call.args)
     ):
         return f"{name}()"

@@ -75,7 +75,7 @@ def uses_of_item(module: PythonModule, string: ast.Constant) -> ItemUses | None:
         return None
     functions: set[str] = set()
     are_all = True
-    for node in _places(module, table):
+    for node in places_of(module, table):
         found = _of_loop(module, node)
         if found is None:
             are_all = False
@@ -85,7 +85,7 @@ def uses_of_item(module: PythonModule, string: ast.Constant) -> ItemUses | None:
     return ItemUses(frozenset(functions), are_all) if functions else None
 
 
-def _places(module: PythonModule, table: ast.AST) -> Iterator[ast.AST]:
+def places_of(module: PythonModule, table: ast.AST) -> Iterator[ast.AST]:
     """Yield the table where it is used: itself, or the name that it is given."""
     match module.scopes.parents.get(table):
         case (

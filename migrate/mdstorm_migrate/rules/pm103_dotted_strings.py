@@ -28,6 +28,7 @@ from mdstorm_migrate.python.call_strings import (
 from mdstorm_migrate.python.fallbacks import is_fallback
 from mdstorm_migrate.python.literals import inner_span
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module_tests import module_test
 from mdstorm_migrate.python.patches import reaches_callers
 from mdstorm_migrate.python.resolved import (
     PATCHES,
@@ -37,7 +38,6 @@ from mdstorm_migrate.python.resolved import (
     is_path,
     is_resource,
     looked_up,
-    module_test,
 )
 from mdstorm_migrate.python.shadow import hiding
 from mdstorm_migrate.python.tables import ItemUses, uses_of_item

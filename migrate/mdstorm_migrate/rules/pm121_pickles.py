@@ -11,8 +11,8 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module_tests import in_find_class, module_test
 from mdstorm_migrate.python.objects import objects_made
-from mdstorm_migrate.python.resolved import in_find_class, module_test
 
 CODE = "PM121"
 TITLE = "Pickles name the library that wrote them"

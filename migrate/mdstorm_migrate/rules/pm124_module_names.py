@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.resolved import in_find_class, module_test
+from mdstorm_migrate.python.module_tests import in_find_class, module_test
 
 CODE = "PM124"
 TITLE = "Names of modules that are compared"

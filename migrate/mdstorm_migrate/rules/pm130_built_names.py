@@ -43,7 +43,8 @@ _LOGGER = re.compile(rf"^[ \t]*qualname[ \t]*[=:][ \t]*{OLD_ROOT}\b", re.MULTILI
 #: Scripts that come with Petastorm, and its modules run as programs.
 _COMMAND = re.compile(
     rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b|\bpython[\d.]*[ \t]+-m[ \t]+{OLD_ROOT}(?![\w-])"
-    rf"|\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]*[\"'][^\n]*?\b(?:from|import)[ \t]+{OLD_ROOT}\b"
+    r"|(?:\bpython[\d.]*|^)[ \t]+(?:-\w+[ \t]+)*-c[ \t]*[\"'][^\n]*?"
+    rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b"
 )
 #: Arguments of parsers of command lines that people read.
 _TELLS = frozenset({"description", "epilog", "help", "usage"})

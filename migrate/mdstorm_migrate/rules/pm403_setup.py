@@ -24,8 +24,14 @@ from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.formed import formed_text
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.required import is_in_list, is_required, is_written, read_as
-from mdstorm_migrate.python.resolved import anchored
+from mdstorm_migrate.python.required import (
+    is_in_list,
+    is_required,
+    is_written,
+    read_as,
+    read_from_list,
+)
+from mdstorm_migrate.python.resolved import anchored, is_path
 
 CODE = "PM403"
 TITLE = "setup.py and setup.cfg name mdstorm"
@@ -50,6 +56,8 @@ _PROSE = re.compile(r"\b(?:an?|and|for|from|in|is|needs|of|or|the|to|uses?|with)
 _VERSIONED = re.compile(r"[\[=<>~!]")
 #: The channel of a package of conda's, as in ``conda-forge::petastorm``.
 _CHANNEL = re.compile(r"^[\w-]+::")
+_PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
+_COMMANDS = re.compile(r"\binstall\b")
 _FROM_REPOSITORY = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 _WHAT = "this string names Petastorm as a package to install"
 _REMEDY = f"{_WHAT}: name mdstorm, which has versions of its own"
@@ -173,14 +181,24 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         value = _CHANNEL.sub("", value)
         pinned = is_requirement(value) and _VERSIONED.search(value)
         pinned = pinned or re.fullmatch(r"petastorm=[\d.*]+", value)  # as conda has it
-        installs = value == OLD_ROOT and any(
-            is_required(module, one) for one in (string, *read_as(module, string))
-        )
+        installs = value == OLD_ROOT and _is_installed(module, string)
         # Commands may go without their first word: ``run_line_magic("pip", "install petastorm")``.
         command = f"pip {value}" if value.startswith("install ") else value
         in_command = any(command_requirements(command)) or any(other_origins(value, CODE))
         in_command = in_command and shipped_library(value) is None  # PM103 has those
-        lists = is_written(module, string) and _lists_it(module, string)
-        lists = lists or (is_required(module, string) and _lists_it(module, string, words=True))
+        in_list = is_required(module, string)
+        is_list = in_list or is_written(module, string) or _PINNED.search(value)
+        lists = is_list and _lists_it(module, string, words=in_list)
         if pinned or installs or lists or in_command or _IN_JSON.search(value):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
+
+
+def _is_installed(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a name is installed where it stands, or where it is read."""
+    if is_required(module, string):
+        return True
+    reads = list(read_as(module, string))
+    if not is_path(module, string):  # PM103 has those
+        reads += read_from_list(module, string)
+    made = (module.source_of(one) for one in reads if not isinstance(one, ast.Name))
+    return any(is_required(module, one) for one in reads) or any(map(_COMMANDS.search, made))

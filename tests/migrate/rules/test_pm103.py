@@ -197,6 +197,7 @@ def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:
         'def is_available(n): return import_module(n)\nif is_available("petastorm"): ...',
         'petastorm = optional_import("petastorm")',
         'pkg_resources.resource_filename("petastorm", "data")',
+        'petastorm = lazy_loader.load("petastorm")',
         'importlib.resources.files("petastorm")',
         'from importlib.resources import files\nfiles("petastorm")',
         'pkgutil.get_data("petastorm", "data")',

@@ -19,6 +19,8 @@ PLAIN = 'x = "petastorm"\n'
         ('"petastorm" in str(type(x))', '"petastorm"'),
         ('OURS = ("petastorm.",)\ntype(x).__module__.startswith(OURS)', '"petastorm."'),
         ('module.__name__ in ("petastorm", "torch")', '"petastorm"'),
+        ('[m for m in sys.modules if m.split(".")[0] == "petastorm"]', '"petastorm"'),
+        ('for n in root.loggerDict:\n    if n.startswith("petastorm."): ...', '"petastorm."'),
         ('filter(lambda record: record.name.startswith("petastorm"), records)', '"petastorm"'),
     ],
 )
@@ -32,6 +34,7 @@ def test_they_are_named_once(text: str, fragment: str) -> None:
     "text",
     [
         'engine.name == "petastorm"',
+        '[m for m in engines if m.split(".")[0] == "petastorm"]',
         '__name__ == x or engine == "petastorm"',
         'type(x).__module__ in ("petastorm.reader", "mdstorm.reader")',
         'm = type(x).__module__\nx.__module__ == "petastorm" or x.__module__ == "mdstorm"',

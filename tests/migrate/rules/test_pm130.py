@@ -41,6 +41,7 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
         'CODE = """\nfrom petastorm import make_reader\n"""',
         'def f():\n    return compile(dedent("""\n    import petastorm.unischema\n    """), "x")',
         """Popen("python -c 'from petastorm.pytorch import DataLoader'", shell=True)""",
+        """run(f"{sys.executable} -c 'import petastorm'", shell=True)""",
         'session.run("python", "-c", "import petastorm; print(petastorm)")',
         'Pod(cmds=["python", "-c"], arguments=["from petastorm import make_reader; run()"])',
         'run(["train.py", "loader._target_=petastorm.make_reader"])',

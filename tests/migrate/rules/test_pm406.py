@@ -213,6 +213,8 @@ def test_commands_that_ask_for_what_others_install_are_reported() -> None:
 def test_tables_of_that_name_are_no_modules() -> None:
     check_silence('spark-sql -e "select * from petastorm.events"\n', "run.sh")
     check_silence("# %%\ndf = %sql select * from petastorm.events\n", "n.py")
+    check_silence("echo from petastorm import reader\n", "a.sh")
+    check_finding('echo "import petastorm" > a.py\n', "PM406", "import petastorm", "a.sh")
     check_finding('python -c "from petastorm import reader"\n', "PM406", "from petastorm", "a.sh")
 
 
