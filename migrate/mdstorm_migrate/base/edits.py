@@ -81,7 +81,8 @@ class Finding:
         What to do, in one line. With it, a comment ``# TODO(mdstorm): PM107: <remedy>`` is inserted
         above the statement, where the kind of file has such comments.
     blocks : bool
-        Whether nothing else of this file may be changed.
+        Whether nothing else of this file may be changed. If it `holds` something as well, nothing
+        else is said of the document, either.
     is_open_todo : bool
         Whether it is such a comment of an earlier run, which nothing else accounts for.
     is_marked : bool

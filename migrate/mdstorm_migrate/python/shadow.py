@@ -1,4 +1,4 @@
-"""Local files that shadow the library: ``petastorm.py`` or a package of that name."""
+"""Local files that shadow the library: ``petastorm.py``, a package of that name, a copy of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path, PurePath
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.vendored import SOURCES, VENDORING, copy_for
 
 #: What the directory of a project holds.
 _PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 
 
 def shadowed(module: PythonModule, binding: Binding) -> str | None:
-    """Return the neighbour of the file that an import may mean; None if there is none.
+    """Return the neighbour of the file, or the copy, that an import may mean; None without.
 
     A script finds what stands beside it before it finds the library; a module of a package does
     not. Of a single file ``petastorm.py`` nothing like ``petastorm.spark`` can be imported.
@@ -54,10 +55,12 @@ def has_own_package(path: PurePath | None) -> bool:
 
 
 def hiding(module: PythonModule, dotted: str) -> str | None:
-    """Return the neighbour of the file that a dotted path may mean; None if there is none."""
+    """Return the neighbour, or the copy, that a dotted path may mean; None if there is none."""
     path = module.document.path
     if path is None:
         return None
+    if (copy := copy_for(module)) is not None:
+        return copy.name
     is_file, is_package = _neighbours(str(path.parent))
     if is_package:
         return f"{OLD_ROOT}/"
@@ -79,7 +82,8 @@ def _own_package(folder: str) -> str | None:
 
 def _is_root(folder: Path) -> bool:
     """Whether packages are imported from a folder."""
-    return folder.name in ("src", "lib") or any((folder / one).exists() for one in _PROJECT)
+    is_named = folder.name in (*SOURCES, *VENDORING)
+    return is_named or any((folder / one).exists() for one in _PROJECT)
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""PM115: a local ``petastorm.py`` that shadows the library."""
+"""PM115: what of the user's own hides the library: a ``petastorm.py``, a copy in the tree."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.shadow import own_part, shadowed
+from mdstorm_migrate.python.vendored import copy_for
 
 CODE = "PM115"
-TITLE = "A neighbouring file of that name hides the library"
+TITLE = "A file or a package of that name hides the library"
 CLASS: Class = "manual"
 KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each import that may mean the neighbour."""
+    """Yield a finding for each import that may mean the neighbour; one if it means a copy."""
+    if (copy := copy_for(module)) is not None:
+        what = f"this imports the copy of Petastorm in `{copy.name}`, not the library"
+        why = f"{what}, so nothing in this file was changed"
+        remedy = f"{why}: see what the copy changes, remove it, and migrate again"
+        span = module.span(imported_names(module)[0].imports[0].node)
+        holds = f"the copy in {copy.name}"
+        yield Finding(CODE, CLASS, *span, what, remedy, blocks=True, holds=holds)
+        return
     for name in imported_names(module):
         for binding in name.imports:
             span = module.span(binding.node)

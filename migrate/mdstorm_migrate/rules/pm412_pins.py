@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.conflicts import conflicts_in
 from mdstorm_migrate.packaging.requirement import find_requirements, is_generated, quoted_word
 from mdstorm_migrate.python.module import PythonModule
@@ -21,7 +22,9 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     document = module.document if isinstance(module, PythonModule) else module
     together = document.needs.together
     if together is None:
-        together = any(find_requirements(document.text))
+        text = document.text
+        found = (one.start for one in find_requirements(text))
+        together = any(not is_commented_out(text, start) for start in found)
     if not together or (document.kind == "requirements" and is_generated(document.text)):
         return
     for conflict in conflicts_in(document):

@@ -13,7 +13,7 @@ from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.petastorm.extras import USES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.chains import required_names
-from mdstorm_migrate.run.installs import imported_packages
+from mdstorm_migrate.run.installs import imported_packages, imports_through
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
@@ -62,13 +62,15 @@ class Facts:
     is_moved : bool
         Whether it imports mdstorm.
     keeps : tuple of Path
-        Files that import Petastorm.
+        Files that import Petastorm, themselves or by way of another library.
     on_databricks : bool
         Whether it shows that it runs on Databricks, which brings Spark.
     starts_spark : bool
         Whether it may start a session of Spark itself.
     installs : tuple of Path
         Files that install something, or run others that may.
+    through : tuple of Path
+        Those of `keeps` that import a library which imports Petastorm itself.
     """
 
     imports: frozenset[str] = frozenset()
@@ -78,6 +80,7 @@ class Facts:
     on_databricks: bool = False
     starts_spark: bool = False
     installs: tuple[Path, ...] = field(default=())
+    through: tuple[Path, ...] = field(default=())
 
     def __or__(self, other: Facts) -> Facts:
         """Return the facts of both."""
@@ -89,6 +92,7 @@ class Facts:
             self.on_databricks or other.on_databricks,
             self.starts_spark or other.starts_spark,
             tuple(dict.fromkeys([*self.installs, *other.installs])),
+            tuple(dict.fromkeys([*self.through, *other.through])),
         )
 
 
@@ -117,11 +121,13 @@ def facts_of(data: bytes, path: Path) -> Facts:
         extras = frozenset(name for name, called in _CONVERTED.items() if called.search(code))
     if (b"delta" in data or b"Delta" in data) and _DELTA.search(code):
         extras |= {"delta-table"}
-    keeps = (path,) if old and _still_imports(data, path) else ()
+    through = imports_through(data)
+    keeps = (path,) if through or (old and _still_imports(data, path)) else ()
     databricks = data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS)
     starts = b"SparkSession" in data
     installs = (path,) if _INSTALLING.search(data) else ()
-    return Facts(imports, extras, moved, keeps, databricks, starts, installs)
+    by_way = (path,) if through else ()
+    return Facts(imports, extras, moved, keeps, databricks, starts, installs, by_way)
 
 
 def needs_alone(

@@ -27,6 +27,8 @@ _KEEPING = frozenset(
         ("PM106", "review"),
         ("PM107", "manual"),
         ("PM108", "manual"),
+        ("PM115", "manual"),
+        ("PM125", "manual"),
     }
 )
 #: The rule whose notes are mentions.

@@ -14,12 +14,25 @@ from mdstorm_migrate.python.parsing import parse_python
 
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM402", "PM406", "PM407"})
+#: What imports Petastorm itself at run time: Horovod's estimators for Spark.
+_THROUGH = re.compile(
+    rb"""(?:^|["n>])[ \t]*(?:from|import)[ \t]+horovod\.spark
+    (?: \.(?:keras|torch|lightning|data_loaders|common\.(?:store|estimator|backend))\b
+      | [ \t]+import[ \t][^\n]*\b(?:keras|torch|lightning)\b
+      | \.common[ \t]+import[ \t][^\n]*\b(?:store|estimator|backend)\b )""",
+    re.MULTILINE | re.VERBOSE,
+)
 _MESSAGE = "require mdstorm beside Petastorm, which this notebook or one that runs it still imports"
 
 
 def is_install(edit: Edit) -> bool:
     """Whether an edit changes what a command installs."""
     return edit.rule in _RULES
+
+
+def imports_through(data: bytes) -> bool:
+    """Whether code imports a library that imports Petastorm itself, which must stay installed."""
+    return b"horovod.spark" in data and _THROUGH.search(data) is not None
 
 
 def installs(file: DecodedFile, edits: Sequence[Edit]) -> bool:
@@ -57,9 +70,11 @@ def keep_installs(
 
 
 def imported_packages(file: DecodedFile) -> set[str]:
-    """Return the packages that the code of a file imports."""
+    """Return the packages that the code of a file imports, or Horovod's estimators for it."""
     found: set[str] = set()
     for document in file.documents:
+        if document.kind == "python" and imports_through(document.code.encode()):
+            found.add(OLD_ROOT)
         for node in ast.walk(parse_python(document.code)) if document.kind == "python" else ():
             if isinstance(node, ast.Import):
                 found.update(alias.name.partition(".")[0] for alias in node.names)

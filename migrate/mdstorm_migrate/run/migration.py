@@ -190,6 +190,7 @@ def _migrate_document(
     for rule in all_rules():
         if document.kind in rule.kinds:
             found += rule.check(document if module is None else module)
+    found = _aside(found, settings)
     edits = [one for one in found if isinstance(one, Edit)]
     findings = [
         one
@@ -211,6 +212,17 @@ def _migrate_document(
         for one in todo_comments(document)
     }
     kept.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
+
+
+def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:
+    """Return all, or what says that the document is about another library, or about both."""
+    saying = [
+        one
+        for one in found
+        if isinstance(one, Finding) and one.blocks and one.holds and settings.selects(one.rule)
+    ]
+    open_todos = [one for one in found if isinstance(one, Finding) and one.is_open_todo]
+    return [*saying, *open_todos] if saying else found
 
 
 def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:

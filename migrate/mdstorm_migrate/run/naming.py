@@ -38,7 +38,9 @@ def naming_of(
     module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
 ) -> Naming:
     """Return what strings of a document that name modules do."""
-    if any(found.blocks for found in findings) or (module is not None and patches(module)):
+    if any(found.blocks and not found.holds for found in findings) or (
+        module is not None and patches(module)
+    ):
         return "patches"
     if module is not None and module.around.takes_converters:
         return "reads copies"

@@ -158,7 +158,7 @@ class Project:
             beside=tuple(
                 self._lost(path, facts, brought | (around if "pyspark" in around else set()))
             ),
-            importers=tuple(map(str, self._importers(facts))),
+            importers=tuple(map(self._said, self._importers(facts))),
             moved=facts.is_moved or not facts.keeps,
         )
 
@@ -199,6 +199,11 @@ class Project:
                 *(above.name for above in path.parents),
             }:
                 yield path
+
+    def _said(self, path: Path) -> str:
+        """Return a file that goes on importing Petastorm, and by way of what."""
+        is_through = path in self.code[path].through if path in self.code else False
+        return f"{path} (by way of Horovod's Spark estimators)" if is_through else str(path)
 
     @cached_property
     def _keeping(self) -> list[Path]:

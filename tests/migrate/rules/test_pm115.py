@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
@@ -63,4 +64,62 @@ def test_a_package_of_ones_own_imports_itself(tmp_path: Path) -> None:
         "from petastorm.spark import make_spark_converter\n",
         "from mdstorm.spark import make_spark_converter\n",
         script,
+    )
+
+
+COPY = {
+    "__init__.py": "from petastorm.reader import make_reader\n__version__ = '0.9.8+own'\n",
+    "reader.py": "def make_reader(url, token=None): ...\n",
+}
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "head"),
+    [
+        ("third_party", ""),
+        ("app/_vendor", ""),
+        ("src", ""),
+        (".", ""),
+        ("ml/own", "import sys\nsys.path.insert(0, os.path.join(HERE, '..', 'ml/own'))\n"),
+    ],
+)
+def test_a_copy_in_the_tree_is_what_is_imported(tmp_path: Path, place: str, head: str) -> None:
+    write(tmp_path / place / "petastorm", COPY)
+    script = str(tmp_path / "app" / "main.py")
+    text = f"{head}from petastorm import make_reader\nmake_reader(url, token=TOKEN)\n"
+    check_noop(text, script)
+    (found,) = migrate(text, path=script).findings
+    assert (found.rule, found.cls) == ("PM115", "manual")
+    assert "the copy of Petastorm in" in found.message
+    # what belongs to the copy is left, and asks nothing of anybody
+    inside = str(tmp_path / place / "petastorm" / "reader.py")
+    result = check_noop("from petastorm.reader import make_reader\n", inside)
+    assert [one.cls for one in result.findings] == ["note"]
+
+
+@pytest.mark.parametrize(
+    ("files", "path"),
+    [
+        ({"acme/petastorm/__init__.py": ""}, "acme/jobs.py"),
+        ({"acme/petastorm/__init__.py": "from petastorm import make_reader"}, "acme/jobs/a.py"),
+        ({"acme/__init__.py": "", **{f"acme/petastorm/{k}": v for k, v in COPY.items()}}, "a.py"),
+        ({f"tests/stubs/petastorm/{name}": text for name, text in COPY.items()}, "src/a.py"),
+    ],
+)
+def test_a_package_that_has_not_what_is_imported_is_no_copy(
+    tmp_path: Path, files: dict[str, str], path: str
+) -> None:
+    write(tmp_path, {**files, "acme/jobs/__init__.py": ""})
+    script = str(tmp_path / path)
+    if path == "acme/jobs.py":  # a script beside it, which finds the package first
+        check_noop("from petastorm import make_reader\n", script)
+        return
+    check_rewrite(
+        "from petastorm import make_reader\n", "from mdstorm import make_reader\n", script
     )

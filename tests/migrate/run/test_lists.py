@@ -76,3 +76,29 @@ def test_what_the_whole_run_shares_waits_with_the_rest() -> None:
     key = 'spark.conf.set("petastorm.spark.converter.parentCacheDirUrl", "file:///tmp")\n'
     files = {"one/requirements.txt": HELD, "one/a.py": CODE, "b.py": key}
     assert after(files)["b.py"] == key
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        "import horovod.spark.keras as hvd\n",
+        "from horovod.spark.torch import TorchEstimator\n",
+        "from horovod.spark import lightning\n",
+        "from horovod.spark.common.store import Store\n",
+    ],
+)
+def test_petastorm_stays_for_horovods_estimators_which_import_it(estimator: str) -> None:
+    listed = {"requirements.txt": "horovod\npetastorm==0.12.1\n"}
+    changed = after({**listed, "est.py": estimator, "a.py": CODE})
+    assert changed["a.py"] == MOVED
+    assert changed["requirements.txt"] == "horovod\nmdstorm\npetastorm==0.12.1\n"
+
+
+def test_where_estimators_alone_import_petastorm_nothing_takes_its_place() -> None:
+    files = {
+        "requirements.txt": "horovod\npetastorm==0.12.1\n",
+        "est.py": "import horovod.spark.keras as hvd\n",
+    }
+    assert after(files) == files
+    changed = after({**files, "est.py": "import horovod.spark\n", "a.py": CODE})
+    assert changed["requirements.txt"] == "horovod\nmdstorm\n"
