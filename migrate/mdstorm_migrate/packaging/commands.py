@@ -15,11 +15,25 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
 #: Between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
+_WORD = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"';&|]+)"""
 _PIP = re.compile(
-    rf"\b(?:pip[\d.]*|pipenv|poetry|uv|pdm)\b{_GAP}(?:pip{_GAP})?(?:-[\w-]+{_GAP})*"
-    rf"(?:install|add)\b{_END}"
+    rf"\b(?:(?:pip[\d.]*|pipenv|poetry|uv|pdm|rye|pipx){_GAP}(?:(?:pip|tool){_GAP})?"
+    rf"(?:-[\w-]+{_GAP})*(?:install|add|download|wheel|inject)\b{_END}"
+    rf"|pixi{_GAP}add\b(?=[^\n;&|]*[ \t]--pypi\b){_END}"
+    rf"|uvx?(?:[ \t]+(?!--with\b){_WORD})*?(?:[ \t]+--with[ \t=]{_WORD})+)"
 )
-_CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create)\b{_END}")
+_CONDA = re.compile(
+    rf"\b(?:(?:conda|mamba|micromamba)\b{_GAP}(?:install|create|update)"
+    rf"|pixi{_GAP}add)\b(?![^\n;&|]*[ \t]--pypi\b){_END}"
+)
+#: Commands that name distributions without requiring them, and how they do.
+_NAMING = re.compile(rf"\b(?:pip-compile|pip[\d.]*|uv|pdm|pipenv|poetry)\b{_END}")
+_OPTION = re.compile(
+    r"""(?: --(?:(?:upgrade|reinstall|refresh|no-build|no-binary)-package|no-binary|only-binary)
+    (?:[ \t]+|=) | (?<=[ \t])-P[ \t]* ) ["']?(?:[\w.:-]+,)*\Z""",
+    re.VERBOSE,
+)
+_UPDATE = re.compile(r"(?:pdm|pipenv|poetry)[ \t]+(?:-\S+[ \t]+)*(?:update|upgrade)[ \t]")
 #: Between two commands that are strings of a list, as in ``script: ["pip install x", "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
 #: ``python`` in a command, before ``-m``: after others, such as pytest, that is no module.
@@ -80,11 +94,25 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def command_requirements(text: str) -> Iterator[tuple[str, Requirement]]:
-    """Yield the requirements of Petastorm in install commands, with the tool that installs."""
+    """Yield the requirements of Petastorm in install commands, with the tool that installs.
+
+    Instead of a tool, it is ``name`` where a command names the distribution without requiring it,
+    as ``pip-compile --upgrade-package petastorm`` does.
+    """
+    named = set(_named(text))
+    yield from (("name", found) for found in sorted(named, key=lambda one: one.start))
     for tool, start, stop in install_commands(text):
         for found in find_requirements(text, start, stop):
-            if not is_commented_out(text, found.start):
+            if found not in named and not is_commented_out(text, found.start):
                 yield tool, found
+
+
+def _named(text: str) -> Iterator[Requirement]:
+    for start, stop in _commands(_NAMING, text):
+        updates = _UPDATE.match(text, start, stop) is not None
+        for found in find_requirements(text, start, stop):
+            if updates or _OPTION.search(text, start, found.start):
+                yield found
 
 
 def queries(text: str) -> Iterator[re.Match[str]]:

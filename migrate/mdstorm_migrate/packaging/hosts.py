@@ -18,6 +18,9 @@ _ASKED = re.compile(
 #: Keys whose values are versions of Python, in all files and in those of a name.
 _KEYS = r"python[-_]?versions?|versionSpec"
 _KEYS_OF = re.compile(r"\.travis\.ya?ml|\.readthedocs\.ya?ml|python_env\.ya?ml")
+#: Keys of a matrix whose values are versions of Python if they look like some.
+_OF_MATRIX = r"py(?:thons?|ver)?"
+_MATRIX = re.compile(r"\bmatrix[\"']?[ \t]*:")
 _VERSION = r"[23]\.\d+(?:\.\d+)?"
 _IMAGE = re.compile(rf"(?<![\w.-])python:(?:\d+-)?(?P<version>{_VERSION})", re.IGNORECASE)
 _RUNTIME = re.compile(r"""\bruntime["']?[ ]*[:=][ ]*["']?python(?P<version>3\.?\d+)""", re.I)
@@ -32,6 +35,15 @@ _TAG = re.compile(r"(?<=[:._-])py(?:thon)?-?(?P<version>3\.?\d+)(?![\w.])")
 _SYSTEM = re.compile(
     r"(?P<version>ubuntu[:-]?(?:1[468]\.04|20\.04|xenial|bionic|focal)"
     r"|debian[:-]?(?:9|10|11|stretch|buster|bullseye)\b)",
+    re.IGNORECASE,
+)
+#: The machine of a workflow, whose own Python is used if nothing there brings another one.
+_RUNNER = re.compile(
+    r"""\b(?:runs-on|vmImage)["']?[ \t]*:[ \t]*\[?["']?(?P<version>ubuntu-(?:16|18|20)\.04)\b""", re.I
+)
+_BRINGS_PYTHON = re.compile(
+    r"python[-_]?version|versionSpec|\bcontainer\b|conda|mamba|pyenv|deadsnakes|docker|\buvx?\b"
+    r"|python3\.\d",
     re.IGNORECASE,
 )
 #: The Pythons of systems that are older than what mdstorm needs, by the end of their names.
@@ -58,6 +70,35 @@ _COMMANDS = (
     ),
     re.compile(rf"{_PACKAGES}[ \t]python(?P<version>3\.?\d+)(?![\d.])"),
 )
+#: In code: images, and Pythons of environments that a scheduler makes.
+_IMAGE_IN_CODE = re.compile(
+    r"""\b\w*image(?:_?(?:uri|name|url|spec))?["']?(?:[ ]*:[ ]*str)?\s*[:=]\s*\(?\s*[rf]?(["'])"""
+    r"""(?P<name>[\w./:@-]+)\1""",
+    re.IGNORECASE,
+)
+_PYTHON_IN_CODE = (
+    re.compile(rf"""\bpython_version["']?\s*[:=]\s*(["'])(?P<version>{_VERSION})\1"""),
+    re.compile(
+        rf"""@(?:\w+\.)?(?:conda|pypi|conda_base|pypi_base)\((?:[^()]|\([^()]*\))*?"""
+        rf"""\bpython\s*=\s*(["'])(?P<version>{_VERSION})\1"""
+    ),
+)
+
+
+def pythons_of_code(text: str) -> Iterator[Pin]:
+    """Yield the Pythons of images and environments that Python code names."""
+    for found in _IMAGE_IN_CODE.finditer(text):
+        if is_commented_out(text, found.start()):
+            continue
+        span = found.span("name")
+        python, tag = _IMAGE.search(text, *span), _TAG.search(text, *span)
+        where = "" if python else found["name"].rpartition("/")[2]
+        if version := python or tag:
+            yield _fixed(version, dotted(version["version"]), where)
+    for pattern in _PYTHON_IN_CODE:
+        for found in pattern.finditer(text):
+            if not is_commented_out(text, found.start("version")):
+                yield _fixed(found, found["version"], "")
 
 
 def pythons_of_images(text: str) -> Iterator[Pin]:
@@ -100,8 +141,13 @@ def pythons_of_keys(text: str, name: str) -> Iterator[Pin]:
     yield from _defined(text, _KEYS)
     if _KEYS_OF.fullmatch(name):
         yield from _defined(text, "python")
+    if _MATRIX.search(text):
+        yield from _defined(text, _OF_MATRIX)
     for variable in _asked(text):
         yield from _defined(text, re.escape(variable))
+    for runner in () if _BRINGS_PYTHON.search(text) else _RUNNER.finditer(text):
+        if not is_commented_out(text, runner.start(), ANY):
+            yield _fixed(runner, _SYSTEMS[runner["version"].rpartition("-")[2]], runner["version"])
 
 
 def pythons_of_arguments(text: str) -> Iterator[Pin]:

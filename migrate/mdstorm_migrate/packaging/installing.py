@@ -26,6 +26,12 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         if tool == "pip":
             yield from rewrite_requirement(document, found, rule, "word")
             continue
+        if tool == "name":
+            if not document.needs.importers:
+                cls, _ = verdict(document)
+                message = "name mdstorm, which takes Petastorm's place"
+                yield Edit(rule, cls, found.start, found.stop, NEW_ROOT, message)
+            continue
         remedy = "take petastorm out of this command and add `pip install mdstorm`"
         yield of_conda(found, rule, remedy)
     yield from other_origins(document.text, rule)

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.hosts import (
     pythons_of_arguments,
+    pythons_of_code,
     pythons_of_commands,
     pythons_of_images,
     pythons_of_keys,
@@ -39,6 +41,7 @@ _PATTERNS: dict[Kind, tuple[tuple[re.Pattern[str], Style], ...]] = {
         (_RUNTIME, "runtime"),
     ),
     "magic": ((_RUNTIME, "runtime"),),
+    "python": ((_RUNTIME, "runtime"),),
     "setup_cfg": ((_INI_PYTHON, "pip"), (_BASE_PYTHON, "version")),
     "shell": ((_RUNTIME, "runtime"),),
     "text": ((_RUNTIME, "runtime"),),
@@ -57,6 +60,8 @@ def pythons_of(document: Document) -> Iterator[Pin]:
         yield from pythons_of_images(text)
     if document.kind in ("cluster", "docker", "magic", "shell", "text"):
         yield from pythons_of_commands(text)
+    if document.kind == "python":
+        yield from pythons_of_code(text)
     if document.kind == "setup_cfg":
         for value in ini_values(text):
             if (value.section, value.key) in _TOX:
@@ -65,7 +70,9 @@ def pythons_of(document: Document) -> Iterator[Pin]:
                 start = stop - len(found.lstrip(" \t"))
                 yield Pin(PYTHON, start, stop, text[start:stop], "environments")
     for pattern, style in _PATTERNS.get(document.kind, ()):
-        yield from (_python(found, style) for found in pattern.finditer(text))
+        for found in pattern.finditer(text):
+            if not is_commented_out(text, found.start(), ANY):
+                yield _python(found, style)
     if name in HOSTS:
         yield from (_python(found, "version") for found in _HOST.finditer(text))
     if document.kind == "pyproject":

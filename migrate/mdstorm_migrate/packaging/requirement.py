@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.variables import INTERPOLATION, is_variable
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.archives import shipped_library
 
 _GAP = r"(?:[ \t]|\\\r?\n)*"
 #: With variables of shells and templates: ``petastorm==${VERSION}``, ``petastorm=={{ version }}``.
@@ -49,9 +51,16 @@ _REPOSITORY = re.compile(
         (?!\S*/(?:blob|commit|discussions|issues|pulls?|wiki)/)
         \S* /petastorm (?:\.git)? (?![\w-]) \S*
       | (?<![^\s"'=]) [^\s"'=]* /petastorm-\d[^\s"',]* \.(?:whl|zip|tar\.gz)
-      | (?<=--py-files[ =]) (?:[^\s"'=]*[/,])? petastorm-\d[^\s"',]* \.egg
       | (?<=-e[ ]) \S* /petastorm/? (?=\s|$) )""",
     re.IGNORECASE | re.VERBOSE,
+)
+#: What commands of Spark, and of clouds, send along with a program.
+_SHIPPED = re.compile(
+    r"""(?:--(?:py-?files|archives|files|py-file|python-files)(?:[ \t=]+|["'][ \t]*,[ \t]*["'])
+    | \bspark\.(?:submit\.pyFiles|yarn\.dist\.archives|archives)["']?[ \t]*[=:][ \t]*
+    | \b(?:py_?[fF]iles|python_?[fF]ile_?[uU]ris|archive_?[uU]ris)["']?[ \t]*[:=][ \t]*\[? )
+    ["']?(?P<files>[^\s"';&|\]]+)""",
+    re.VERBOSE,
 )
 _OTHERS = re.compile(r"(?<![\w./-])(hops-petastorm|py-petastorm)(?![\w-])", re.IGNORECASE)
 
@@ -165,15 +174,25 @@ def of_conda(found: Requirement, rule: str, remedy: str) -> Finding:
 
 def other_origins(text: str, rule: str) -> Iterator[Finding]:
     """Report repositories of Petastorm, and distributions of another name that provide it."""
-    for match in _REPOSITORY.finditer(text):
+    told = [match.span() for match in _REPOSITORY.finditer(text)]
+    for start, stop in told:
         yield Finding(
             rule,
             "manual",
-            match.start(),
-            match.end(),
+            start,
+            stop,
             "Petastorm comes from a repository or a file, perhaps with changes of its own",
             "install mdstorm instead, after a review of what was changed",
         )
+    for match in _SHIPPED.finditer(text):
+        file = shipped_library(match["files"])
+        if file is not None and not is_commented_out(text, match.start()):
+            start = match.start("files") + match["files"].index(file)
+            if any(first <= start < last for first, last in told):
+                continue
+            message = f"`{file}` belongs to Petastorm"
+            remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
+            yield Finding(rule, "manual", start, start + len(file), message, remedy)
     for match in _OTHERS.finditer(text):
         yield Finding(
             rule,

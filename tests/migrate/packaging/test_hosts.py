@@ -9,7 +9,7 @@ from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.packaging.conflicts import conflicts_in
 from mdstorm_migrate.packaging.environments import without_old
-from mdstorm_migrate.sources.plain import PlainSource
+from mdstorm_migrate.sources import find_source
 
 INSTALL = "      - run: pip install petastorm==0.12.1\n"
 
@@ -46,6 +46,7 @@ INSTALL = "      - run: pip install petastorm==0.12.1\n"
             "- name: py\n  value: 3.7\n  inputs: {versionSpec: $(py)}\n",
             '- name: py\n  value: "3.10"\n  inputs: {versionSpec: $(py)}\n',
         ),
+        ("ci.yml", "      matrix:\n        python: ['3.7']\n", "      matrix:\n        python: ['3.10']\n"),
         (".travis.yml", 'python: ["3.6", "3.7"]\n', 'python: ["3.10"]\n'),
         (".travis.yml", "python:\n  - 3.6\n  - 3.7\n", 'python:\n  - "3.10"\n'),
         (".gitlab-ci.yml", "  PY: '3.9'\nimage: python:$PY-slim\n", None),
@@ -87,13 +88,28 @@ def test_an_image_of_jenkins_is_held() -> None:
         ("a.sh", "python3.8 -m pip install x\n", "python 3.8"),
         ("a.sh", "uv venv --python 3.9\n", "python 3.9"),
         ("a.sh", "ls /usr/lib/python3.8/site-packages\n# python3.8 -m pip\n", None),
+        ("ci.yml", "runs-on: ubuntu-20.04\n- run: pip install x\n", "Python 3.8 of ubuntu-20.04"),
+        ("ci.yml", "runs-on: ubuntu-20.04\nwith: {python-version: '3.11'}\n", None),
+        ("ci.yml", "runs-on: ubuntu-20.04\ncontainer: python:3.11\n", None),
+        ("ci.yml", "runs-on: ubuntu-22.04\n- run: pip install x\n", None),
+        ("dag.py", 'a = {"spark_version": "11.3.x-scala2.12"}\n', "Databricks Runtime 11.3"),
+        ("job.py", 'ClusterSpec(spark_version="12.2.x-cpu-ml-scala2.12")\n', "Databricks Runtime 12"),
+        ("job.py", 'ClusterSpec(spark_version="14.3.x-cpu-ml-scala2.12")\n', None),
+        ("kfp.py", '@component(base_image="python:3.8-slim")\ndef f(): ...\n', "python 3.8"),
+        ("flow.py", 'IMAGE = "ours/base:2.1-py38"\n', "Python 3.8 of base:2.1-py38"),
+        ("wf.py", 'ImageSpec(python_version="3.9", packages=["x"])\n', "python 3.9"),
+        ("flow.py", '@conda_base(libraries={"a": "1"}, python="3.8.12")\nclass F: ...\n', "python 3.8.12"),
+        ("a.py", 'image = "python:3.11"\nx = {"python_version": "3.12"}\n# python:3.8\n', None),
+        ("a.py", 'if python_version == "3.8":\n    image_size = "3.8"\n', None),
         ("ci.yml", "node-version: 3.8\nversion: ['3.8']\n# image: python:3.8\n", None),
     ],
 )
 def test_the_python_of_images_and_commands_is_known(
     path: str, text: str, shown: str | None
 ) -> None:
-    file = PlainSource().read(text.encode(), PurePath(path))
+    source = find_source(PurePath(path))
+    assert source is not None
+    file = source.read(text.encode(), PurePath(path))
     found = [one.shown for document in file.documents for one in conflicts_in(document)]
     if shown is None:
         assert not found

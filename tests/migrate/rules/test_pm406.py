@@ -3,6 +3,8 @@
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
+from mdstorm_migrate.api import migrate
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -172,6 +174,66 @@ def test_a_file_of_petastorm_that_is_shipped_is_reported() -> None:
         text = f"spark-submit --py-files {file} job.py\n"
         check_finding(text, "PM406", file, "run.sh")
     check_silence("ls petastorm_jobs-1.egg\n", "run.sh")
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("gcloud dataproc jobs submit pyspark a.py --py-files gs://b/petastorm.zip", None),
+        ("spark-submit --py-files a.zip,s3://b/petastorm.zip a.py", None),
+        ("spark-submit --archives petastorm_env.tar.gz#env a.py", "petastorm_env.tar.gz"),
+        ("spark-submit --conf spark.submit.pyFiles=s3://b/petastorm.zip a.py", None),
+        ("spark-submit --py-files b/petastorm-0.12.1.zip a.py", "b/petastorm-0.12.1.zip"),
+    ],
+)
+def test_what_a_command_ships_is_reported_once(command: str, file: str | None) -> None:
+    result = migrate(f"{command}\n", path="run.sh", todo=False)
+    (finding,) = result.findings
+    assert finding.cls == "manual"
+    assert result.source[finding.start : finding.stop].endswith(file or "://b/petastorm.zip")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip-compile --upgrade-package {} requirements.in",
+        "pip-compile -P {} requirements.in",
+        "uv lock --upgrade-package={}",
+        "uv sync --refresh-package {} --no-build-package {}",
+        "pip install --no-binary numpy,{} -r requirements.txt",
+        "poetry update {}",
+        "pdm update -G train {}",
+        "pipenv upgrade {}",
+    ],
+)
+def test_commands_that_name_the_distribution_name_mdstorm(command: str) -> None:
+    new = command.replace("{}", "mdstorm")
+    for old in ("petastorm", "petastorm==0.12.1"):
+        check_rewrite(f"{command.replace('{}', old)}\n", f"{new}\n", "Makefile")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("pdm add -dG test petastorm[torch]>=0.11", "pdm add -dG test mdstorm[torch]"),
+        ("pipenv install petastorm~=0.12 --skip-lock", "pipenv install mdstorm --skip-lock"),
+        ("pip download petastorm==0.12.1 -d wheels", "pip download mdstorm -d wheels"),
+        ("pixi add --pypi 'petastorm>=0.12'", "pixi add --pypi 'mdstorm'"),
+        ("uv run --with petastorm pytest -m petastorm", "uv run --with mdstorm pytest -m petastorm"),
+        ("pipx inject jupyter petastorm", "pipx inject jupyter mdstorm"),
+    ],
+)
+def test_other_installers_require_mdstorm(before: str, after: str) -> None:
+    check_rewrite(f"{before}\n", f"{after}\n", "run.sh")
+
+
+def test_what_pixi_takes_from_conda_is_reported() -> None:
+    check_finding("pixi add petastorm\n", "PM406", "petastorm", "run.sh")
+
+
+def test_programs_and_jars_of_that_name_are_shipped_as_they_are() -> None:
+    check_silence("spark-submit --py-files petastorm_job.zip a.py\n", "run.sh")
+    check_silence("spark-submit --jars petastorm.jar a.py\n", "run.sh")
 
 
 CELL = "# Databricks notebook source\n# MAGIC %sh\n"
