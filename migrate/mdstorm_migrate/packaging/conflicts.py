@@ -20,7 +20,7 @@ from mdstorm_migrate.packaging.bounds import (
     raised_python,
     release,
 )
-from mdstorm_migrate.packaging.environments import without_old
+from mdstorm_migrate.packaging.environments import are_old, without_old
 from mdstorm_migrate.packaging.pin import PYTHON as PYTHON_NAME
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
@@ -107,6 +107,21 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
         if replacement is not None:
             lowest = bounds.get(pin.name, "")
             yield Conflict(pin, "" if pin.is_fixed else replacement, lowest)
+
+
+def is_host(pin: Pin) -> bool:
+    """Whether a pin says which Pythons run something, not which ones a project supports."""
+    return pin.name == PYTHON_NAME and pin.style not in ("pip", "poetry")
+
+
+def is_old_host(pin: Pin) -> bool:
+    """Whether none of the Pythons of a host is one that mdstorm runs on."""
+    if pin.style == "environments":
+        return are_old(pin.specifier)
+    if pin.style in ("list", "block"):
+        versions = [one for one in re.split(r"[,\n]", pin.specifier) if re.search(r"\d", one)]
+        return bool(versions) and all(map(_is_old, versions))
+    return _python(pin) is not None
 
 
 def _python(pin: Pin) -> str | None:

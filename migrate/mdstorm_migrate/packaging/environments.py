@@ -47,6 +47,13 @@ def without_old(environments: str) -> str | None:
     return ", ".join(kept)
 
 
+def are_old(environments: str) -> bool:
+    """Whether all environments of a list that name a Python name one that is too old."""
+    names = [name for one in _entries(environments) if one.strip() for name in _expanded(one)]
+    told = [name for name in names if any(map(_FACTOR.fullmatch, name.split("-")))]
+    return bool(told) and all(map(_is_old, told))
+
+
 def _left(entry: str) -> str:
     """Return what is left of an entry without the choices that are all too old."""
     parts = re.split(r"(\{[^}]*\})", entry.strip())

@@ -46,6 +46,12 @@ _SAID = re.compile(
     (?P<name>[\w./${}~:-]+\.(?:txt|in|pip|ya?ml|sh|toml))\b""",
     re.VERBOSE,
 )
+#: The notebooks and programs that they run.
+_PROGRAM = re.compile(
+    r"""\b(?:notebook_path|python_file|main_python_file|notebook)["']?[ \t]*[:=][ \t]*["']?
+    (?P<name>(?:\$\{[^}\n]*\}|[\w./~:@-])+)""",
+    re.VERBOSE,
+)
 _QUOTED = re.compile(r"""["'](?P<name>[\w./-]+\.(?:txt|in|pip))["']""")
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _CONSTRAINT = re.compile(r"constraint", re.IGNORECASE)
@@ -158,10 +164,14 @@ class Chains:
                 yield found
 
     def _said(self, path: Path, text: str) -> Iterator[Path]:
-        """Yield the files that a definition installs or runs: lists, environments, init scripts."""
+        """Yield the files that a definition installs or runs: lists, init scripts, notebooks."""
         for said in _SAID.finditer(text):
             if (found := self._resolve(path, said["name"])) is not None:
                 yield found
+        for said in _PROGRAM.finditer(text):
+            for suffix in ("", ".py", ".ipynb"):
+                if (found := self._resolve(path, f"{said['name']}{suffix}")) is not None:
+                    yield found
 
     def _project(self, path: Path) -> Iterator[Path]:
         for directory in path.parents:
@@ -173,12 +183,13 @@ class Chains:
     def _resolve(self, path: Path, name: str) -> Path | None:
         """Return the file that a name means: from its directory, or one above it.
 
-        Images and clusters keep files elsewhere: then the name without its directory counts.
+        Images and clusters keep files elsewhere: then the longest end of the name counts.
         """
         plain = Path(name)
         if plain.name not in self._names:
             return None
-        for tried in (plain, Path(plain.name)):
+        parts = [part for part in plain.parts if part not in ("/", "..", ".")]
+        for tried in (plain, *(Path(*parts[at:]) for at in range(len(parts)))):
             for directory in path.parents:
                 found = Path(_joined(directory, tried))
                 if found in self._documents and found != path:

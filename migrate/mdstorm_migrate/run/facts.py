@@ -44,7 +44,12 @@ _COMMENTS_IN_JSON = re.compile(
 )
 _READER = re.compile(rb"\bmake_(?:batch_)?reader\b")
 _DELTA = re.compile(rb"""\.format\(\s*\\?["']delta\\?["']\s*\)|\bDeltaTable\b|\bdeltalake\b""")
-_INSTALLING = re.compile(rb"\binstall|%run[ \t]|^# /// script", re.MULTILINE)
+_INSTALLING = re.compile(
+    rb"""\binstall | %run[ \t] | ^\#[ ]///[ ]script
+    | spark_version | py(?:thon)?_version | emr-\d | [gG]lue_?[vV]ersion | image_version
+    | @(?:\w+\.)?(?:conda|pypi) | (?i:image)\w*["']?[^\n=:]{0,9}[:=]\s*\(?["'][^"'\n]*py""",
+    re.VERBOSE | re.MULTILINE,
+)
 _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 
@@ -68,7 +73,7 @@ class Facts:
     starts_spark : bool
         Whether it may start a session of Spark itself.
     installs : tuple of Path
-        Files that install something, or run others that may.
+        Files that install something, name its host, or run others that may.
     through : tuple of Path
         Those of `keeps` that import a library which imports Petastorm itself.
     """

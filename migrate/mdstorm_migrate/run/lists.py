@@ -1,14 +1,15 @@
 """Code that waits together with the lists that install Petastorm for it.
 
 Where every list that serves some code goes on installing Petastorm, since a pin beside it awaits a
-review, code that imports mdstorm could not be run. One list that installs mdstorm is enough.
+review, code that imports mdstorm could not be run. One list that installs mdstorm is enough. A host
+whose Python is too old is such a list, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -22,6 +23,7 @@ _REQUIRING = re.compile(r"PM40[1-79]|PM413")
 _MESSAGE = "require "
 #: The rule about pins.
 _PINS = "PM412"
+_HOST = ("mdstorm needs Python", "mdstorm needs Databricks Runtime")
 #: Rules about names that the whole run shares.
 _SHARED = frozenset({"PM103", "PM105"})
 _MDSTORM = re.compile(rb"""(?:^|[\s"'=,])mdstorm(?=[\[\s"'=<>~!,;]|$)(?!\))""", re.MULTILINE)
@@ -58,7 +60,7 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
             lists = [other for folder in path.parents for other in serving.get(folder, ())]
         if _moves(one) and lists and held.issuperset(lists):
             pinned = [other for other in lists if _has_pin(found[other])]
-            waiting[path] = _reason(path, pinned or lists)
+            waiting[path] = _reason(path, min(pinned or lists), found)
     for path, one in found.items():
         together = next((name for name in one.group if Path(name) in waiting), None)
         if waiting and path not in waiting and (together or _is_shared(one)):
@@ -73,9 +75,10 @@ def _served(path: Path, folders: set[Path]) -> Path | None:
     return next((folder for folder in path.parents if folder in folders), None)
 
 
-def _reason(path: Path, lists: Iterable[Path]) -> str:
-    first = min(lists)
+def _reason(path: Path, first: Path, found: Mapping[Path, FileOutcome]) -> str:
     where = "this file" if first == path else f"`{first.as_posix()}`"
+    if not _awaits_review(found[first]):
+        return f"{where} runs a Python that mdstorm does not: --unsafe moves the code"
     return f"{where} requires Petastorm until a pin is reviewed: --unsafe moves both"
 
 
@@ -93,8 +96,18 @@ def _is_requiring(said: Edit | Finding) -> bool:
 
 def _is_held(one: FileOutcome) -> bool:
     """Whether all that a file would require of mdstorm awaits a review."""
-    findings = (found for found in one.outcome.findings if found.cls == "review")
-    return any(map(_is_requiring, findings)) and not _is_moved(one)
+    return (_awaits_review(one) or _is_old_host(one)) and not _is_moved(one)
+
+
+def _awaits_review(one: FileOutcome) -> bool:
+    return any(map(_is_requiring, (one for one in one.outcome.findings if one.cls == "review")))
+
+
+def _is_old_host(one: FileOutcome) -> bool:
+    """Whether a file tells of a Python, or a runtime, that is too old."""
+    return any(
+        found.rule == _PINS and found.message.startswith(_HOST) for found in one.outcome.findings
+    )
 
 
 def _has_pin(one: FileOutcome) -> bool:

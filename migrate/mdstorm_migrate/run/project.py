@@ -16,6 +16,7 @@ from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_ext
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
+from mdstorm_migrate.run.hosts import Hosts
 from mdstorm_migrate.run.settings import Settings
 
 #: What Petastorm required, and the modules of each.
@@ -95,6 +96,10 @@ class Project:
         return Chains(self.documents)
 
     @cached_property
+    def _hosts(self) -> Hosts:
+        return Hosts(self.documents, self.requiring)
+
+    @cached_property
     def _names(self) -> dict[Path, set[str]]:
         """The distributions that each file requires."""
         return {path: required_names(documents) for path, documents in self.documents.items()}
@@ -112,16 +117,27 @@ class Project:
             is_installed = one.moved or not one.importers
             extras = {*one.uses, *one.extras, *one.wanted.extras, *self._own_extras(path)}
             held = self._held(path, together, extras) if is_installed else None
+            if is_installed and held is None and not self._hosts.are_known(together):
+                if hosts := self._hosts.old(path.parent):
+                    held = self._hosts.reason(hosts[0])
+                    together = together.union(hosts)
             found[path] = replace(one, held=held, together=is_installed)
             for other in together - self.requiring if is_installed else ():
                 before = found.get(other, Needs())
                 uses = tuple(sorted({*before.uses, *extras}))
                 found[other] = replace(before, uses=uses, together=True)
+        for path in self._running():
+            found[path] = replace(found.get(path, Needs()), together=True)
         for path in sorted(self.setting - self.requiring):
             code = self._of_code(path, {path})
             before = found.get(path, Needs())
             found[path] = replace(before, importers=code.importers, moved=code.moved)
         return found
+
+    def _running(self) -> set[Path]:
+        """Return the hosts of code that uses mdstorm, if all that are told of are too old."""
+        folders = {path.parent for path, facts in self.code.items() if facts.is_moved}
+        return {host for folder in folders for host in self._hosts.old(folder)}
 
     def _of_notebook(self, path: Path, together: set[Path]) -> Needs:
         """Return what a notebook needs of what it installs itself, by its own code."""

@@ -17,6 +17,7 @@ from mdstorm_migrate.rules import pm414_settings as settings_rule
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, facts_of, read_facts
+from mdstorm_migrate.run.hosts import Hosts
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.project import Project
 from mdstorm_migrate.run.settings import Settings
@@ -25,6 +26,8 @@ from mdstorm_migrate.sources.plain import HEAD, is_notebook
 
 #: Larger files of requirements are not looked into for pins, in bytes.
 _LARGEST = 1 << 20
+#: What files in JSON and YAML have of which one may install, or run, something.
+_WORDS = (b"pip", b"petastorm", b"dependencies", b"package", b"spark_version", b"python")
 #: What an edit writes that requires mdstorm, or sees that it is required already.
 _MDSTORM = re.compile(r"""["']?mdstorm(?!\.).*|""", re.DOTALL)
 #: Rules whose edits require mdstorm.
@@ -68,7 +71,7 @@ def needs_of(
     }
     requiring = {path for path in before if path in documents and _requires(documents[path])}
     setting = {path for path in before if path in documents and _sets(documents[path])}
-    if not requiring and not setting:
+    if not requiring and not setting and not Hosts(documents, ()).pins:
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
         return Project(documents, requiring, setting, {}, settings).needs()
@@ -107,7 +110,7 @@ def _may_install(path: Path, data: bytes) -> bool:
         return False
     if path.suffix not in (".json", ".yml", ".yaml"):
         return True
-    return any(word in data for word in (b"pip", b"petastorm", b"dependencies", b"package"))
+    return any(word in data for word in _WORDS)
 
 
 def _requires(documents: Sequence[Document]) -> bool:

@@ -1,0 +1,128 @@
+"""Lists, installs and code of projects whose only hosts are too old for mdstorm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import invoke
+
+from mdstorm_migrate.cli.migrate import migrate
+
+CODE = "from petastorm import make_reader\n"
+MOVED = CODE.replace("petastorm", "mdstorm")
+LIST = "petastorm==0.12.1\n"
+OLD_JOB = "tasks:\n  - new_cluster:\n      spark_version: 12.2.x-cpu-ml-scala2.12\n"
+NEW_JOB = OLD_JOB.replace("12.2", "14.3")
+NOTEBOOK = (
+    "# Databricks notebook source\n# MAGIC %pip install petastorm==0.12.1\n\n"
+    f"# COMMAND ----------\n\n{CODE}"
+)
+DAG = """run = DatabricksSubmitRunOperator(
+    task_id="train",
+    json={"new_cluster": {"spark_version": "11.3.x-scala2.12"}},
+)
+"""
+SDK = 'cluster = ClusterSpec(spark_version="11.3.x-gpu-ml-scala2.12", num_workers=2)\n'
+
+
+def after(files: dict[str, str], *options: str) -> dict[str, str]:
+    """Write files below the working directory, migrate them, and return what they have become."""
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    done = invoke(migrate, "-w", "--no-diff", "-j", "1", *options, ".")
+    assert done.exit_code == 0, done.stderr
+    return {name: Path(name).read_text() for name in files}
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("resources/job.yml", OLD_JOB),
+        ("cluster.json", '{"spark_version": "10.4.x-scala2.12"}\n'),
+        ("docker/Dockerfile", "FROM python:3.8-slim\n"),
+        (".github/workflows/ci.yml", "strategy: {matrix: {python: ['3.7', '3.8']}}\n"),
+        ("tox.ini", "[tox]\nenvlist = py37,py38,lint\n"),
+        ("dags/dag.py", DAG),
+        ("launch.py", SDK),
+        ("pipeline.py", '@dsl.component(base_image="python:3.8")\ndef train(): ...\n'),
+    ],
+)
+def test_what_an_old_host_runs_waits_with_it(host: str, text: str) -> None:
+    files = {
+        host: text,
+        "requirements.txt": LIST,
+        "init/setup.sh": "pip install petastorm==0.12.1\n",
+        "libraries.json": '{"libraries": [{"pypi": {"package": "petastorm==0.12.1"}}]}\n',
+        "src/train.py": CODE,
+        "src/nb.py": NOTEBOOK,
+    }
+    changed = after(files)
+    assert {name: changed[name] for name in files if name != host} == {
+        name: files[name] for name in files if name != host
+    }
+    changed = after(files, "--unsafe")
+    assert changed["requirements.txt"] == "mdstorm\n"
+    assert changed["src/train.py"] == MOVED
+    assert "%pip install mdstorm" in changed["src/nb.py"]
+    if not host.endswith(".json"):  # which has no comments
+        assert changed[host] != text  # a newer Python, or a TODO
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"old.yml": OLD_JOB, "new.yml": NEW_JOB},
+        {"ci.yml": "python-version: ['3.8', '3.11']\n"},
+        {"tox.ini": "[tox]\nenvlist = py38,py311\n"},
+        {".pre-commit-config.yaml": "default: {language_version: python3.8}  # pip\n"},
+        {"old/requirements.txt": LIST, "old/Dockerfile": "FROM python:3.8\n"},
+        {"old/environment.yml": "dependencies: \n- python=3.8\n- pip:\n  - petastorm\n"},
+    ],
+    ids=["two jobs", "matrix", "tox", "tools", "other folder", "other environment"],
+)
+def test_one_host_that_is_new_enough_lets_a_list_move(files: dict[str, str]) -> None:
+    changed = after({**files, "requirements.txt": LIST, "src/train.py": CODE})
+    assert changed["requirements.txt"] == "mdstorm\n"
+    assert changed["src/train.py"] == MOVED
+
+
+def test_code_that_no_list_serves_waits_for_its_host() -> None:
+    files = {"job.yml": OLD_JOB, "src/train.py": CODE}
+    assert after(files)["src/train.py"] == CODE
+    done = invoke(migrate, "-v", "--no-diff", "-j", "1", ".")
+    assert "`job.yml` runs a Python that mdstorm does not" in done.stdout + done.stderr
+    assert after(files, "--unsafe")["src/train.py"] == MOVED
+    Path("job.yml").write_text(NEW_JOB)
+    Path("src/train.py").write_text(CODE)
+    assert after({"src/train.py": CODE})["src/train.py"] == MOVED
+
+
+def test_code_that_names_its_own_old_image_waits() -> None:
+    pipeline = f'@component(base_image="python:3.8")\ndef train():\n    {CODE}'
+    changed = after({"pipeline.py": pipeline})["pipeline.py"]
+    assert CODE in changed
+    assert "TODO(mdstorm): PM412" in changed
+
+
+def test_a_notebook_and_an_init_script_wait_for_the_job_that_names_them() -> None:
+    names = "  notebook_task: {notebook_path: ../src/a}\n  destination: /Shared/init/a.sh\n"
+    files = {
+        "jobs/a.yml": f"{OLD_JOB}{names}",
+        "jobs/b.yml": f"{NEW_JOB}{names.replace('/a', '/b')}",
+        "src/a.py": NOTEBOOK,
+        "src/b.py": NOTEBOOK,
+        "init/a.sh": "pip install petastorm\n",
+        "init/b.sh": "pip install petastorm\n",
+    }
+    changed = after(files)
+    assert changed["src/a.py"] == NOTEBOOK
+    assert "%pip install mdstorm" in changed["src/b.py"]
+    assert changed["init/a.sh"] == "pip install petastorm\n"
+    assert changed["init/b.sh"] == "pip install mdstorm\n"
