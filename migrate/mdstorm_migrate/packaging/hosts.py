@@ -39,7 +39,8 @@ _SYSTEM = re.compile(
 )
 #: The machine of a workflow, whose own Python is used if nothing there brings another one.
 _RUNNER = re.compile(
-    r"""\b(?:runs-on|vmImage)["']?[ \t]*:[ \t]*\[?["']?(?P<version>ubuntu-(?:16|18|20)\.04)\b""", re.I
+    r"""\b(?:runs-on|vmImage)["']?[ \t]*:[ \t]*\[?["']?(?P<version>ubuntu-(?:16|18|20)\.04)\b""",
+    re.I,
 )
 _BRINGS_PYTHON = re.compile(
     r"python[-_]?version|versionSpec|\bcontainer\b|conda|mamba|pyenv|deadsnakes|docker|\buvx?\b"

@@ -72,4 +72,9 @@ class Hosts:
 def _hosts(path: Path, documents: Sequence[Document]) -> list[Pin]:
     if path.name.startswith(_TOOLS):
         return []
-    return [pin for one in documents for pin in pins_of(one) if is_host(pin) and "$" not in pin.specifier]
+    return [
+        pin
+        for one in documents
+        for pin in pins_of(one)
+        if is_host(pin) and "$" not in pin.specifier
+    ]

@@ -219,7 +219,10 @@ def test_commands_that_name_the_distribution_name_mdstorm(command: str) -> None:
         ("pipenv install petastorm~=0.12 --skip-lock", "pipenv install mdstorm --skip-lock"),
         ("pip download petastorm==0.12.1 -d wheels", "pip download mdstorm -d wheels"),
         ("pixi add --pypi 'petastorm>=0.12'", "pixi add --pypi 'mdstorm'"),
-        ("uv run --with petastorm pytest -m petastorm", "uv run --with mdstorm pytest -m petastorm"),
+        (
+            "uv run --with petastorm pytest -m petastorm",
+            "uv run --with mdstorm pytest -m petastorm",
+        ),
         ("pipx inject jupyter petastorm", "pipx inject jupyter mdstorm"),
     ],
 )
