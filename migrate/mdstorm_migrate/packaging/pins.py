@@ -10,6 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.bounds import known_names, normalised
 from mdstorm_migrate.packaging.calls import install_calls
 from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.pythons import pythons_of
@@ -122,11 +123,13 @@ def _of_key(text: str, key: TomlKey) -> Iterator[Pin]:
 
 
 def _of_conda(text: str) -> Iterator[Pin]:
-    for item in _ITEM.finditer(text):
-        match = _CONDA.match(item["value"])
+    spans = [item.span("value") for item in _ITEM.finditer(text)]
+    spans += [(item.start, item.stop) for item in flow_items(text)]
+    for at, end in spans:
+        match = _CONDA.match(text, at, end)
         if match is not None:
             group = "spec" if match["spec"] is not None else "plain"
-            start, stop = (item.start("value") + at for at in match.span(group))
+            start, stop = match.span(group)
             name = match["name"].lower()
             name = PYTHON if name == PYTHON else normalised(name)
             yield Pin(name, start, stop, match[group].strip(), "conda")

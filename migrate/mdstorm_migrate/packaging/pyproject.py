@@ -20,9 +20,10 @@ _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
     (r"tool\.(pdm|rye|uv)(\..*)?", "(dev-|override-|constraint-)?dependencies|[a-z]+"),
 )
 _TABLES = re.compile(
-    r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pixi\.(.+\.)?pypi-dependencies"
-    r"|pdm\.resolution\.overrides)"
+    r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"
 )
+#: The tables of Pixi, also in its own file: what pip installs, and what conda does.
+_PIXI = re.compile(r"(?:tool\.pixi\.)?((?:feature|target)\..+\.)?(?P<pip>pypi-)?dependencies")
 #: The name of a group follows, not that of a package.
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 
@@ -38,7 +39,15 @@ def requirement_strings(text: str) -> Iterator[TomlString]:
 
 def dependency_keys(text: str) -> Iterator[TomlKey]:
     """Yield the keys that are names of dependencies: of Poetry and Pixi."""
-    return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
+    return (
+        key for key in toml_keys(text) if _TABLES.fullmatch(key.table) or _PIXI.fullmatch(key.table)
+    )
+
+
+def is_of_conda(key: TomlKey) -> bool:
+    """Whether conda installs a dependency, as Pixi has it do."""
+    table = _PIXI.fullmatch(key.table)
+    return table is not None and table["pip"] is None
 
 
 def _holds_requirements(string: TomlString) -> bool:

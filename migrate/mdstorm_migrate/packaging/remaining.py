@@ -8,7 +8,12 @@ from collections.abc import Collection, Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
-from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
+from mdstorm_migrate.packaging.requirement import (
+    Requirement,
+    find_requirements,
+    has_channel,
+    of_conda,
+)
 
 #: What is before the last words of a command that goes over several lines, as in folded YAML.
 _INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
@@ -45,7 +50,13 @@ def report_remaining(
     """
     lines: dict[int, Requirement] = {}
     for found in find_requirements(document.text):
-        if found.start not in seen and _is_required(document, found, plain):
+        if found.start in seen:
+            continue
+        if has_channel(document.text, found) and not is_commented_out(
+            document.text, found.start, ANY
+        ):
+            yield of_conda(found, rule, "take petastorm out here, and have pip install mdstorm")
+        elif _is_required(document, found, plain):
             line = document.lines.start_of(found.start)
             first = lines.setdefault(line, found)
             if found.stop - found.start > first.stop - first.start:

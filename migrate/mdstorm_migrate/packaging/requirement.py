@@ -166,10 +166,26 @@ def is_generated(text: str) -> bool:
     return _GENERATED.search(text) is not None
 
 
+#: What is said of a requirement that conda installs.
+OF_CONDA = "mdstorm is installed by pip: conda has no package of it"
+#: A channel before a name, and a version as conda has it behind one.
+_CHANNEL = re.compile(r"[\w-]::\Z")
+_OF_CONDA = re.compile(r"[ \t]*=(?![=\s])")
+
+
 def of_conda(found: Requirement, rule: str, remedy: str) -> Finding:
     """Report a requirement that conda installs."""
-    message = "mdstorm is installed by pip: conda has no package of it"
-    return Finding(rule, "manual", found.start, found.stop, message, remedy)
+    return Finding(rule, "manual", found.start, found.stop, OF_CONDA, remedy)
+
+
+def has_channel(text: str, found: Requirement) -> bool:
+    """Whether a channel of conda stands before a requirement: ``conda-forge::petastorm``."""
+    return _CHANNEL.search(text, max(found.start - 3, 0), found.start) is not None
+
+
+def is_of_conda(text: str, found: Requirement) -> bool:
+    """Whether only conda takes a requirement: it has a channel, or is ``petastorm=0.12``."""
+    return has_channel(text, found) or _OF_CONDA.match(text, found.stop) is not None
 
 
 def other_origins(text: str, rule: str) -> Iterator[Finding]:

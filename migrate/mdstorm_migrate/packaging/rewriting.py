@@ -15,7 +15,9 @@ from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_requirements,
     is_for_old_python,
+    is_of_conda,
     mdstorm_extras,
+    of_conda,
     quoted_word,
 )
 from mdstorm_migrate.packaging.variables import definition, referenced
@@ -41,6 +43,9 @@ def rewrite_requirement(
     needs = document.needs
     if found.is_url:
         yield of_fork(found, rule)
+        return
+    if place != "alone" and is_of_conda(document.text, found):
+        yield of_conda(found, rule, "take petastorm out here, and add `pip install mdstorm`")
         return
     if found.is_open:
         yield Finding(rule, "manual", found.start, found.stop, _OPEN, _CLOSE)

@@ -10,10 +10,16 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
-from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.pyproject import (
+    dependency_keys,
+    is_of_conda,
+    requirement_strings,
+)
 from mdstorm_migrate.packaging.requirement import (
+    Requirement,
     find_requirements,
     is_requirement,
+    of_conda,
 )
 from mdstorm_migrate.packaging.rewriting import of_fork, rewrite_requirement
 from mdstorm_migrate.packaging.uv_sources import has_own_source, rewrite_indexes
@@ -39,7 +45,12 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 else:
                     yield from rewrite_requirement(of, found, CODE, "string")
     for key in dependency_keys(text):
-        if key.name.lower() == "petastorm":
+        if key.name.lower() != "petastorm":
+            continue
+        if is_of_conda(key):
+            remedy = "take petastorm out here, and add mdstorm to the table `pypi-dependencies`"
+            yield of_conda(Requirement(key.start, key.stop), CODE, remedy)
+        else:
             yield from rewrite_dependency(document, key, CODE)
     yield from rewrite_extras(text, CODE)
     yield from rewrite_indexes(document, OLD_ROOT, CODE)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.requirement import find_requirements, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 
@@ -17,20 +18,8 @@ CLASS: Class = "exact"
 KIND = "conda"
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
-_REQUIREMENT = re.compile(r"""["']?([\w-]+::)?petastorm\b""", re.IGNORECASE)
+_REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
-#: A list in brackets: what pip installs, and what conda itself does, where that may be among it.
-_ITEMS = r"""["']?[ \t]*:[ \t]*
-    \[ (?P<items> (?: "[^"\n]*" | '[^'\n]*' | \#[^\n]* | \{[^}]*\} | [^\]"'\#{] )* )"""
-_FLOWS: dict[bool, re.Pattern[str]] = {
-    True: re.compile(rf"""(?<![\w-])["']?pip{_ITEMS}""", re.VERBOSE),
-    False: re.compile(rf"""(?<![\w-])["']?(?:dependencies|build|host|run){_ITEMS}""", re.VERBOSE),
-}
-_FLOW_ITEM = re.compile(
-    r"""\#[^\n]* | \{[^}]*\} | "(?P<double>[^"\n]*)" | '(?P<single>[^'\n]*)'
-    | (?P<alone>[^\s,"'\#{}][^,\n}]*)""",
-    re.VERBOSE,
-)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -46,13 +35,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             continue
         place: Place | None = "item" if pip_indent is not None else None
         yield from _of_item(document, *item.span("value"), place)
-    for by_pip, flow in _FLOWS.items():
-        for items in flow.finditer(text):
-            for one in _FLOW_ITEM.finditer(text, *items.span("items")):
-                if one.lastgroup is None or is_commented_out(text, one.start()):
-                    continue
-                place = "alone" if one.lastgroup == "alone" else "string"
-                yield from _of_item(document, *one.span(one.lastgroup), place if by_pip else None)
+    for one in flow_items(text):
+        if not is_commented_out(text, one.start):
+            place = None if one.key != "pip" else "string" if one.is_quoted else "alone"
+            yield from _of_item(document, one.start, one.stop, place)
     yield from other_origins(text, CODE)
 
 

@@ -77,7 +77,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     yield from rewrite_runs(text, CODE)
     done = {found.start for _, found in command_requirements(text)}
     for start, stop, _ in places:
-        done.update(found.start for found in find_requirements(text, start, stop))
+        if is_requirement(text[start:stop]):
+            done.update(found.start for found in find_requirements(text, start, stop))
     yield from report_remaining(document, CODE, done)
 
 

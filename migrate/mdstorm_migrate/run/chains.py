@@ -11,6 +11,7 @@ from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.packaging.bounds import normalised
 from mdstorm_migrate.packaging.calls import install_calls
 from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
@@ -221,6 +222,9 @@ def _required(document: Document) -> Iterator[str]:
     match document.kind:
         case "requirements" | "conda":
             yield from (line["name"] for line in _LINE.finditer(text))
+            if document.kind == "conda":
+                for item in flow_items(text):
+                    yield from _WORD.findall(text[item.start : item.stop])[:1]
         case "pyproject" | "pipfile":
             for string in requirement_strings(text):
                 yield from _WORD.findall(string.value)[:1]

@@ -9,6 +9,7 @@ from pathlib import Path
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.requirement import OF_CONDA
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
@@ -118,9 +119,13 @@ def _requires(documents: Sequence[Document]) -> bool:
     return any(
         _MDSTORM.fullmatch(found.replacement)
         if isinstance(found, Edit)
-        else found.rule == "PM404" and found.cls == "manual"
+        else found.cls == "manual" and (found.rule == "PM404" or _is_of_pixi(found))
         for found in _found(documents, _REQUIRING)
     )
+
+
+def _is_of_pixi(found: Finding) -> bool:
+    return found.rule == "PM402" and found.message == OF_CONDA
 
 
 def _sets(documents: Sequence[Document]) -> bool:

@@ -174,3 +174,28 @@ def test_an_override_by_a_url_needs_manual_review() -> None:
     text = '[tool.pdm.resolution.overrides]\npetastorm = "https://host/x.whl"\n'
     check_noop(text, PATH)
     check_finding(text, "PM402", "petastorm", PATH)
+
+
+PIXI = """[dependencies]
+python = "3.11.*"
+petastorm = ">=0.12,<0.13"
+
+[pypi-dependencies]
+numpy = "*"
+
+[feature.train.pypi-dependencies]
+petastorm = { version = ">=0.12", extras = ["torch"] }
+"""
+
+
+@pytest.mark.parametrize(("path", "head"), [("pixi.toml", ""), ("pyproject.toml", "tool.pixi.")])
+def test_of_pixi_what_pip_installs_is_renamed_and_what_conda_does_reported(
+    path: str, head: str
+) -> None:
+    text = PIXI.replace("\n[", f"\n[{head}").replace("[dep", f"[{head}dep")
+    old = 'petastorm = { version = ">=0.12"'
+    result = check_rewrite(text, text.replace(old, 'mdstorm = { version = "*"'), path, todo=False)
+    (finding,) = result.findings
+    assert (finding.rule, finding.cls) == ("PM402", "manual")
+    assert result.source[: finding.start].endswith('python = "3.11.*"\n')
+    check_noop(text.replace("3.11.*", "3.8.*"), path)

@@ -48,3 +48,43 @@ def test_lists_in_brackets_are_read_as_others() -> None:
     text = 'dependencies: [python, "conda-forge::petastorm=0.12"]  # [petastorm]\n'
     (found,) = check_noop(text, PATH).findings
     assert (found.rule, found.cls) == ("PM404", "manual")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("- pip: [numpy, 'petastorm [tf] >=0.12']", "- pip: [numpy, 'mdstorm[tf]']"),
+        ("- {pip: [petastorm==0.12.1, numpy]}", "- {pip: [mdstorm, numpy]}"),
+        ('- pip: ["numpy==1.26.4", "petastorm"]', '- pip: ["numpy==1.26.4", "mdstorm"]'),
+    ],
+)
+def test_lists_on_one_line_are_renamed(before: str, after: str) -> None:
+    head = "dependencies:\n  - python=3.11\n  "
+    check_rewrite(f"{head}{before}\n", f"{head}{after}\n", PATH)
+
+
+@pytest.mark.parametrize("pin", ["python=3.8", "'python 3.9.*'", "conda-forge::numpy=1.20"])
+def test_pins_in_a_list_on_one_line_hold_it_back(pin: str) -> None:
+    check_noop(f"dependencies: [{pin}, pip, {{pip: [petastorm==0.12.1]}}]\n", PATH)
+
+
+@pytest.mark.parametrize("item", ["conda-forge::petastorm", "'petastorm>=0.12'", "petastorm=0.12"])
+def test_what_conda_installs_by_a_list_on_one_line_has_to_move(item: str) -> None:
+    text = f"dependencies: [python=3.11, {item}]\n"
+    (finding,) = check_noop(text, PATH).findings
+    assert (finding.rule, finding.cls) == ("PM404", "manual")
+    assert text[finding.start :].startswith("petastorm")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rule"),
+    [
+        ("requirements.txt", "numpy=1.26.4=py311_0\npetastorm=0.12.1=pyhd8ed1ab_0\n", "PM401"),
+        ("requirements.txt", "conda-forge::petastorm\n", "PM401"),
+        ("spec.txt", "# conda create --file <this file>\nconda-forge::petastorm=0.12\n", "PM413"),
+        ("model.yml", "conda:\n  dependencies:\n    - conda-forge::petastorm\n", "PM409"),
+    ],
+)
+def test_what_conda_alone_takes_is_reported_elsewhere(path: str, text: str, rule: str) -> None:
+    findings = [one for one in check_noop(text, path).findings if one.cls != "note"]
+    assert [(one.rule, "conda has no package" in one.message) for one in findings] == [(rule, True)]
