@@ -13,6 +13,18 @@ _LINE = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
+#: A line of an INI file that begins with the requirement, or has it behind its key.
+_INI_LINE = re.compile(
+    r"^(?:[ \t]+|(?:install_requires|setup_requires|tests_require|deps|requires)[ \t]*=[ \t]*)"
+    r"(?:[\w,{}!-]+:[ \t]*)?(?P<requirement>petastorm\b[^\r\n]*)",
+    re.MULTILINE | re.IGNORECASE,
+)
+#: A line of a section whose keys are names of extras, and their values requirements.
+_EXTRAS = re.compile(
+    r"^\[options\.extras_require\][^\n]*\n(?P<body>(?:(?!\[)[^\n]*\n?)*?)(?=^\[|\Z)", re.MULTILINE
+)
+_EXTRA = re.compile(r"^[\w.-]+[ \t]*=[ \t]*(?P<requirement>petastorm\b[^\r\n]*)", re.M | re.I)
+
 
 @dataclass(frozen=True)
 class IniValue:
@@ -41,3 +53,10 @@ def ini_values(text: str) -> Iterator[IniValue]:
             yield IniValue(section, "", *match.span("section"))
         else:
             yield IniValue(section, match["key"].strip(), *match.span("value"))
+
+
+def requirement_lines(text: str) -> Iterator[re.Match[str]]:
+    """Yield the lines that may require Petastorm, as the group ``requirement``."""
+    yield from _INI_LINE.finditer(text)
+    for section in _EXTRAS.finditer(text):
+        yield from _EXTRA.finditer(text, *section.span("body"))

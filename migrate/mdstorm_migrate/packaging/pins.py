@@ -16,6 +16,7 @@ from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_str
 from mdstorm_migrate.packaging.pythons import pythons_of
 from mdstorm_migrate.packaging.requirement import VERSION, VERSIONS, is_for_old_python
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys
+from mdstorm_migrate.packaging.tox_text import legacy_ini
 
 _PYTHON_KEY = re.compile(r"requires[-_]python|python[-_]requires|python(_full)?_version|python")
 
@@ -73,6 +74,7 @@ def _of(document: Document) -> Iterator[Pin]:
             for key in dependency_keys(text):
                 yield from _of_key(text, key)
             yield from _of_commands(text)
+            yield from _pins(text, *legacy_ini(text))
         case "pipfile":
             for key in toml_keys(text):
                 if key.table not in ("", "source", "scripts", "pipenv"):

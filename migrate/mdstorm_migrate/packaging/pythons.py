@@ -14,9 +14,9 @@ from mdstorm_migrate.packaging.hosts import (
     pythons_of_images,
     pythons_of_keys,
 )
-from mdstorm_migrate.packaging.ini_text import ini_values
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
+from mdstorm_migrate.packaging.tox_text import ini_environments, toml_environments
 
 _HOOK_PYTHON = re.compile(r"""\blanguage_version[ \t]*:[ \t]*["']?python(?P<version>\d\.\d+)""")
 _BASE_PYTHON = re.compile(
@@ -32,8 +32,6 @@ _SETUP = re.compile(r"""\bpython_requires["']?[ \t]*[=:][ \t]*(["'])(?P<version>
 #: Files that say which Python others of their folder run on: of pyenv and uv, of Heroku.
 HOSTS = (".python-version", "runtime.txt")
 _HOST = re.compile(r"\A(?:python-)?(?P<version>3\.\d+(?:\.\d+)?)\s*\Z")
-#: Sections and keys whose values are environments of tox.
-_TOX = {(section, key) for section in ("tox", "tox:tox") for key in ("envlist", "env_list")}
 #: What is looked for in documents of a kind.
 _PATTERNS: dict[Kind, tuple[tuple[re.Pattern[str], Style], ...]] = {
     "cluster": (
@@ -63,12 +61,7 @@ def pythons_of(document: Document) -> Iterator[Pin]:
     if document.kind == "python":
         yield from pythons_of_code(text)
     if document.kind == "setup_cfg":
-        for value in ini_values(text):
-            if (value.section, value.key) in _TOX:
-                found = text[value.start : value.stop].rstrip()
-                stop = value.start + len(found)
-                start = stop - len(found.lstrip(" \t"))
-                yield Pin(PYTHON, start, stop, text[start:stop], "environments")
+        yield from ini_environments(text)
     for pattern, style in _PATTERNS.get(document.kind, ()):
         for found in pattern.finditer(text):
             if not is_commented_out(text, found.start(), ANY):
@@ -83,6 +76,7 @@ def pythons_of(document: Document) -> Iterator[Pin]:
             ):
                 yield Pin(PYTHON, string.start, string.stop, string.value)
         yield from _of_hatch(text)
+        yield from toml_environments(text)
     elif name == "setup.py":
         yield from (_python(found, "pip") for found in _SETUP.finditer(text))
 

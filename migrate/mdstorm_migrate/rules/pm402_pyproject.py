@@ -8,6 +8,7 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_runs
+from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
 from mdstorm_migrate.packaging.pyproject import (
@@ -22,6 +23,7 @@ from mdstorm_migrate.packaging.requirement import (
     of_conda,
 )
 from mdstorm_migrate.packaging.rewriting import of_fork, rewrite_requirement
+from mdstorm_migrate.packaging.tox_text import legacy_ini
 from mdstorm_migrate.packaging.uv_sources import has_own_source, rewrite_indexes
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
@@ -54,5 +56,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             yield from rewrite_dependency(document, key, CODE)
     yield from rewrite_extras(text, CODE)
     yield from rewrite_indexes(document, OLD_ROOT, CODE)
+    start, stop = legacy_ini(text)
+    for line in requirement_lines(text):
+        if start <= line.start() < stop and is_requirement(line["requirement"]):
+            for found in find_requirements(text, *line.span("requirement")):
+                yield from rewrite_requirement(document, found, CODE, "ini")
     yield from rewrite_commands(document, CODE)  # of scripts that environments and runners have
     yield from rewrite_runs(text, CODE)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
+from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
@@ -38,17 +39,6 @@ TITLE = "setup.py and setup.cfg name mdstorm"
 CLASS: Class = "exact"
 KIND = ("python", "setup_cfg")
 
-#: A line of an INI file that begins with the requirement, or has it behind its key.
-_INI_LINE = re.compile(
-    r"^(?:[ \t]+|(?:install_requires|setup_requires|tests_require|deps|requires)[ \t]*=[ \t]*)"
-    r"(?:[\w,{}!-]+:[ \t]*)?(?P<requirement>petastorm\b[^\r\n]*)",
-    re.MULTILINE | re.IGNORECASE,
-)
-#: A line of a section whose keys are names of extras, and their values requirements.
-_EXTRAS = re.compile(
-    r"^\[options\.extras_require\][^\n]*\n(?P<body>(?:(?!\[)[^\n]*\n?)*?)(?=^\[|\Z)", re.MULTILINE
-)
-_EXTRA = re.compile(r"^[\w.-]+[ \t]*=[ \t]*(?P<requirement>petastorm\b[^\r\n]*)", re.M | re.I)
 #: A line, or a word, of several requirements in one string.
 _ENTRY = re.compile(r"[A-Za-z][\w.-]*(?:\[[^\]]*\])?[ \t]*(?:[=<>~!;@].*)?")
 #: A word that no list of requirements has.
@@ -75,7 +65,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         return
     text = module.text
     settings = [(one.start, one.stop) for one in tool_settings(module)]
-    for line in _requirement_lines(text):
+    for line in requirement_lines(text):
         if any(start <= line.start("requirement") < stop for start, stop in settings):
             continue  # of a tool that names modules
         if is_requirement(line["requirement"]):
@@ -83,12 +73,6 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
                 yield from rewrite_requirement(module, found, CODE, "ini")
     yield from rewrite_commands(module, CODE)
     yield from rewrite_runs(text, CODE)
-
-
-def _requirement_lines(text: str) -> Iterator[re.Match[str]]:
-    yield from _INI_LINE.finditer(text)
-    for section in _EXTRAS.finditer(text):
-        yield from _EXTRA.finditer(text, *section.span("body"))
 
 
 def _strings(module: PythonModule) -> Iterator[Edit | Finding]:

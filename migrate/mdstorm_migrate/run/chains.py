@@ -223,8 +223,8 @@ def _required(document: Document) -> Iterator[str]:
         case "requirements" | "conda":
             yield from (line["name"] for line in _LINE.finditer(text))
             if document.kind == "conda":
-                for item in flow_items(text):
-                    yield from _WORD.findall(text[item.start : item.stop])[:1]
+                for entry in flow_items(text):
+                    yield from _WORD.findall(text[entry.start : entry.stop])[:1]
         case "pyproject" | "pipfile":
             for string in requirement_strings(text):
                 yield from _WORD.findall(string.value)[:1]

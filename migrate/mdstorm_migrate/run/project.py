@@ -117,10 +117,10 @@ class Project:
             is_installed = one.moved or not one.importers
             extras = {*one.uses, *one.extras, *one.wanted.extras, *self._own_extras(path)}
             held = self._held(path, together, extras) if is_installed else None
-            if is_installed and held is None and not self._hosts.are_known(together):
-                if hosts := self._hosts.old(path.parent):
-                    held = self._hosts.reason(hosts[0])
-                    together = together.union(hosts)
+            is_free = is_installed and held is None and not self._hosts.are_known(together)
+            if hosts := self._hosts.old(path.parent) if is_free else ():
+                held = self._hosts.reason(hosts[0])
+                together = together.union(hosts)
             found[path] = replace(one, held=held, together=is_installed)
             for other in together - self.requiring if is_installed else ():
                 before = found.get(other, Needs())

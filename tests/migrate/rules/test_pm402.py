@@ -199,3 +199,45 @@ def test_of_pixi_what_pip_installs_is_renamed_and_what_conda_does_reported(
     assert (finding.rule, finding.cls) == ("PM402", "manual")
     assert result.source[: finding.start].endswith('python = "3.11.*"\n')
     check_noop(text.replace("3.11.*", "3.8.*"), path)
+
+
+LEGACY = """[tool.tox]
+legacy_tox_ini = '''
+[tox]
+envlist = py311
+[testenv]
+deps =
+    petastorm[torch]>=0.11
+    old: petastorm==0.9
+commands = pip install petastorm==0.12
+'''
+"""
+
+
+def test_an_ini_file_of_tox_in_a_string_is_read() -> None:
+    after = LEGACY.replace("petastorm[torch]>=0.11", "mdstorm[torch]")
+    after = after.replace("petastorm==0.9", "mdstorm").replace("petastorm==0.12", "mdstorm")
+    check_rewrite(LEGACY, after, PATH)
+    for old in (
+        LEGACY.replace("py311", "py37,py38"),
+        LEGACY.replace("\n    old", "\n    numpy<1.20\n    old"),
+    ):
+        check_noop(old, PATH)
+    check_rewrite(
+        LEGACY.replace("py311", "py37,py38"), after.replace("py311", "py310"), PATH, unsafe=True
+    )
+
+
+@pytest.mark.parametrize(("path", "head"), [("tox.toml", ""), ("pyproject.toml", "tool.tox.")])
+def test_tables_of_tox_are_read(path: str, head: str) -> None:
+    top = "[tool.tox]\n" if head else ""
+    text = f"""{top}env_list = ["3.11", "lint"]
+[{head}env_run_base]
+deps = ["petastorm>=0.11", "pytest"]
+[{head}env.lint]
+deps = ["petastorm==0.12"]
+"""
+    after = text.replace("petastorm>=0.11", "mdstorm").replace("petastorm==0.12", "mdstorm")
+    check_rewrite(text, after, path)
+    (finding, *_) = check_noop(text.replace("3.11", "py38"), path).findings
+    assert (finding.rule, finding.cls) == ("PM412", "manual")
