@@ -13,6 +13,7 @@ from mdstorm_migrate.packaging.hosts import (
     pythons_of_commands,
     pythons_of_images,
     pythons_of_keys,
+    pythons_of_releases,
 )
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
@@ -58,6 +59,8 @@ def pythons_of(document: Document) -> Iterator[Pin]:
         yield from pythons_of_images(text)
     if document.kind in ("cluster", "docker", "magic", "shell", "text"):
         yield from pythons_of_commands(text)
+    if document.kind in ("cluster", "docker", "python", "shell", "text"):
+        yield from pythons_of_releases(text)
     if document.kind == "python":
         yield from pythons_of_code(text)
     if document.kind == "setup_cfg":

@@ -113,13 +113,22 @@ def test_an_image_of_jenkins_is_held() -> None:
         ),
         ("a.py", 'image = "python:3.11"\nx = {"python_version": "3.12"}\n# python:3.8\n', None),
         ("a.py", 'if python_version == "3.8":\n    image_size = "3.8"\n', None),
+        ("emr.py", 'run(ReleaseLabel="emr-6.9.0", Name="x")\n', "Python 3.7 of emr-6.9.0"),
+        ("main.tf", 'release_label = "emr-7.1.0"\n', "Python 3.9 of emr-7.1.0"),
+        ("emr.sh", "aws emr create --release-label emr-7.1.0\nyum install python3.11\n", None),
+        ("a.sh", "gcloud dataproc clusters create --image-version=2.0-debian10\n", "Python 3.8"),
+        ("a.sh", "gcloud dataproc clusters create --image-version 2.1-debian11\n", None),
+        ("a.json", '{"GlueVersion": "3.0"}\n', "Python 3.7 of Glue 3.0"),
+        ("a.json", '{"GlueVersion": "4.0"}\n', None),
+        ("sm.py", 'PyTorch(framework_version="1.12", py_version="py38")\n', "python 3.8"),
+        ("sm.py", 'PyTorch(framework_version="2.1", py_version="py310")\n', None),
         ("ci.yml", "node-version: 3.8\nversion: ['3.8']\n# image: python:3.8\n", None),
     ],
 )
 def test_the_python_of_images_and_commands_is_known(
     path: str, text: str, shown: str | None
 ) -> None:
-    source = find_source(PurePath(path))
+    source = find_source(PurePath(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), PurePath(path))
     found = [one.shown for document in file.documents for one in conflicts_in(document)]
