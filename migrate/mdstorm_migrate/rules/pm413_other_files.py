@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
@@ -33,6 +34,7 @@ _PYTHON_CELL = re.compile(
     r"^(?P<mark>--|//|#) MAGIC[ \t]+%python\b[^\n]*(?:\n(?P=mark) MAGIC[^\n]*)*", re.MULTILINE
 )
 _USE = re.compile(r"""(?<![\w."'/])petastorm(?:\.[^\W\d]\w*)+""")
+_LEFT = "cells here that import Petastorm are left to you"
 _LABEL = re.compile(r"""^[ \t]*(?:resource|data)[ \t]+"[^"\n]*"[ \t]+"(?P<label>[^"\n]*)\"""", re.M)
 #: What stands on a line that installs or requires something.
 _NEAR = re.compile(
@@ -44,9 +46,13 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits of what is plain, and a finding for each other line that requires Petastorm."""
     text = document.text
     seen = {found.start for _, found in command_requirements(text)}
-    yield from rewrite_commands(document, CODE)
+    cells = list(_CELL.finditer(text))
+    for one in rewrite_commands(document, CODE):
+        if cells and isinstance(one, Edit) and one.cls == "exact":
+            one = replace(one, cls="review", message=f"{one.message}; waits, since {_LEFT}")
+        yield one
     yield from rewrite_runs(text, CODE, is_prose=True)
-    for cell in _CELL.finditer(text):
+    for cell in cells:
         what = "this `%python` cell of a notebook in another language imports Petastorm"
         yield Finding(CODE, CLASS, *cell.span("code"), what, f"{what}: import mdstorm there")
     for cell in _PYTHON_CELL.finditer(text):

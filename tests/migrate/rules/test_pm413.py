@@ -75,3 +75,22 @@ def test_a_variable_and_its_value_are_said_once() -> None:
 
 def test_comments_of_code_require_nothing() -> None:
     check_silence("/** The pip command of petastorm.\n * install petastorm\n */\n", "A.java")
+
+
+@pytest.mark.parametrize("mark", ["--", "//"])
+def test_a_notebook_in_another_language_installs_what_its_cells_import(mark: str) -> None:
+    head = f"{mark} Databricks notebook source\n"
+    install = f"{mark} MAGIC %pip install petastorm==0.12.0\n"
+    cell = f"{mark} MAGIC %python\n{mark} MAGIC import petastorm\n"
+    new = install.replace("petastorm==0.12.0", "mdstorm")
+    check_rewrite(f"{head}{install}", f"{head}{new}", "a.scala")
+    check_noop(f"{head}{install}{cell}", "a.scala")
+    check_rewrite(f"{head}{install}{cell}", f"{head}{new}{cell}", "a.scala", unsafe=True)
+
+
+def test_pages_about_the_repository_install_nothing() -> None:
+    page = "https://github.com/uber/petastorm"
+    check_silence(f'links = {{"issue": ("{page}/issues/%s", "%s")}}\n', "conf.py")
+    check_finding(
+        f"curl {page}/archive/master.zip\n", "PM406", f"{page}/archive/master.zip", "a.sh"
+    )
