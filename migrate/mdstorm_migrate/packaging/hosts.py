@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.packaging.bounds import PYTHON as PYTHON_NEEDED
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.variables import REFERENCE
@@ -86,41 +85,6 @@ _PYTHON_IN_CODE = (
     ),
 )
 
-#: Releases of clouds, which have a Python of their own unless a file brings another one.
-_RELEASES = re.compile(
-    r"""\b(?:
-      (?P<emr>emr-[567]\.\d+\.\d+)
-    | (?:image[-_]?version|imageVersion)["']?[ \t]*[:= ][ \t]*["']?(?P<dataproc>[12]\.\d)(?![\w])
-    | (?:glue[-_]?version|GlueVersion)["']?[ \t]*[:= ][ \t]*["']?(?P<glue>[0-9]\.[0-9])(?![\w.])
-    | py_?[vV]ersion["']?[ \t]*[:=][ \t]*["']?(?P<sagemaker>py\d\d+)
-    )""",
-    re.VERBOSE,
-)
-_OLD_RELEASES = {
-    **{"emr-5": "3.7", "emr-6": "3.7", "emr-7": "3.9"},
-    **{"Dataproc 1.3": "3.6", "Dataproc 1.4": "3.6", "Dataproc 1.5": "3.7", "Dataproc 2.0": "3.8"},
-    **{"Glue 0.9": "3.6", "Glue 1.0": "3.6", "Glue 2.0": "3.7", "Glue 3.0": "3.7"},
-}
-_NEW_PYTHON = re.compile(r"python3?[.-]?(?:3\.)?1\d|conda|pyenv|\buv[ ]", re.IGNORECASE)
-
-
-def pythons_of_releases(text: str) -> Iterator[Pin]:
-    """Yield the Pythons of releases of EMR, Dataproc and Glue, and of SageMaker's images."""
-    brings_python = _NEW_PYTHON.search(text) is not None
-    for found in _RELEASES.finditer(text):
-        name, value = found.lastgroup or "", found[found.lastgroup or 0]
-        if is_commented_out(text, found.start(), ANY):
-            continue
-        if name == "dataproc" and name not in text.lower():
-            continue  # the version of another image
-        if name == "sagemaker":
-            version, where = dotted(value[2:]), ""
-        else:
-            where = value if name == "emr" else f"{name.title()} {value}"
-            version = _OLD_RELEASES.get(value[:5] if name == "emr" else where, PYTHON_NEEDED)
-        if not brings_python or name == "sagemaker":
-            yield Pin(PYTHON, *found.span(name), version, "version", is_fixed=True, where=where)
-
 
 def pythons_of_code(text: str) -> Iterator[Pin]:
     """Yield the Pythons of images and environments that Python code names."""
@@ -143,7 +107,11 @@ def pythons_of_images(text: str) -> Iterator[Pin]:
     for pattern in (_IMAGE, _RUNTIME):
         for found in pattern.finditer(text):
             if not is_commented_out(text, found.start(), ANY):
-                yield Pin(PYTHON, *found.span("version"), found["version"], "version")
+                span = found.span("version")
+                if "." in found["version"]:
+                    yield Pin(PYTHON, *span, found["version"], "version")
+                else:  # ``python38``
+                    yield Pin(PYTHON, *span, dotted(found["version"]), "version", is_fixed=True)
     has_system_python = _SYSTEM_PYTHON.search(text) and not _OTHER_PYTHON.search(text)
     for image in _NAME.finditer(text):
         if is_commented_out(text, image.start("name"), ANY):

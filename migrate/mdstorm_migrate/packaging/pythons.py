@@ -13,9 +13,9 @@ from mdstorm_migrate.packaging.hosts import (
     pythons_of_commands,
     pythons_of_images,
     pythons_of_keys,
-    pythons_of_releases,
 )
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
+from mdstorm_migrate.packaging.releases import pythons_of_releases
 from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
 from mdstorm_migrate.packaging.tox_text import ini_environments, toml_environments
 
@@ -33,6 +33,12 @@ _SETUP = re.compile(r"""\bpython_requires["']?[ \t]*[=:][ \t]*(["'])(?P<version>
 #: Files that say which Python others of their folder run on: of pyenv and uv, of Heroku.
 HOSTS = (".python-version", "runtime.txt")
 _HOST = re.compile(r"\A(?:python-)?(?P<version>3\.\d+(?:\.\d+)?)\s*\Z")
+#: The same, of the managers asdf and mise, for several tools at once.
+_MANAGERS = {
+    ".tool-versions": re.compile(r"^python[ \t]+(?P<version>3\.\d+(?:\.\d+)?)", re.M),
+    "mise.toml": re.compile(r"""^python[ \t]*=[ \t]*(["'])(?P<version>3\.\d+(?:\.\d+)?)\1""", re.M),
+}
+_VARIABLE = re.compile(r"\bpython_requires[ \t]*=[ \t]*(?P<name>[A-Za-z_]\w*)\b")
 #: What is looked for in documents of a kind.
 _PATTERNS: dict[Kind, tuple[tuple[re.Pattern[str], Style], ...]] = {
     "cluster": (
@@ -71,6 +77,8 @@ def pythons_of(document: Document) -> Iterator[Pin]:
                 yield _python(found, style)
     if name in HOSTS:
         yield from (_python(found, "version") for found in _HOST.finditer(text))
+    if manager := _MANAGERS.get("mise.toml" if name == ".mise.toml" else name):
+        yield from (_python(found, "version") for found in manager.finditer(text))
     if document.kind == "pyproject":
         for string in toml_strings(text):
             if (
@@ -82,6 +90,9 @@ def pythons_of(document: Document) -> Iterator[Pin]:
         yield from toml_environments(text)
     elif name == "setup.py":
         yield from (_python(found, "pip") for found in _SETUP.finditer(text))
+        for variable in _VARIABLE.finditer(text):
+            defined = rf"""^{variable["name"]}[ \t]*=[ \t]*(["'])(?P<version>[^"'\n]*)\1"""
+            yield from (_python(found, "pip") for found in re.finditer(defined, text, re.M))
 
 
 def _python(match: re.Match[str], style: Style) -> Pin:

@@ -1,0 +1,89 @@
+"""Which Pythons come with releases of clouds, and with images whose names do not say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.packaging.bounds import PYTHON as NEEDED
+from mdstorm_migrate.packaging.bounds import release
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.pin import PYTHON, Pin
+
+_RELEASE = re.compile(
+    r"""\b(?:
+      (?P<emr>emr-[567]\.\d+\.\d+)
+    | (?:image[-_]?version|imageVersion)["']?[ \t]*[:= ][ \t]*["']?(?P<dataproc>[12]\.\d)(?!\w)
+    | (?:glue[-_]?version|GlueVersion)["']?[ \t]*[:= ][ \t]*["']?(?P<glue>\d\.\d)(?![\w.])
+    | py_?[vV]ersion["']?[ \t]*[:=][ \t]*["']?py(?P<sagemaker>3\d+)
+    )""",
+    re.VERBOSE,
+)
+#: The first release of each that has a newer Python, with the older ones before it.
+_RELEASES: dict[str, tuple[tuple[str, str], ...]] = {
+    "emr": (("7", "3.7"), ("8", "3.9")),
+    "dataproc": (("1.5", "3.6"), ("2.0", "3.7"), ("2.1", "3.8")),
+    "glue": (("2.0", "3.6"), ("4.0", "3.7")),
+}
+_IMAGE = re.compile(
+    r"""(?<![\w.-])(?P<name>tensorflow/tensorflow|pytorch/pytorch|nvidia/(?:pytorch|tensorflow)|
+    apache/airflow|databricksruntime/[\w-]+):(?P<tag>v?(?P<version>\d+\.\d+)[\w.-]*)""",
+    re.VERBOSE,
+)
+_IMAGES: dict[str, tuple[tuple[str, str], ...]] = {
+    "tensorflow/tensorflow": (("2.6", "3.6"), ("2.14", "3.8")),
+    "pytorch/pytorch": (("1.13", "3.7"),),
+    "nvidia/pytorch": (("20.12", "3.6"), ("23.04", "3.8")),
+    "nvidia/tensorflow": (("20.12", "3.6"), ("23.04", "3.8")),
+    "apache/airflow": (("2.3", "3.6"), ("2.7", "3.7"), ("2.9", "3.8")),
+}
+#: Says which Python an image has, or that a file brings another one.
+_SAYS = re.compile(r"py(?:thon)?-?3\.?\d+(?!\d*-training)")
+_BRINGS = re.compile(r"python3?[.-]?(?:3\.)?1\d|conda|pyenv|deadsnakes|\buv[ ]", re.IGNORECASE)
+#: In a URL of Airflow's constraints.
+_CONSTRAINTS = re.compile(r"/constraints-[\w.]+/constraints-(?:[a-z-]+-)?(?P<version>3\.\d+)\.txt")
+
+
+def pythons_of_releases(text: str) -> Iterator[Pin]:
+    """Yield the Pythons of releases of EMR, Dataproc, Glue, of SageMaker's and others' images."""
+    for found in _CONSTRAINTS.finditer(text):
+        yield _pin(found, "version", found["version"], "Airflow's constraints")
+    if _BRINGS.search(text) is None:
+        yield from _of_clouds(text)
+        yield from _of_images(text)
+    for found in _RELEASE.finditer(text):
+        if found["sagemaker"] and not is_commented_out(text, found.start(), ANY):
+            version = f"3.{found['sagemaker'][1:]}"
+            yield _pin(found, "sagemaker", version, f"SageMaker's py{found['sagemaker']}")
+
+
+def _of_clouds(text: str) -> Iterator[Pin]:
+    for found in _RELEASE.finditer(text):
+        name = found.lastgroup or ""
+        if name not in _RELEASES or is_commented_out(text, found.start(), ANY):
+            continue
+        if name == "dataproc" and name not in text.lower():
+            continue  # the version of another image
+        value = found[name].removeprefix("emr-")
+        where = found[name] if name == "emr" else f"{name.title()} {value}"
+        yield _pin(found, name, _python(_RELEASES[name], value), where)
+
+
+def _of_images(text: str) -> Iterator[Pin]:
+    for found in _IMAGE.finditer(text):
+        if is_commented_out(text, found.start(), ANY) or _SAYS.search(found["tag"]):
+            continue
+        where = f"{found['name'].rpartition('/')[2]}:{found['version']}"
+        if found["name"].startswith("databricks"):
+            yield Pin(PYTHON, *found.span("tag"), found["version"], "runtime", is_fixed=True)
+        else:
+            yield _pin(found, "tag", _python(_IMAGES[found["name"]], found["version"]), where)
+
+
+def _python(table: tuple[tuple[str, str], ...], version: str) -> str:
+    known = (python for first, python in table if release(version) < release(first))
+    return next(known, NEEDED)
+
+
+def _pin(found: re.Match[str], group: str, version: str, where: str) -> Pin:
+    return Pin(PYTHON, *found.span(group), version, "version", is_fixed=True, where=where)
