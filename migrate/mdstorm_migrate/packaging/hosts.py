@@ -17,7 +17,9 @@ _ASKED = re.compile(
 )
 #: Keys whose values are versions of Python, in all files and in those of a name.
 _KEYS = r"python[-_]?versions?|versionSpec"
-_KEYS_OF = re.compile(r"\.travis\.ya?ml|\.readthedocs\.ya?ml|python_env\.ya?ml")
+_KEYS_OF = re.compile(
+    r"\.travis\.ya?ml|buildspec[\w.-]*\.ya?ml|\.readthedocs\.ya?ml|python_env\.ya?ml"
+)
 #: Keys of a matrix whose values are versions of Python if they look like some.
 _OF_MATRIX = r"py(?:thons?|ver)?"
 _MATRIX = re.compile(r"\bmatrix[\"']?[ \t]*:")
@@ -64,7 +66,10 @@ _COMMANDS = (
     re.compile(r"(?<![\w.-])pip(?P<version>3\.\d+)(?=[ \t]+install\b)"),
     re.compile(
         r"\b(?:uv|virtualenv|pipenv|poetry)\b[^\n;&|]*?[ \t](?:--python|-p|env[ ]use)[ =]"
-        r"(?:python)?(?P<version>3\.\d+)"
+        r"(?:[\w./~-]*/)?(?:python)?(?P<version>3\.\d+)"
+    ),
+    re.compile(
+        r"\b(?:module[ ]+(?:load|add)|ml)[ ](?:[^\n;&|]*[ ])?[Pp]ython3?/(?P<version>3\.\d+)"
     ),
     re.compile(
         rf"\bpyenv[ ](?:install|local|global|virtualenv)[ ](?:-\S+[ ])*(?P<version>{_VERSION})"

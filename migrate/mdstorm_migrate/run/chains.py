@@ -47,6 +47,12 @@ _SAID = re.compile(
     (?P<name>[\w./${}~:-]+\.(?:txt|in|pip|ya?ml|sh|toml))\b""",
     re.VERBOSE,
 )
+#: Constraints in a variable of pip's or uv's.
+_VARIABLE = re.compile(
+    r"""\b(?:PIP|UV)_(?:CONSTRAINT|BUILD_CONSTRAINT|REQUIREMENT|OVERRIDE)["']?[ \t]*[:= ][ \t]*["']?
+    (?P<name>[\w./${}~-]+)""",
+    re.VERBOSE,
+)
 #: The notebooks and programs that they run.
 _PROGRAM = re.compile(
     r"""\b(?:notebook_path|python_file|main_python_file|notebook)["']?[ \t]*[:=][ \t]*["']?
@@ -143,6 +149,9 @@ class Chains:
                 yield from self._notebooks(path, run["name"])
         if document.kind in ("cluster", "text"):
             yield from self._said(path, text)
+        for variable in _VARIABLE.finditer(text):
+            if (found := self._resolve(path, variable["name"])) is not None:
+                yield found
         for start, stop in spans:
             for option in _OPTION.finditer(text, start, stop):
                 found = self._resolve(path, option["name"])

@@ -35,6 +35,10 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         {"n.py": f"{INSTALL.rstrip()} -c c.txt\n{USE}", "c.txt": "pyarrow<11\n"},
         {"n.py": f"{INSTALL}# MAGIC %pip install -r reqs.txt\n{USE}", "reqs.txt": "numpy==1.20\n"},
+        {
+            "n.py": f"{INSTALL}# MAGIC %sh export PIP_CONSTRAINT=./pins/c.txt\n{USE}",
+            "pins/c.txt": "pyarrow<11\n",
+        },
         {"n.py": f"{INSTALL}# MAGIC %pip install numpy==1.20\n{USE}"},
         {"n.py": f'{INSTALL}\ndbutils.library.installPyPI("pyarrow", version="8.0.0")\n{USE}'},
         {
@@ -43,7 +47,7 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "train.py": f"{HEAD}# MAGIC %run ./pins\n\n# COMMAND ----------\n\n# MAGIC %run ./n\n",
         },
     ],
-    ids=["constraints", "list", "other line", "call", "run"],
+    ids=["constraints", "list", "variable", "other line", "call", "run"],
 )
 def test_an_install_waits_for_pins_that_refuse_it(files: dict[str, str]) -> None:
     assert "%pip install petastorm==0.12.1" in after(files)["n.py"]
