@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.prose import is_prose, is_searched_for
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
@@ -17,10 +19,11 @@ _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 _WORD = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"';&|]+)"""
 _PIP = re.compile(
-    rf"\b(?:(?:pip[\d.]*|pipenv|poetry|uv|pdm|rye|pipx){_GAP}(?:(?:pip|tool){_GAP})?"
+    rf"(?:(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|rye|pipx)|\$[({{]?PIP\d?[)}}]?\"?){_GAP}"
+    rf"(?:(?:pip|tool){_GAP})?"
     rf"(?:-[\w-]+{_GAP})*(?:install|add|download|wheel|inject)\b{_END}"
-    rf"|pixi{_GAP}add\b(?=[^\n;&|]*[ \t]--pypi\b){_END}"
-    rf"|uvx?(?:[ \t]+(?!--with\b){_WORD})*?(?:[ \t]+--with[ \t=]{_WORD})+)"
+    rf"|\bpixi{_GAP}add\b(?=[^\n;&|]*[ \t]--pypi\b){_END}"
+    rf"|\buvx?(?:[ \t]+(?!--with\b){_WORD})*?(?:[ \t]+--with[ \t=]{_WORD})+)"
 )
 _CONDA = re.compile(
     rf"\b(?:(?:conda|mamba|micromamba)\b{_GAP}(?:install|create|update)"
@@ -36,6 +39,8 @@ _OPTION = re.compile(
 _UPDATE = re.compile(r"(?:pdm|pipenv|poetry)[ \t]+(?:-\S+[ \t]+)*(?:update|upgrade)[ \t]")
 #: Between two commands that are strings of a list, as in ``script: ["pip install x", "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
+#: The same between the items of a list, each on a line of its own, or without quotes.
+_ITEM = r"""(?:[ \t]+|["']?[ \t]*,\s*["']?|["']?[ \t]*\r?\n[ \t]*-[ \t]+["']?)"""
 #: ``python`` in a command, before ``-m``: after others, such as pytest, that is no module.
 _PYTHON = re.compile(r"python(?:(?!py\.?test)(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.))*\Z", re.IGNORECASE)
 #: How far before ``-m`` that is looked for, in characters.
@@ -45,7 +50,7 @@ _BEFORE = 300
 _RUN = re.compile(
     rf"(?:(?:\bimport[ \t]+(?P<code>petastorm)|\bfrom[ \t]+(?P<part>petastorm)"
     rf"(?=(?:\.\w+)*[ \t]+import\b))"
-    rf"|(?<![\w-])-m{_GAP}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
+    rf"|(?<![\w-])-m{_ITEM}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
     r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
 )
 #: Commands that ask whether the distribution is installed: ``pip freeze | grep petastorm``.
@@ -68,6 +73,8 @@ _PROGRAMS = frozenset(
 )
 #: A command that only says something, up to a part of it.
 _SAYS = re.compile(r"(?:^|[;&|!])[ \t]*@?(?:echo|printf)\b[^;&|>]*\Z")
+#: How the message of an edit of a command begins.
+RUN = "run `"
 #: What stands before the name of a command, in shells, INI files, YAML and Dockerfiles.
 _COMMAND = re.compile(
     r"(?:^|[;&|({!@-]|\bRUN|\b(?:run|script):|\bthen|\bdo|\bcommands?[ \t]*[=:]|%sh"
@@ -152,13 +159,16 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
             )
 
 
-def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Edit | Finding]:
+def rewrite_runs(
+    document: Document, rule: str, *, is_prose: bool = False
+) -> Iterator[Edit | Finding]:
     """Rewrite commands that run Petastorm's programs; report others that run code of Petastorm's.
 
     A module is run by the same command under mdstorm's name. Petastorm's scripts are not installed
     by mdstorm: their modules do the same, if ``python`` is the Python that has them. Commands of
-    one text move together. In prose, import statements are left alone.
+    one text move together, and with the code beside it. In prose, import statements are left alone.
     """
+    text, needs = document.text, document.needs
     runs = [
         match
         for match in _RUN.finditer(text)
@@ -166,17 +176,21 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
         and not (is_prose and (match["code"] or match["part"]))
         and not _is_marker(text, match)
         and not _is_said(text, match)
+        and not ((match["code"] or match["part"]) and _is_shown(text, match.start()))
     ]
     cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
     for match in runs:
         module, script = match["module"], match["script"]
-        if module in _PROGRAMS:
+        if needs.importers and not needs.moved:
+            what = f"this command stays: {needs.importers[0]} still imports Petastorm"
+            yield Finding(rule, "note", *match.span(), what)
+        elif module in _PROGRAMS:
             start = match.start("module")
-            message = f"run `mdstorm{module[9:]}`, which takes the same arguments"
+            message = f"{RUN}mdstorm{module[9:]}`, which takes the same arguments"
             yield Edit(rule, cls, start, start + len(OLD_ROOT), NEW_ROOT, message)
-        elif script in _SCRIPTS and _COMMAND.search(text[: match.start()].rpartition("\n")[2]):
+        elif script in _SCRIPTS and _is_command(text, match):
             new = f"python -m {_SCRIPTS[script]}"
-            message = f"`{script}` becomes `{new}`, if that is the Python that has mdstorm"
+            message = f"{RUN}{new}` instead of `{script}`, if that is the Python that has mdstorm"
             yield Edit(rule, "review", *match.span(), new, message)
         else:
             yield Finding(
@@ -186,6 +200,18 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
                 f"this command runs Petastorm: `{match[0]}`",
                 "name mdstorm here, or take this out",
             )
+
+
+def _is_command(text: str, run: re.Match[str]) -> bool:
+    """Whether a script is the first word of a command, and not one of a list of its words."""
+    before = text[: run.start()].rpartition("\n")[2]
+    rest = text[run.end() :].partition("\n")[0]
+    is_item = before.lstrip().startswith("- ") and not rest.strip("\"' \t\r")
+    return _COMMAND.search(before) is not None and not is_item
+
+
+def _is_shown(text: str, position: int) -> bool:
+    return is_prose(text, position) or is_searched_for(text, position)
 
 
 def _is_marker(text: str, run: re.Match[str]) -> bool:

@@ -21,7 +21,7 @@ _INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
 _LISTED = re.compile(r"""\s*(?:-\s+)?(?:["']?[\w.\[\],-]+[=<>~]=?\S+\s+)*["']?""")
 #: The module ``pip`` of Ansible, up to a name.
 _ANSIBLE = re.compile(
-    r"""\bpip:[ \t]*(?:\n[ \t]+(?:[a-z_]+:[^\n]*\n[ \t]+)*)?
+    r"""\bpip:[ \t]*(?:\{(?:[^}\n]*,)?[ \t]*|\n[ \t]+(?:[a-z_]+:[^\n]*\n[ \t]+)*)?
     name[:=][ \t]*(?:\n(?:[ \t]*-[^\n]*\n)*[ \t]*-[ \t]*)?["']?\Z""",
     re.VERBOSE,
 )
@@ -80,6 +80,8 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
     if is_commented_out(text, found.start, ANY) or _SAYING.match(line):
         return False
     if found.is_url or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
+        return True
+    if found.is_open and re.match(r"[=<>~!]=", text[found.stop :]):
         return True
     above = text[max(found.start - _ABOVE, 0) : found.start]
     goes_on = "\n" in above and _LISTED.fullmatch(before) and _INSTALLING.search(above)

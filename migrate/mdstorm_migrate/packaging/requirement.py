@@ -28,9 +28,10 @@ VERSION = (
 VERSIONS = rf"{VERSION}(?:{_GAP},{_GAP}{VERSION})*"
 #: As Poetry and npm have it: ``petastorm@^0.12``.
 _AT = rf"@(?:[~^]?(?=\d|{INTERPOLATION}){_NUMBER}|latest\b|(?=[<>=~!^]){VERSIONS})"
+#: By the whole name, and no variable.
 _REQUIREMENT = re.compile(
     rf"""
-    (?<![\w./@$-]) (?<!egg=) (?<!\$[{{(]) petastorm (?![\w/-]|\.\w)  # the whole name, no variable
+    (?: (?<![\w./@$-]) | (?<=:-) ) (?<!egg=) (?<!\$[{{(]) petastorm (?![\w/-]|\.\w)
     (?: {_GAP} \[ (?P<extras>[^\]\n]*) \] )?
     (?: (?P<url> {_GAP} @ {_GAP} [\w+.-]+: \S* )
       | (?P<version> {_GAP} (?: \( {_GAP} {VERSIONS} {_GAP} \) | {VERSIONS} ) | {_AT} ) )?
@@ -40,7 +41,7 @@ _REQUIREMENT = re.compile(
 #: Behind a requirement: a version that is not understood, or a text that is joined to it.
 _GOES_ON = re.compile(
     rf"""{_GAP} (?: [=~!<>]= | =[ ]?[\d$"'] )
-    | \$\w | \$?\{{ | `(?=\S) | %[\w(] | \\?["'][ \t]*[+~](?!=)""",
+    | \$[\w(] | \$?\{{ | `(?=\S) | %[\w(] | \\?["'][ \t]*[+~](?!=)""",
     re.VERBOSE,
 )
 #: Before an extra of a distribution: ``ours[torch,``.
@@ -122,6 +123,8 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
 
 
 def _goes_on(text: str, match: re.Match[str]) -> bool:
+    if re.search(r"[$%{]", match["extras"] or ""):
+        return True
     is_quoted = text[max(match.start() - 1, 0) : match.start()] in ("'", '"')
     if is_quoted and re.search(r"[\"']", match["version"] or ""):
         return True  # of which the quotation mark before it has a part alone

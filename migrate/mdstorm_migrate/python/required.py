@@ -35,7 +35,7 @@ _INSTALLING = re.compile(
 )
 #: Keys and arguments that hold requirements: of Ray, MLflow, Databricks and others.
 _REQUIRES = re.compile(
-    r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|pip_packages"
+    r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|(?:pip|conda)_packages"
 )
 #: Arguments that hold names with versions, as Metaflow has them.
 _VERSIONS = re.compile(r"^(?:libraries|packages|dependencies)$")

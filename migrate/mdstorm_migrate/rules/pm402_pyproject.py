@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
 from mdstorm_migrate.packaging.pyproject import (
     dependency_keys,
     is_of_conda,
+    other_requirements,
     requirement_strings,
 )
 from mdstorm_migrate.packaging.requirement import (
@@ -54,6 +55,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             yield of_conda(Requirement(key.start, key.stop), CODE, remedy)
         else:
             yield from rewrite_dependency(document, key, CODE)
+    for other in other_requirements(text):
+        what = "this requires Petastorm in a place that is not migrated"
+        yield Finding(CODE, "manual", other.start, other.stop, what, f"{what}: name mdstorm here")
     yield from rewrite_extras(text, CODE)
     yield from rewrite_indexes(document, OLD_ROOT, CODE)
     start, stop = legacy_ini(text)
@@ -62,4 +66,4 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, *line.span("requirement")):
                 yield from rewrite_requirement(document, found, CODE, "ini")
     yield from rewrite_commands(document, CODE)  # of scripts that environments and runners have
-    yield from rewrite_runs(text, CODE)
+    yield from rewrite_runs(document, CODE)

@@ -72,7 +72,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, *line.span("requirement")):
                 yield from rewrite_requirement(module, found, CODE, "ini")
     yield from rewrite_commands(module, CODE)
-    yield from rewrite_runs(text, CODE)
+    yield from rewrite_runs(module, CODE)
 
 
 def _strings(module: PythonModule) -> Iterator[Edit | Finding]:

@@ -25,4 +25,4 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if key.table not in _NO_PACKAGES and key.name.lower() == "petastorm":
             yield from rewrite_dependency(document, key, CODE)
     yield from rewrite_commands(document, CODE)
-    yield from rewrite_runs(document.text, CODE)
+    yield from rewrite_runs(document, CODE)

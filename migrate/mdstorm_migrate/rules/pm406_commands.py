@@ -25,7 +25,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     yield from rewrite_commands(document, CODE)
     variables = list(report_variables(document.text, CODE))
     yield from variables
-    yield from rewrite_runs(document.text, CODE)
+    yield from rewrite_runs(document, CODE)
     done = {found.start for _, found in command_requirements(document.text)}
     done.update(found.start for found in variables)
     yield from report_remaining(document, CODE, done)

@@ -18,4 +18,4 @@ KIND = "magic"
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of one magic."""
     yield from rewrite_commands(document, CODE)
-    yield from rewrite_runs(document.text, CODE)
+    yield from rewrite_runs(document, CODE)

@@ -9,11 +9,12 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.prose import is_searched_for
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.variables import INTERPOLATION
-from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY, OLD_ROOT
 
 CODE = "PM409"
 TITLE = "Definitions of clusters and jobs use mdstorm"
@@ -42,7 +43,7 @@ _ITEM = re.compile(
     r""""(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|-[ \t]+(?P<plain>[^"'\s][^\r\n#]*)"""
     r"""|[\[,]\s*(?P<flow>[^"'\s\[\],][^\r\n,\]]*)"""
 )
-
+_NAME = re.compile(rf"(?<![\w-]){OLD_ROOT}(?![\w-])")
 
 #: How an item is listed, by the group of `_ITEM` that it fits.
 _PLACES: dict[str, Place] = {
@@ -74,7 +75,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, start, stop):
                 yield from rewrite_requirement(document, found, CODE, place)
     yield from rewrite_commands(document, CODE)
-    yield from rewrite_runs(text, CODE)
+    yield from rewrite_runs(document, CODE)
+    for name in _NAME.finditer(text):
+        if is_searched_for(text, name.start()):
+            what = "this hook looks for Petastorm in files"
+            yield Finding(CODE, "manual", *name.span(), what, f"{what}: name mdstorm, too")
     done = {found.start for _, found in command_requirements(text)}
     for start, stop, _ in places:
         if is_requirement(text[start:stop]):

@@ -51,7 +51,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if cells and isinstance(one, Edit) and one.cls == "exact":
             one = replace(one, cls="review", message=f"{one.message}; waits, since {_LEFT}")
         yield one
-    yield from rewrite_runs(text, CODE, is_prose=True)
+    yield from rewrite_runs(document, CODE, is_prose=True)
     for cell in cells:
         what = "this `%python` cell of a notebook in another language imports Petastorm"
         yield Finding(CODE, CLASS, *cell.span("code"), what, f"{what}: import mdstorm there")

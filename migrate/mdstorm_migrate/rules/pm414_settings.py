@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.comments import INI, is_commented_out
+from mdstorm_migrate.packaging.comments import ANY, INI, SHELL, is_commented_out
 from mdstorm_migrate.packaging.poetry import is_from_elsewhere
 from mdstorm_migrate.packaging.pyproject import dependency_keys
 from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
 from mdstorm_migrate.packaging.rewriting import verdict
+from mdstorm_migrate.packaging.tool_options import module_options, warning_filters
 from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
 from mdstorm_migrate.packaging.uv_sources import has_own_source
 from mdstorm_migrate.petastorm.configuration import ENTRY_POINT, NAMED_ENTRY_POINT
@@ -23,18 +24,16 @@ from mdstorm_migrate.python.shadow import has_own_package
 CODE = "PM414"
 TITLE = "Entry points and settings of tools name mdstorm"
 CLASS: Class = "exact"
-KIND = ("python", "pyproject", "setup_cfg", "cluster")
+KIND = ("python", "pyproject", "setup_cfg", "cluster", "docker", "shell", "text")
 
 _WORD = re.compile(r"(?<![\w.@])(?<!(?<!mypy)-)petastorm(?P<rest>(?:\.(?:\w+|\*))*)(?!\.?[\w/-])")
-#: The module or the class of a filter of warnings: ``ignore::FutureWarning:petastorm.*``.
-_FILTER = re.compile(
-    r"""(?:^[ \t]*|-W[ =]?["']?|[,"'])\w+:[^:\r\n]*:
-    (?: [^:\r\n]*:(?P<module>petastorm)\b | (?P<category>petastorm(?:\.\w+)+) )""",
-    re.MULTILINE | re.VERBOSE,
-)
 _NAMED = re.compile(r"(?<![\w-])petastorm(?![\w-])")
 #: The updates of dependencies, and Pyright's settings, as YAML and JSON have them.
-_ELSEWHERE = re.compile(r"\.?(?:dependabot\.ya?ml|renovate(?:rc)?\.json5?|pyrightconfig\.json)")
+_ELSEWHERE = re.compile(
+    r"\.?(?:dependabot\.ya?ml|renovate(?:rc)?(?:\.json[5c]?)?|pyrightconfig\.json)"
+)
+#: What begins comments where it is not as in shells.
+_COMMENTS: dict[Kind, re.Pattern[str]] = {"cluster": ANY, "setup_cfg": INI, "text": ANY}
 #: How far before a name one of mdstorm's is looked for, in characters.
 _FAR = 80
 
@@ -48,10 +47,16 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
                 if (span := inner_span(module, string)) is not None:
                     yield from _entries(module.document, NAMED_ENTRY_POINT, *span)
         return
-    if module.kind == "cluster":
+    for setting in module_options(module.text):
+        yield from _modules(module, setting)
+    if module.kind not in ("pyproject", "setup_cfg"):
+        for at, category in warning_filters(module.text, 0, len(module.text)):
+            if not category and not is_commented_out(module.text, at):
+                yield _of_filter(module, at, category)
         if module.path is not None and _ELSEWHERE.fullmatch(module.path.name.lower()):
-            yield from _others(module, 0, len(module.text), module.path.name)
+            yield from _others(module, 0, len(module.text), module.path.name, set())
         return
+    told: set[int] = set()
     for setting in tool_settings(module):
         start, stop = setting.start, setting.stop
         match setting.use:
@@ -60,13 +65,13 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
             case "modules":
                 yield from _modules(module, setting)
             case "warnings":
-                found = list(_FILTER.finditer(module.text[start:stop]))
-                yield from (_of_filter(module, setting, one) for one in found)
-                modules = {start + one.start(one.lastgroup or 0) for one in found}
+                found = [*warning_filters(module.text, start, stop)]
+                yield from (_of_filter(module, *one) for one in found)
+                told.update(at for at, _ in found)
                 if not setting.where.startswith("testenv"):  # where commands stand
-                    yield from _others(module, start, stop, setting.where, modules)
+                    yield from _others(module, start, stop, setting.where, told)
             case _:
-                yield from _others(module, start, stop, setting.where)
+                yield from _others(module, start, stop, setting.where, told)
 
 
 def _entries(
@@ -95,15 +100,16 @@ def _entries(
             yield Edit(CODE, cls, at, at + len(OLD_ROOT), NEW_ROOT, message)
 
 
-def _of_filter(document: Document, setting: Setting, found: re.Match[str]) -> Edit | Finding:
+def _of_filter(document: Document, at: int, category: str) -> Edit | Finding:
     """Return what becomes of the module or the class that a filter of warnings names."""
-    at = setting.start + found.start(found.lastgroup or 0)
-    lacking = missing(found["category"]) if found["category"] else None
-    if lacking is None:
-        message = "filter the warnings of mdstorm"
-        return Edit(CODE, "review", at, at + len(OLD_ROOT), NEW_ROOT, message)
-    what = f"pytest imports `{found['category']}`; `{lacking}` is not in mdstorm"
-    return Finding(CODE, "manual", at, at + len(found["category"]), what, f"{what}: take this out")
+    needs = document.needs
+    if category and (lacking := missing(category)):
+        what = f"pytest imports `{category}`; `{lacking}` is not in mdstorm"
+        return Finding(CODE, "manual", at, at + len(category), what, f"{what}: take this out")
+    if needs.importers and not needs.moved:
+        return _stays(document, at, at + len(OLD_ROOT))
+    message = "filter the warnings of mdstorm"
+    return Edit(CODE, "review", at, at + len(OLD_ROOT), NEW_ROOT, message)
 
 
 def _is_of_fork(document: Document) -> bool:
@@ -125,7 +131,7 @@ def _modules(document: Document, setting: Setting) -> Iterator[Edit | Finding]:
     text, needs = document.text, document.needs
     for word in _WORD.finditer(text, setting.start, setting.stop):
         start, stop = word.span()
-        if is_commented_out(document.text, start, INI):
+        if is_commented_out(document.text, start, _COMMENTS.get(document.kind, SHELL)):
             continue
         plain = re.sub(r"(?:\.\*)+$", "", word[0])
         if lacking := missing(plain):
@@ -161,11 +167,16 @@ def _is_beside(text: str, start: int) -> bool:
 
 
 def _others(
-    document: Document, start: int, stop: int, where: str, handled: set[int] | None = None
+    document: Document, start: int, stop: int, where: str, told: set[int]
 ) -> Iterator[Finding]:
+    """Yield a note for each line that names Petastorm, but for places and lines in `told`."""
     for word in _NAMED.finditer(document.text, start, stop):
         at = word.start()
-        if at not in (handled or ()) and not is_commented_out(document.text, at, INI):
+        line = document.lines.start_of(at)
+        if {at, line} & told:
+            continue
+        if not is_commented_out(document.text, at, _COMMENTS.get(document.kind, SHELL)):
+            told.add(line)
             what = f"`{where}` is a setting for `petastorm`: it may have to name mdstorm"
             yield Finding(CODE, "note", *word.span(), what)
 

@@ -57,7 +57,8 @@ class Project:
     requiring : set of Path
         Those that require Petastorm, or mdstorm already.
     setting : set of Path
-        Those that have entry points of Petastorm, or settings that name its modules.
+        Those that have entry points of Petastorm, settings that name its modules, or commands that
+        run its programs.
     code : dict of Path to Facts
         Of files of code, as they will be.
     settings : Settings

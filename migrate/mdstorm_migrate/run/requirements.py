@@ -9,6 +9,7 @@ from pathlib import Path
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.commands import RUN
 from mdstorm_migrate.packaging.requirement import OF_CONDA
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
@@ -129,8 +130,11 @@ def _is_of_pixi(found: Finding) -> bool:
 
 
 def _sets(documents: Sequence[Document]) -> bool:
-    """Whether a file has entry points of Petastorm, or settings that name its modules."""
-    return any(True for _ in _found(documents, (settings_rule.CODE,)))
+    """Whether a file has settings that name Petastorm's modules, or runs one of its programs."""
+    return any(
+        found.rule == settings_rule.CODE or found.message.startswith(RUN)
+        for found in _found(documents, (*_REQUIRING, settings_rule.CODE))
+    )
 
 
 def _of_entry_points(path: Path, documents: Sequence[Document]) -> Facts:

@@ -31,7 +31,7 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     ),
     "shell": re.compile(r".*\.(sh|bash|zsh)|makefile|.*\.mk"),
     "spark_conf": re.compile(r".*\.(conf|properties)"),
-    "cluster": re.compile(r".*\.(json|ya?ml)"),
+    "cluster": re.compile(r".*\.(json[5c]?|ya?ml)|\.renovaterc"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }
 #: What the header of a page in Markdown says that is a notebook.

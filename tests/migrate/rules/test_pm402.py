@@ -241,3 +241,16 @@ deps = ["petastorm==0.12"]
     check_rewrite(text, after, path)
     (finding, *_) = check_noop(text.replace("3.11", "py38"), path).findings
     assert (finding.rule, finding.cls) == ("PM412", "manual")
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ('[tool.unknown]\nx = ["petastorm==0.12.1"]\n', "petastorm==0.12.1"),
+    ],
+)
+def test_requirements_of_unknown_tools_and_conda_need_manual_review(
+    text: str, fragment: str
+) -> None:
+    check_noop(text, PATH)
+    check_finding(text, "PM402", fragment, PATH)

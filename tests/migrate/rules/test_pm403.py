@@ -178,3 +178,11 @@ def test_markers_in_names_of_extras_count(name: str) -> None:
     check_finding(old, "PM403", "petastorm<0.12", "setup.py")
     new = old.replace("<", ">", 1)
     check_rewrite(new, new.replace("petastorm<0.12", "mdstorm"), "setup.py")
+
+
+@pytest.mark.parametrize(
+    "call",
+    ['ImageSpec(conda_packages=("petastorm",))', 'session.conda_install("petastorm")'],
+)
+def test_packages_of_conda_need_manual_review(call: str) -> None:
+    check_finding(f"{call}\n", "PM403", '"petastorm"')

@@ -308,6 +308,10 @@ def test_versions_that_are_put_in_go_with_the_rest(version: str) -> None:
         ('pip install petastorm=="$V" six', "pip install mdstorm six"),
         ("pip install petastorm > log.txt", "pip install mdstorm > log.txt"),
         ("pip install petastorm >$LOG", "pip install mdstorm >$LOG"),
+        ("uv run --with petastorm==0.12.1 --with six a", "uv run --with mdstorm --with six a"),
+        ("$PIP install petastorm==0.12.1", "$PIP install mdstorm"),
+        ('"${PIP3}" install -q petastorm', '"${PIP3}" install -q mdstorm'),
+        ("pip install ${A:-petastorm==0.12.1}", "pip install ${A:-mdstorm}"),
     ],
 )
 def test_versions_go_in_every_spelling_and_redirections_stay(before: str, after: str) -> None:
@@ -323,8 +327,16 @@ def test_variables_that_are_called_petastorm_stay(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["petastorm==%s", "petastorm${SPEC}", '"petastorm=="$V', "petastorm=0.12"]
+    "word",
+    [
+        "petastorm[$A]==1",
+        "petastorm$(SPEC)",
+        "petastorm==%s",
+        "petastorm${SPEC}",
+        '"petastorm=="$V',
+        "petastorm=0.12",
+    ],
 )
 def test_versions_that_are_not_understood_need_manual_review(word: str) -> None:
     check_noop(f"pip install {word}\n", "a.sh")
-    check_finding(f"pip install {word}\n", "PM406", "petastorm", "a.sh")
+    check_finding(f"pip install {word}\n", "PM406", word if "[" in word else "petastorm", "a.sh")

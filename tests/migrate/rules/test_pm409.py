@@ -3,6 +3,8 @@
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
+from mdstorm_migrate.api import migrate
+
 KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
 
@@ -114,3 +116,50 @@ def test_a_parameter_that_chose_the_version_is_named(definition: str, reference:
     before = f"{text}petastorm=={reference}\n"
     check_rewrite(before, f"{text}mdstorm\n", "databricks.yml")
     check_finding(before, "PM409", "v", "databricks.yml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "args:\n  - python\n  - -m\n  - {}.benchmark.cli\n  - file:///a\n",
+        "command: [python, -m, {}.benchmark.cli]\n",
+        'command:\n  ["python",\n   "-m",\n   "{}.benchmark.cli"]\n',
+    ],
+)
+def test_a_program_may_be_a_list_of_words(text: str) -> None:
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), "job.yaml")
+
+
+def test_a_script_in_a_list_of_words_needs_manual_review() -> None:
+    text = "command:\n  - petastorm-throughput.py\n  - file:///a\n"
+    check_noop(text, "job.yaml", unsafe=True)
+    check_finding(text, "PM409", "petastorm-throughput.py", "job.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: API must not import petastorm\n",
+        "steps:\n  - name: 'import petastorm, then train'\n",
+        "- {name: import petastorm, run: pytest}\n",
+    ],
+)
+def test_names_of_steps_run_nothing(text: str) -> None:
+    check_silence(text, "ci.yml")
+
+
+def test_what_stands_beside_a_name_runs() -> None:
+    text = "- {name: smoke, run: \"python -c 'import petastorm'\"}\n"
+    check_finding(text, "PM409", "import petastorm", "ci.yml")
+
+
+@pytest.mark.parametrize("pattern", ["'^(import|from) petastorm'", "import petastorm"])
+def test_hooks_that_search_files_need_manual_review(pattern: str) -> None:
+    text = (
+        "repos:\n  - repo: local\n    hooks:\n      - id: a\n"
+        f"        entry: {pattern}\n        language: pygrep\n      - id: b\n"
+    )
+    path = ".pre-commit-config.yaml"
+    check_noop(text, path)
+    (found,) = migrate(text, path=path, todo=False).findings
+    assert (found.rule, found.cls) == ("PM409", "manual")

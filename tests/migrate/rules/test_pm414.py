@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.together import run
 
@@ -232,3 +233,39 @@ def test_entry_points_of_a_package_of_ones_own_stay(tmp_path: Path) -> None:
 def test_functions_that_tasks_call_are_those_of_mdstorm(table: str) -> None:
     text = f'[tool.{table}]\nx = {{call = "petastorm.etl.petastorm_generate_metadata:main"}}\n'
     check_rewrite(text, text.replace("petastorm.", "mdstorm."), "pyproject.toml")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".pre-commit-config.yaml", 'args: ["--ignored-modules={0},{0}.spark", "-q"]\n'),
+        ("a.yaml", "args:\n  - --ignored-modules\n  - {0}.*\n"),
+        ("tox.ini", "[testenv]\ncommands = pylint --ignored-modules={0} src\n"),
+        ("lint.sh", "isort --thirdparty {0} src\n"),
+    ],
+)
+def test_options_that_name_modules_follow_the_code(path: str, text: str) -> None:
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("job.yaml", 'env:\n  - name: PYTHONWARNINGS\n    value: "ignore::FutureWarning:{}.x"\n'),
+        ("ci.yml", "PYTHONWARNINGS: ignore::FutureWarning:{}\n"),
+        ("Dockerfile", "ENV PYTHONWARNINGS=error::FutureWarning:{}.fs_utils\n"),
+        ("a.sh", "pytest -W ignore::FutureWarning:{}\n"),
+    ],
+)
+def test_filters_of_warnings_in_variables_and_commands_wait_for_review(
+    path: str, text: str
+) -> None:
+    check_noop(text.format("petastorm"), path)
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), path, unsafe=True)
+
+
+@pytest.mark.parametrize("name", ["renovate.json5", ".renovaterc", "renovate.json"])
+def test_rules_about_updates_are_mentioned_once_a_line(name: str) -> None:
+    text = '{"packageRules": [{"matchPackageNames": ["petastorm"], "groupName": "petastorm"}]}\n'
+    (found,) = migrate(text, path=name, todo=False).findings
+    assert (found.rule, found.cls) == (CODE, "note")

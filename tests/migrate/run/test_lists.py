@@ -102,3 +102,18 @@ def test_where_estimators_alone_import_petastorm_nothing_takes_its_place() -> No
     assert after(files) == files
     changed = after({**files, "est.py": "import horovod.spark\n", "a.py": CODE})
     assert changed["requirements.txt"] == "horovod\nmdstorm\n"
+
+
+@pytest.mark.parametrize("path", ["Makefile", "ci.yml", "pyproject.toml", "Dockerfile"])
+def test_commands_stay_with_the_code_of_the_project(path: str) -> None:
+    command = "python -m {}.benchmark.cli"
+    texts = {
+        "Makefile": f"bench:\n\t{command}\n",
+        "ci.yml": f"steps:\n  - run: {command}\n",
+        "pyproject.toml": f'[tool.hatch.envs.a.scripts]\nx = "{command}"\n',
+        "Dockerfile": f"FROM a\nRUN pip install petastorm\nCMD {command}\n",
+    }
+    files = {path: texts[path].format("petastorm"), "requirements.txt": "petastorm\n"}
+    stays = {**files, "a.py": "from petastorm.reader import Ventilator\n"}
+    assert after(stays)[path] == files[path]
+    assert "python -m mdstorm.benchmark" in after({**files, "a.py": CODE})[path]
