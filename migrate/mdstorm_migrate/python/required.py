@@ -33,6 +33,8 @@ _INSTALLING = re.compile(
     r"install\w*$|(?:^|_)add_(?:\w+_)?(?:packages?|dependenc(?:y|ies)|requirements?|librar(?:y|ies))$",
     re.IGNORECASE,
 )
+#: Arguments of these functions that say what is installed.
+_IS_PACKAGE = re.compile(r"name|package|librar|requirement|dependenc|spec|pip|pypi")
 #: Keys and arguments that hold requirements: of Ray, MLflow, Databricks and others.
 _REQUIRES = re.compile(
     r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|(?:pip|conda)_packages"
@@ -144,7 +146,10 @@ def _is_installed(module: PythonModule, node: ast.expr) -> bool:
     for parent in module.ancestors(node):
         if isinstance(parent, ast.Call):
             return _INSTALLING.search(last_name(parent.func)) is not None
-        if not isinstance(parent, ast.List | ast.Tuple | ast.Set | ast.Starred | ast.keyword):
+        if isinstance(parent, ast.keyword):
+            if _IS_PACKAGE.search(parent.arg or "") is None:
+                return False
+        elif not isinstance(parent, ast.List | ast.Tuple | ast.Set | ast.Starred):
             return False
     return False
 

@@ -162,6 +162,7 @@ def test_names_that_are_put_together_keep_the_file(text: str) -> None:
         'def f():\n    """Save frames from petastorm.reader"""',
         'config.addinivalue_line("markers", "petastorm: needs it")',
         'files("petastorm")',
+        'table.metadata.get("petastorm")',
     ],
 )
 def test_data_stays(text: str) -> None:

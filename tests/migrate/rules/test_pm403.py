@@ -111,6 +111,7 @@ def test_a_program_that_installs_petastorm_needs_manual_review(text: str, fragme
         'load("petastorm")\n',
         'NAME = "petastorm"\nprint([NAME])\n',
         'NAMES = ["petastorm"]\nfor n in NAMES: print(n)\n',
+        'hooks.install(engine="petastorm")\n',
         'run(requirements="a cluster with petastorm")\n',
         'setup(packages=["petastorm"])\n',
         'page = "https://github.com/uber/petastorm/blob/master/petastorm/reader.py"\n',
