@@ -33,7 +33,7 @@ _CONDA = re.compile(
 _NAMING = re.compile(rf"\b(?:pip-compile|pip[\d.]*|uv|pdm|pipenv|poetry)\b{_END}")
 _OPTION = re.compile(
     r"""(?: --(?:(?:upgrade|reinstall|refresh|no-build|no-binary)-package|no-binary|only-binary)
-    (?:[ \t]+|=) | (?<=[ \t])-P[ \t]* ) ["']?(?:[\w.:-]+,)*\Z""",
+    (?:[ \t]+|=) | (?P<short>(?<=[ \t])-P[ \t]*) ) ["']?(?:[\w.:-]+,)*\Z""",
     re.VERBOSE,
 )
 _UPDATE = re.compile(r"(?:pdm|pipenv|poetry)[ \t]+(?:-\S+[ \t]+)*(?:update|upgrade)[ \t]")
@@ -118,7 +118,10 @@ def _named(text: str) -> Iterator[Requirement]:
     for start, stop in _commands(_NAMING, text):
         updates = _UPDATE.match(text, start, stop) is not None
         for found in find_requirements(text, start, stop):
-            if updates or _OPTION.search(text, start, found.start):
+            option = _OPTION.search(text, start, found.start)
+            # To Poetry, -P is a folder.
+            is_folder = option is not None and option["short"] and text.startswith("po", start)
+            if updates or (option is not None and not is_folder):
                 yield found
 
 

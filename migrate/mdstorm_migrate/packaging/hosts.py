@@ -83,7 +83,7 @@ _IMAGE_IN_CODE = re.compile(
     re.IGNORECASE,
 )
 _PYTHON_IN_CODE = (
-    re.compile(rf"""\bpython_version["']?\s*[:=]\s*(["'])(?P<version>{_VERSION})\1"""),
+    re.compile(rf"""\bpython_version\s*=\s*(["'])(?P<version>{_VERSION})\1"""),
     re.compile(
         rf"""@(?:\w+\.)?(?:conda|pypi|conda_base|pypi_base)\((?:[^()]|\([^()]*\))*?"""
         rf"""\bpython\s*=\s*(["'])(?P<version>{_VERSION})\1"""

@@ -38,7 +38,7 @@ _IMAGES: dict[str, tuple[tuple[str, str], ...]] = {
     "apache/airflow": (("2.3", "3.6"), ("2.7", "3.7"), ("2.9", "3.8")),
 }
 #: Says which Python an image has, or that a file brings another one.
-_SAYS = re.compile(r"py(?:thon)?-?3\.?\d+(?!\d*-training)")
+_SAYS = re.compile(r"py(?:thon)?-?3\.?\d")
 _BRINGS = re.compile(r"python3?[.-]?(?:3\.)?1\d|conda|pyenv|deadsnakes|\buv[ ]", re.IGNORECASE)
 #: In a URL of Airflow's constraints.
 _CONSTRAINTS = re.compile(r"/constraints-[\w.]+/constraints-(?:[a-z-]+-)?(?P<version>3\.\d+)\.txt")

@@ -7,6 +7,7 @@ enough lets it move.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -20,8 +21,8 @@ from mdstorm_migrate.run.discover import is_code
 
 #: Kinds of files that host a folder of their own alone: the others describe machines.
 _OWN: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "setup_cfg"})
-#: Names of files whose Pythons run tools of the project, not its code.
-_TOOLS = (".pre-commit-config.", ".readthedocs.")
+#: Files whose Pythons run tools, not the code of the project, or nothing at all.
+_TOOLS = re.compile(r"\.pre-commit-config\..*|\.readthedocs\..*|test_.*\.py|(?!runtime).*\.txt")
 
 
 class Hosts:
@@ -39,15 +40,14 @@ class Hosts:
         self, documents: Mapping[Path, Sequence[Document]], lists: Collection[Path]
     ) -> None:
         self.pins = {path: found for path in documents if (found := _hosts(path, documents[path]))}
-        ends = {path.parent for path in lists if not is_code(path)}
-        ends = {one for one in ends if not one.name.startswith(".")}
+        others = [one for one in lists if not (is_code(one) or one.parent.name.startswith("."))]
         self._visible: defaultdict[Path, list[Path]] = defaultdict(list)
         for path in self.pins:
             is_own = any(one.kind in _OWN for one in documents[path]) and path in lists
-            others = {one.parent for one in lists if one != path and not is_code(one)} & ends
+            ends = {one.parent for one in others if one != path}
             for above in path.parents:
                 self._visible[above].append(path)
-                if above in others or is_own:
+                if above in ends or is_own:
                     break
         self.old = cache(self._old)
 
@@ -70,7 +70,7 @@ class Hosts:
 
 
 def _hosts(path: Path, documents: Sequence[Document]) -> list[Pin]:
-    if path.name.startswith(_TOOLS):
+    if _TOOLS.fullmatch(path.name) or path.parent.name in ("test", "tests"):
         return []
     return [
         pin

@@ -73,7 +73,7 @@ def needs_of(
     }
     requiring = {path for path in before if path in documents and _requires(documents[path])}
     setting = {path for path in before if path in documents and _sets(documents[path])}
-    if not requiring and not setting and not Hosts(documents, ()).pins:
+    if not requiring and not setting and not (code and Hosts(documents, ()).pins):
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
         return Project(documents, requiring, setting, {}, settings).needs()

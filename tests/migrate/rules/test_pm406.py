@@ -230,6 +230,10 @@ def test_other_installers_require_mdstorm(before: str, after: str) -> None:
     check_rewrite(f"{before}\n", f"{after}\n", "run.sh")
 
 
+def test_a_folder_of_that_name_stays() -> None:
+    check_silence("poetry -P petastorm lock\n", "Makefile")
+
+
 def test_what_pixi_takes_from_conda_is_reported() -> None:
     check_finding("pixi add petastorm\n", "PM406", "petastorm", "run.sh")
 

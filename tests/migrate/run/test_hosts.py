@@ -81,11 +81,15 @@ def test_what_an_old_host_runs_waits_with_it(host: str, text: str) -> None:
         {"old.yml": OLD_JOB, "new.yml": NEW_JOB},
         {"ci.yml": "python-version: ['3.8', '3.11']\n"},
         {"tox.ini": "[tox]\nenvlist = py38,py311\n"},
+        {
+            "tests/test_image.py": 'IMAGE = "python:3.7"\n',
+            "notes.txt": "python3.8 -m pip install x\n",
+        },
         {".pre-commit-config.yaml": "default: {language_version: python3.8}  # pip\n"},
         {"old/requirements.txt": LIST, "old/Dockerfile": "FROM python:3.8\n"},
         {"old/environment.yml": "dependencies: \n- python=3.8\n- pip:\n  - petastorm\n"},
     ],
-    ids=["two jobs", "matrix", "tox", "tools", "other folder", "other environment"],
+    ids=["two jobs", "matrix", "tox", "tests", "tools", "other folder", "other environment"],
 )
 def test_one_host_that_is_new_enough_lets_a_list_move(files: dict[str, str]) -> None:
     changed = after({**files, "requirements.txt": LIST, "src/train.py": CODE})
