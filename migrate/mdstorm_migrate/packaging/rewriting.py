@@ -20,6 +20,7 @@ from mdstorm_migrate.packaging.requirement import (
     of_conda,
     quoted_word,
 )
+from mdstorm_migrate.packaging.same_list import is_second
 from mdstorm_migrate.packaging.variables import definition, referenced
 
 #: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
@@ -68,7 +69,8 @@ def rewrite_requirement(
     beside = [] if needs.is_constraint else [*needs.beside]
     if needs.importers:
         yield from _stays(document, found, rule)
-        if not needs.moved or _names_mdstorm(document, found, place):
+        is_done = _names_mdstorm(document, found, place) or is_second(document, found, place)
+        if not needs.moved or is_done:
             return
         beside, message = [new, *beside], "require it beside Petastorm, which code still imports"
     elif place in ("line", "item") and _names_mdstorm(document, found, place):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, missing
-from mdstorm_migrate.python.call_strings import call_with_first, called
+from mdstorm_migrate.python.call_strings import call_with_first, function_of
 from mdstorm_migrate.python.imports import lacking as of_use
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
@@ -22,7 +22,7 @@ def lacking_of_name(module: PythonModule, string: ast.Constant, value: str) -> s
         if name is None or not name.startswith(".") or name.startswith(".."):
             return f"{value}.*"
         value += name
-    name_of_call = called(call)
+    name_of_call = function_of(module, call)
     if call is None or name_of_call not in ("__import__", "import_module", "importorskip"):
         return None if relative is None else missing(value)
     has_list = len(call.args) > 3 or any(one.arg == "fromlist" for one in call.keywords)

@@ -9,6 +9,7 @@ from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.tables import uses_of_item
 
 #: Functions that resolve names which stand elsewhere, as in a table or in a file of configuration.
@@ -17,10 +18,21 @@ RESOLVERS = (
     r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI|dictConfig)"
 )
 #: Functions that import what their first argument names, or look for it; the last part of the name.
-IMPORTING = frozenset({"__import__", "find_spec", "import_module", "importorskip", "locate"})
+IMPORTING = frozenset(
+    [
+        "__import__",
+        "find_loader",
+        "find_spec",
+        "get_loader",
+        "import_module",
+        "importorskip",
+        "locate",
+    ]
+)
 
 #: Loggers that mean the same in both libraries.
 _SAME_LOGGERS = (OLD_ROOT, f"{OLD_ROOT}.spark.spark_dataset_converter")
+_LEVELS = frozenset({"CRITICAL", "DEBUG", "ERROR", "FATAL", "INFO", "WARN", "WARNING"})
 _TAKES_LOGGER = frozenset({"Filter", "getLogger", "get_logger"})
 
 #: Functions that count, time and trace under a name of the user's; the last part of their own.
@@ -55,6 +67,31 @@ def called(call: ast.Call | None) -> str:
     return "" if call is None else last_name(call.func)
 
 
+def function_of(module: PythonModule, call: ast.Call | None) -> str:
+    """Return the name of the function that is called, as the module has it that offers it.
+
+    So ``import_module`` for ``im(…)`` behind ``from importlib import import_module as im``, or
+    behind ``im = importlib.import_module``.
+    """
+    if call is None or not isinstance(call.func, ast.Name):
+        return called(call)
+    names = {
+        _own_name(module, one) for one in module.bindings(call.func.id, module.scopes.scopes[call])
+    }
+    own = names.pop() if len(names) == 1 else None
+    return own or called(call)
+
+
+def _own_name(module: PythonModule, binding: Binding) -> str | None:
+    """Return what a function is called that a binding gives another name; None if unknown."""
+    if isinstance(binding.node, ast.alias) and isinstance(binding.statement, ast.ImportFrom):
+        return binding.node.name
+    match module.scopes.parents.get(binding.node):
+        case ast.Assign(targets=[target], value=ast.Attribute(attr=name)) if target is binding.node:
+            return name
+    return None
+
+
 def before_in_list(module: PythonModule, string: ast.Constant) -> str | None:
     """Return the string before one in a list, as ``-m`` in ``[sys.executable, "-m", name]``."""
     parent = module.scopes.parents.get(string)
@@ -83,8 +120,21 @@ def logger_class(module: PythonModule, string: ast.Constant) -> Class | None:
         is_same = string.value in _SAME_LOGGERS and module.around.stays is None
         return "exact" if is_same and (items is None or items.are_only(_TAKES_LOGGER)) else "review"
     parent = module.scopes.parents.get(string)
+    if (
+        isinstance(parent, ast.Dict)
+        and string in parent.keys
+        and all(map(_is_level, parent.values))
+    ):
+        return "review"  # what reads the dictionary stands elsewhere
     is_keyword = isinstance(parent, ast.keyword) and parent.arg == "logger"
     return "review" if is_keyword or name in ("assertLogs", "assertNoLogs") else None
+
+
+def _is_level(node: ast.expr) -> bool:
+    """Whether it is a level of logging, as ``"WARNING"`` or ``logging.WARNING``."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in _LEVELS
+    return (string_value(node) or "").upper() in _LEVELS
 
 
 def _is_of_dict(module: PythonModule, string: ast.Constant) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 
 #: The attribute of `SparkDatasetConverter` that holds the key.
 CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
@@ -35,6 +36,18 @@ def compared_key(module: PythonModule) -> ast.AST | None:
                 case ast.Call(func=ast.Attribute(attr=name)) as found if name.startswith("assert"):
                     return found
     return None
+
+
+def is_asserted(module: PythonModule, literal: ast.Constant) -> bool:
+    """Whether a literal stands in what a mock is asserted to be called with."""
+    for parent in module.ancestors(literal):
+        if isinstance(parent, ast.stmt):
+            return False
+        if isinstance(parent, ast.Call):
+            name = last_name(parent.func)
+            if re.fullmatch(r"assert_(?:any_call|called\w*|has_calls|not_called)|call", name):
+                return True
+    return False
 
 
 def is_set(module: PythonModule, literal: ast.Constant) -> bool:

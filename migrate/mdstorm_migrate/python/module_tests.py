@@ -11,7 +11,8 @@ from mdstorm_migrate.python.module import PythonModule
 
 #: What holds the name of a module, or of the logger of a message.
 _HOLDS_MODULE = re.compile(
-    r"[\w.()]+\.__(?:module|name|package)__|\b(?:rec|record|logger|log)\.name\b|^module(?:_name)?\b|(?:repr|str)\(type\([\w.]+\)\)"
+    r"[\w.()]+\.__(?:module|name|package)__|\b(?:rec|record|logger|log)\.name\b|^module(?:_name)?\b"
+    r"|(?:repr|str)\(type\([\w.]+\)\)|\b\w+\.record_tuples\b|\.records\[-?\d+\]\.name\b"
 )
 #: Tables whose keys are the names of all modules, or of all loggers.
 _NAMES_ALL = re.compile(r"\bsys\.modules\b|\bloggerDict\b")
@@ -65,6 +66,8 @@ def _test_of(module: PythonModule, node: ast.AST) -> ModuleTest | None:
             others = [left, *comparators]
         case ast.Call(func=ast.Attribute(attr="startswith", value=value)) as call:
             others = [value] if node in call.args else []
+        case ast.Call(func=ast.Attribute(attr=name), args=[*given]) if name.startswith("assert"):
+            others = [one for one in given if one is not node]
         case _:
             return None
     found = (_HOLDS_MODULE.search(ast.unparse(one)) for one in others)
@@ -76,7 +79,7 @@ def _test_of(module: PythonModule, node: ast.AST) -> ModuleTest | None:
 
 
 def _is_listed_name(module: PythonModule, node: ast.expr) -> bool:
-    """Whether a name is one of those in `sys.modules`, or of the loggers that there are."""
+    """Whether it is a name in `sys.modules`, of a logger that there is, or of a record's."""
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     for parent in module.ancestors(node):
         loops: Sequence[ast.For | ast.comprehension] = []
@@ -86,5 +89,7 @@ def _is_listed_name(module: PythonModule, node: ast.expr) -> bool:
             loops = parent.generators
         for loop in loops:
             if isinstance(loop.target, ast.Name) and loop.target.id in names:
+                if ".records" in ast.unparse(loop.iter):
+                    return re.search(r"\.name\b", ast.unparse(node)) is not None
                 return _NAMES_ALL.search(ast.unparse(loop.iter)) is not None
     return False

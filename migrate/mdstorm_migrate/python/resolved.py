@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
     before_in_list,
     call_with_first,
-    called,
+    function_of,
 )
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, dotted
 from mdstorm_migrate.python.tables import (
     SYS_MODULES,
-    changes_sys_modules,
-    is_sys_modules,
+    keys_of_sys_modules,
     uses_of_item,
 )
 
@@ -31,9 +31,6 @@ RESOLVING = IMPORTING | {SYS_MODULES}
 _LISTS = frozenset({"autodoc_mock_imports", "hiddenimports"})
 #: The key under which Hydra and the like find what they call.
 _TARGET = "_target_"
-_OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
-#: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
-_ITEM_SETTERS = frozenset({"delitem", "setitem"})
 #: Functions that look a distribution up; the last part of their own name.
 TAKES_DISTRIBUTION = frozenset(
     ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
@@ -47,18 +44,14 @@ _ASKS_FOR = re.compile(r"available|installed|(?:^|_)has_|require", re.I)
 
 #: Modules that find files of a package, and their functions that are given its name.
 _OF_FILES = r"(?:importlib[._])?(?:resources|metadata)|pkg_resources|pkgutil"
-_FUNCTIONS = r"(?:files|contents|get_data|(?:open|read)_(?:text|binary)|path|is_resource)"
-_FINDS_FILES = re.compile(
-    rf"(?:\w+\.)?resource_\w+|(?:importlib\.)?(?:{_OF_FILES})\.{_FUNCTIONS}|(?P<bare>{_FUNCTIONS})"
-)
-_FROM_FILES = rf"^[ \t]*from[ \t]+(?:{_OF_FILES}|importlib\.resources)[ \t]+import[ \t][^\n]*\b"
+_FINDS_FILES = re.compile(rf"(?:[\w.]+\.)?resource_\w+|(?:[\w.]+\.)?(?:{_OF_FILES})\.\w+")
 
 
 def is_path(module: PythonModule, string: ast.Constant) -> bool:
     """Whether Python, or Hydra, takes a string for the path of a module or of a part of one."""
     call = call_with_first(module, string)
     if (
-        called(call) in TAKES_PATH
+        function_of(module, call) in TAKES_PATH
         or finds_spec(module, call)
         or anchored(module, string) is not None
     ):
@@ -68,21 +61,12 @@ def is_path(module: PythonModule, string: ast.Constant) -> bool:
         return True
     if _is_target(module, string) or _is_listed(module, string):
         return True
-    if call is not None and called(call) in _OF_SYS_MODULES:
-        return isinstance(call.func, ast.Attribute) and is_sys_modules(call.func.value)
     parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.Call) and called(parent) in _ITEM_SETTERS:
-        return parent.args[1:2] == [string] and is_sys_modules(parent.args[0])
-    if isinstance(parent, ast.Subscript):
-        return parent.slice is string and is_sys_modules(parent.value)
-    if isinstance(parent, ast.Compare):
-        return parent.left is string and any(map(is_sys_modules, parent.comparators))
-    if before_in_list(module, string) == "-m":
+    if isinstance(parent, ast.Dict):
+        parent = module.scopes.parents.get(parent)
+    if parent is not None and string in keys_of_sys_modules(parent):
         return True
-    if isinstance(parent, ast.Dict) and string in parent.keys:
-        around = module.scopes.parents.get(parent)
-        return isinstance(around, ast.Call) and changes_sys_modules(around)
-    return False
+    return before_in_list(module, string) == "-m"
 
 
 def finds_spec(module: PythonModule, call: ast.Call | None) -> bool:
@@ -101,7 +85,7 @@ def finds_spec(module: PythonModule, call: ast.Call | None) -> bool:
     given = (module.scopes.parents.get(one) for one in reads)
     return bool(reads) and all(
         isinstance(parent, ast.Call)
-        and (called(parent) == "find_spec" or _only_tries(module, parent))
+        and (function_of(module, parent) == "find_spec" or _only_tries(module, parent))
         and len(parent.args) == 1
         and parent.args[0] is one
         for one, parent in zip(reads, given, strict=True)
@@ -111,7 +95,7 @@ def finds_spec(module: PythonModule, call: ast.Call | None) -> bool:
 def _only_tries(module: PythonModule, call: ast.Call) -> bool:
     """Whether a call imports a module as a statement of its own."""
     is_statement = isinstance(module.scopes.parents.get(call), ast.Expr)
-    return is_statement and called(call) in ("__import__", "import_module")
+    return is_statement and function_of(module, call) in ("__import__", "import_module")
 
 
 def anchored(module: PythonModule, string: ast.Constant) -> ast.expr | None:
@@ -121,7 +105,10 @@ def anchored(module: PythonModule, string: ast.Constant) -> ast.expr | None:
         call = module.scopes.parents.get(call)
     elif not (isinstance(call, ast.Call) and call.args[1:2] == [string]):
         return None
-    if not isinstance(call, ast.Call) or called(call) not in ("find_spec", "import_module"):
+    if not isinstance(call, ast.Call) or function_of(module, call) not in (
+        "find_spec",
+        "import_module",
+    ):
         return None
     return call.args[0] if call.args else None
 
@@ -131,9 +118,22 @@ def _is_listed(module: PythonModule, string: ast.Constant) -> bool:
     names = module.scopes.parents.get(string)
     if not isinstance(names, ast.List | ast.Tuple | ast.Set):
         return False
-    match module.scopes.parents.get(names):
-        case ast.keyword(arg=name) | ast.Assign(targets=[ast.Name(id=name)]):
+    return _is_list_of_tool(module, names)
+
+
+def _is_list_of_tool(module: PythonModule, names: ast.AST, depth: int = 2) -> bool:
+    """Whether a list, or a sum with one, is given to a tool, by itself or by a name."""
+    parent = module.scopes.parents.get(names)
+    while isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add):
+        parent = module.scopes.parents.get(parent)
+    match parent:
+        case ast.keyword(arg=name):
             return name in _LISTS
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AugAssign(target=ast.Name(id=name)):
+            if name in _LISTS:
+                return True
+            read = (one.node for one in module.scopes.references.get(name, ()))
+            return depth > 0 and any(_is_list_of_tool(module, one, depth - 1) for one in read)
     return False
 
 
@@ -157,7 +157,7 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
         call = module.scopes.parents.get(call)
     if not isinstance(call, ast.Call):
         return None
-    name = called(call)
+    name = function_of(module, call)
     is_asked_for = string.value == OLD_ROOT and _ASKS_FOR.search(name) is not None
     if (
         is_asked_for
@@ -173,8 +173,16 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
 def is_resource(module: PythonModule, string: ast.Constant) -> bool:
     """Whether files of a package are asked for by its name, as by ``resources.files``."""
     call = call_with_first(module, string)
-    found = _FINDS_FILES.fullmatch(ast.unparse(call.func)) if call is not None else None
-    if found is None or called(call) in TAKES_DISTRIBUTION:
+    if call is None or function_of(module, call) in TAKES_DISTRIBUTION:
         return False
-    bare = found["bare"]
-    return bare is None or re.search(rf"{_FROM_FILES}{bare}\b", module.text, re.M) is not None
+    return any(map(_FINDS_FILES.fullmatch, _full_names(module, call)))
+
+
+def _full_names(module: PythonModule, call: ast.Call) -> Iterator[str]:
+    """Yield what a call calls, as it is spelled and as the imports of the file have it."""
+    found = dotted(call.func)
+    if found is not None:
+        name, attributes = found
+        yield ".".join([name.id, *attributes])
+        for binding in module.bindings(name.id, module.scopes.scopes[call]):
+            yield ".".join([binding.target or "", *attributes])

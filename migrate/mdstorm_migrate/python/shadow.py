@@ -61,12 +61,25 @@ def hiding(module: PythonModule, dotted: str) -> str | None:
         return None
     if (copy := copy_for(module)) is not None:
         return copy.name
+    if is_stub(path):
+        return f"{OLD_ROOT}/"
     is_file, is_package = _neighbours(str(path.parent))
     if is_package:
         return f"{OLD_ROOT}/"
     if is_file and dotted == OLD_ROOT and path.name != f"{OLD_ROOT}.py":
         return f"{OLD_ROOT}.py"
     return None
+
+
+def is_stub(path: PurePath | None) -> bool:
+    """Whether a file is one of a folder of stubs for the library, which says what its types are."""
+    if path is None or path.suffix != ".pyi":
+        return False
+    return any(
+        one.name == f"{OLD_ROOT}-stubs"
+        or (one.name == OLD_ROOT and Path(one, "__init__.pyi").is_file())
+        for one in path.parents
+    )
 
 
 @lru_cache(maxsize=1024)

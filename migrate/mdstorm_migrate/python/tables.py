@@ -16,6 +16,11 @@ from mdstorm_migrate.python.module import PythonModule, last_name
 SYS_MODULES = "sys.modules"
 #: As people write it; in the form of `ast.unparse`.
 _SYS_MODULES = r"(?:(?:sys|(?:__import__|(?:importlib\.)?import_module)\('sys'\))\.)?modules"
+_OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
+#: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
+_ITEM_SETTERS = frozenset({"delitem", "setitem"})
+#: Methods of ``unittest`` whose first argument is a key, and the second a mapping.
+_ASSERTIONS = frozenset({"assertIn", "assertNotIn"})
 #: What gives the items of a table in the same form.
 _SAME = frozenset({"frozenset", "iter", "keys", "list", "reversed", "set", "sorted", "tuple"})
 #: What shows an item to people: by which name does not matter.
@@ -173,6 +178,39 @@ def changes_sys_modules(call: ast.Call) -> bool:
             is_named = isinstance(first, ast.Constant) and first.value == "sys.modules"
             return is_named or is_sys_modules(first)
     return False
+
+
+def keys_of_sys_modules(node: ast.AST) -> Sequence[ast.expr | None]:
+    """Return the keys of `sys.modules` that an expression reads, writes, removes or asks for."""
+    match node:
+        case ast.Subscript(value=value, slice=key) if is_sys_modules(value):
+            return [key]
+        case ast.Compare(left=key, comparators=others) if any(map(is_sys_modules, others)):
+            return [key]
+        case ast.Call(func=ast.Attribute(attr=name, value=value), args=[key, *_]) if (
+            name in _OF_SYS_MODULES and is_sys_modules(value)
+        ):
+            return [key]
+        case ast.Call(func=ast.Attribute(attr=name), args=[value, key, *_]) if (
+            name in _ITEM_SETTERS and is_sys_modules(value)
+        ):
+            return [key]
+        case ast.Call(func=ast.Attribute(attr=name), args=[key, value, *_]) if (
+            name in _ASSERTIONS and is_sys_modules(value)
+        ):
+            return [key]
+        case ast.Call(args=arguments) if changes_sys_modules(node):
+            return [key for one in arguments for key in _keys(one)]
+    return ()
+
+
+def _keys(node: ast.expr) -> Sequence[ast.expr | None]:
+    match node:
+        case ast.Dict(keys=keys):
+            return keys
+        case ast.DictComp(key=key) | ast.GeneratorExp(elt=ast.Tuple(elts=[key, *_])):
+            return [key]
+    return ()
 
 
 def is_sys_modules(node: ast.AST) -> bool:

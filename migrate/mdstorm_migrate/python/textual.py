@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ _EVALUATING = frozenset(
 #: Those that make types, after whose first argument, a name, strings are code.
 _MAKES_TYPES = frozenset({"NamedTuple", "NewType", "TypeVar", "TypedDict"})
 _GENERIC_BUILTINS = frozenset({"dict", "frozenset", "list", "set", "tuple", "type"})
+_GENERICS = frozenset(typing.__all__) - _MAKES_TYPES
 _NAMESPACES = frozenset({"dir", "globals", "locals", "vars"})
 
 
@@ -50,6 +52,8 @@ class TextualUse:
         The first part of it that mdstorm does not have.
     is_fixed : bool
         Whether it stays as it is, since it may be no type: the name must go on to mean something.
+    is_for_typing : bool
+        Whether it stands in a type of `typing`.
     """
 
     start: int
@@ -57,6 +61,7 @@ class TextualUse:
     path: str
     missing: str | None
     is_fixed: bool = False
+    is_for_typing: bool = False
 
 
 def textual_uses(module: PythonModule, scope: Scope | None) -> list[TextualUse]:
@@ -69,7 +74,8 @@ def textual_uses(module: PythonModule, scope: Scope | None) -> list[TextualUse]:
         is_fixed = is_forward_reference(module, string)
         is_type = is_fixed or is_annotation(module, string)
         if is_type and module.scopes.scopes[string].home(OLD_ROOT) is scope:
-            found += list(_chains(module, *module.span(string), is_fixed))
+            known = is_fixed and is_for_typing(module, string)
+            found += list(_chains(module, *module.span(string), is_fixed, known))
     if scope is not None and scope.parent is None and _TYPE_COMMENT.search(module.text):
         for offset, comment in module.document.comments():
             if _TYPE_COMMENT.match(comment):
@@ -110,11 +116,16 @@ def _is_namespace(node: ast.expr) -> bool:
 
 
 def _chains(
-    module: PythonModule, start: int, stop: int, is_fixed: bool = False
+    module: PythonModule,
+    start: int,
+    stop: int,
+    is_fixed: bool = False,
+    is_for_typing: bool = False,
 ) -> Iterator[TextualUse]:
     for match in _CHAIN.finditer(module.text, start, stop):
         end = match.start() + len(OLD_ROOT)
-        yield TextualUse(match.start(), end, match.group(), missing(match.group()), is_fixed)
+        path = match.group()
+        yield TextualUse(match.start(), end, path, missing(path), is_fixed, is_for_typing)
 
 
 def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
@@ -157,6 +168,17 @@ def is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
         if isinstance(parent, ast.stmt):
             return type(parent).__name__ == "TypeAlias"  # of Python 3.12
         node = parent
+    return False
+
+
+def is_for_typing(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string stands in a type of ``typing``, such as ``Union["a.B", C]``."""
+    for parent in module.ancestors(string):
+        if isinstance(parent, ast.Subscript):
+            name = last_name(parent.value)
+            return name != "Literal" and (name in _GENERICS or name in _GENERIC_BUILTINS)
+        if isinstance(parent, ast.stmt):
+            return False
     return False
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
 CODE = "PM001"
@@ -47,7 +48,9 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
             yield _note(module.document, *module.span(string))
     for node in ast.walk(module.tree):
         match node:
-            case ast.Attribute(attr=name) if name == OLD_ROOT:
+            case ast.Attribute(attr=name, value=owner) if (
+                name == OLD_ROOT and last_name(owner) != "mark"
+            ):
                 _, stop = module.span(node)
                 yield _note(module.document, stop - len(name), stop)
             case ast.ImportFrom(names=names):
@@ -58,13 +61,18 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
 
 def _is_code(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is code that other rules look at, or a docstring."""
-    tests = (is_docstring, is_annotation, is_forward_reference, is_evaluated)
-    return any(test(module, string) for test in tests)
+    tests = (is_docstring, is_annotation, is_evaluated)
+    is_bound = module.scopes.scopes[string].home(OLD_ROOT) is not None
+    is_type = is_bound and is_forward_reference(module, string)  # which PM104 has
+    return is_type or any(test(module, string) for test in tests)
 
 
 def _in_text(document: Document) -> Iterator[Finding]:
     lines: dict[int, tuple[int, int]] = {}
+    markers = [one for one in _settings(document) if one.where.endswith("/markers")]
     for found in _MENTION.finditer(document.text):
+        if any(one.start <= found.start() < one.stop for one in markers):
+            continue  # people's own names
         if not is_commented_out(document.text, found.start(), ANY):
             lines.setdefault(document.lines.start_of(found.start()), found.span())
     spans = list(lines.values())
@@ -72,6 +80,11 @@ def _in_text(document: Document) -> Iterator[Finding]:
     if spans[_MOST:]:
         what = f"{len(spans) - _MOST:,} more lines still name Petastorm; see whether they should"
         yield Finding(CODE, CLASS, *spans[_MOST], what)
+
+
+def _settings(document: Document) -> Iterator[Setting]:
+    if document.kind in ("pyproject", "setup_cfg"):
+        yield from tool_settings(document)
 
 
 def _note(document: Document, start: int, stop: int) -> Finding:

@@ -20,13 +20,15 @@ from mdstorm_migrate.python.by_name import lacking_of_name
 from mdstorm_migrate.python.call_strings import (
     RESOLVERS,
     call_with_first,
-    called,
+    function_of,
     is_docstring,
     is_measured,
     logger_class,
 )
 from mdstorm_migrate.python.fallbacks import is_fallback
+from mdstorm_migrate.python.files import ships_package
 from mdstorm_migrate.python.literals import inner_span
+from mdstorm_migrate.python.messages import of_failed_import
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.module_tests import module_test
 from mdstorm_migrate.python.patches import reaches_callers
@@ -69,6 +71,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             yield Finding(CODE, "manual", *module.span(string), message, remedy)
         if named := named_in_filter(module, string):
             yield _of_filter(module, string, named)
+        elif place := of_failed_import(module, string):
+            message = "Python says so of an import of mdstorm that fails"
+            yield Edit(CODE, "review", place, place + len(OLD_ROOT), NEW_ROOT, message)
         elif is_module_pattern(module, string):
             why = "mdstorm warns in other places"
             yield from _rewrite(module, string, value, None, "review", why=why)
@@ -79,6 +84,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 yield from _rewrite(module, string, value, lacking, logger, why=why)
             elif is_path(module, string):
                 yield from _of_path(module, string, value)
+            elif function := ships_package(module, string):
+                yield _of_files(module, string, function)
             elif what := looked_up(module, string):
                 yield _asked_for(module, string, what)
             elif _is_left(module, string, value):
@@ -133,6 +140,14 @@ def _asked_for(module: PythonModule, string: ast.Constant, what: str) -> Finding
     )
 
 
+def _of_files(module: PythonModule, string: ast.Constant, function: str) -> Finding:
+    """Speak of a function that ships the files of a package."""
+    what = f'{function} is given "{string.value!s}"'
+    remedy = f"{what}: give it mdstorm's, and mdstorm_backend's beside it, which has the engine"
+    holds = str(string.value)
+    return Finding(CODE, "manual", *module.span(string), what, remedy, holds=holds)
+
+
 def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
     """Whether a string spells a path of mdstorm's, and nothing says what reads it.
 
@@ -171,7 +186,7 @@ def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
 def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
     """Whether ``pytest.importorskip`` asks for a version of Petastorm, too."""
     call = call_with_first(module, string)
-    if call is None or called(call) != "importorskip":
+    if call is None or function_of(module, call) != "importorskip":
         return False
     return len(call.args) > 1 or any(one.arg == "minversion" for one in call.keywords)
 
@@ -185,7 +200,7 @@ def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
 def _of_neighbour(module: PythonModule, string: ast.Constant, neighbour: str) -> Finding:
     """Leave a name that may mean a file of the project's; imports of it are spoken of by PM115."""
     what = f"this may mean `{neighbour}` beside the file, not the library"
-    if called(call_with_first(module, string)) not in TAKES_PATH:
+    if function_of(module, call_with_first(module, string)) not in TAKES_PATH:
         return Finding(CODE, "note", *module.span(string), what)
     remedy = f"{what}: if it means the library, name mdstorm"
     return Finding(CODE, "manual", *module.span(string), what, remedy)
@@ -234,12 +249,27 @@ def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str |
     items = uses_of_item(module, string)
     if items is not None and not _is_of_names_alone(module, string, items):
         return "it stands in a table that is used for something else, too"
+    if _is_asked_beside(module, string):
+        return "something else is asked for Petastorm beside it, and stays"
     if module.around.names is not None:
         return f"waits, since {module.around.names}"
-    is_patch = called(call_with_first(module, string)) in PATCHES
+    is_patch = function_of(module, call_with_first(module, string)) in PATCHES
     if is_patch and not (is_module(value) or reaches_callers(value)):
         return "mdstorm itself does not look it up there: see that your own code does"
     return None
+
+
+def _is_asked_beside(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a test that a string belongs to names Petastorm to something that nobody changes."""
+    tests = [one for one in module.ancestors(string) if isinstance(one, ast.BoolOp)]
+    return any(
+        isinstance(one, ast.Constant)
+        and _PATH.fullmatch(str(one.value))
+        and isinstance(module.scopes.parents.get(one), ast.Call)
+        and not is_path(module, one)
+        for test in tests[-1:]
+        for one in ast.walk(test)
+    )
 
 
 def _is_of_names_alone(module: PythonModule, string: ast.Constant, items: ItemUses) -> bool:

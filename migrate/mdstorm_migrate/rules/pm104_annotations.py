@@ -36,6 +36,6 @@ def _unreached(module: PythonModule) -> Iterator[Edit]:
         return
     group = next((name.group for name in names if name.is_root), None)
     for use in textual_uses(module, None) if names else ():
-        if use.missing is None and not use.is_fixed:
+        if use.missing is None and (use.is_for_typing or not use.is_fixed):
             message = f"`{use.path}` becomes `{renamed(use.path)}`"
             yield Edit(CODE, CLASS, use.start, use.stop, NEW_ROOT, message, group)

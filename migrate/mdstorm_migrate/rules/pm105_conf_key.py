@@ -9,7 +9,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.configuration import SET_KEY
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 from mdstorm_migrate.python.call_strings import is_docstring
-from mdstorm_migrate.python.conf_writes import CONSTANT, compared_key, is_set
+from mdstorm_migrate.python.conf_writes import CONSTANT, compared_key, is_asserted, is_set
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules import pm201_cache_dir_argument as pm201
@@ -38,6 +38,10 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         for literal in kept:
             what = f"this key stays: the file compares `{CONSTANT}`, which holds Petastorm's key"
             yield Finding(CODE, "note", *module.span(literal), what)
+    asserted = [one for one in literals if is_asserted(module, one)]
+    literals = [one for one in literals if one not in asserted]
+    for literal in asserted:
+        yield _of_assertion(module, literal)
     texts = sorted(set(_in_texts(module)))
     why = _why_not_exact(module, literals, texts)
     cls: Class = "review" if why else "exact"
@@ -69,6 +73,15 @@ def _why_not_exact(
     if not all(is_set(module, one) for one in literals):
         return "this file does more than set it; mdstorm reads both keys, its own first"
     return None
+
+
+def _of_assertion(module: PythonModule, literal: ast.Constant) -> Finding:
+    """Leave the key that a mock waits for: which one it gets is for the code under test."""
+    what = f"this key stays: a mock waits for it, and `{CONSTANT}` holds Petastorm's key"
+    if module.around.conf is not None:  # somewhere the key itself or the constant stays
+        return Finding(CODE, "note", *module.span(literal), what)
+    remedy = f"{what}: name mdstorm's if the code under test sets the literal, which becomes that"
+    return Finding(CODE, "manual", *module.span(literal), what, remedy)
 
 
 def _in_texts(module: PythonModule) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.shadow import own_part, shadowed
+from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.shadow import is_stub, own_part, shadowed
 from mdstorm_migrate.python.vendored import copy_for
 
 CODE = "PM115"
@@ -31,7 +32,16 @@ def check(module: PythonModule) -> Iterable[Finding]:
             span = module.span(binding.node)
             if own := own_part(module, binding):
                 yield Finding(CODE, "note", *span, f"this imports `{own}` of the package it is in")
+            elif is_stub(module.document.path):
+                yield _of_stub(module, binding)
             elif neighbour := shadowed(module, binding):
                 what = f"this may import `{neighbour}` beside the file, not the library"
                 remedy = f"{what}: rename that file, or change this import by hand"
                 yield Finding(CODE, CLASS, *span, what, remedy, holds=binding.imported_module)
+
+
+def _of_stub(module: PythonModule, binding: Binding) -> Finding:
+    what = "this file belongs to stubs for Petastorm, and mdstorm has types of its own"
+    remedy = f"{what}: remove the stubs once nothing imports Petastorm"
+    holds = binding.imported_module
+    return Finding(CODE, CLASS, *module.span(binding.node), what, remedy, holds=holds)

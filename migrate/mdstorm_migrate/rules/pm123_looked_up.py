@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import is_module, missing
+from mdstorm_migrate.python.files import is_shipped
 from mdstorm_migrate.python.imports import Use, imported_names
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
@@ -34,6 +35,9 @@ def check(module: PythonModule) -> Iterable[Finding]:
                     continue
                 what = f"`{use.path}` is a place of files, and mdstorm has its engine elsewhere"
                 advice = "what ships or lists these files needs mdstorm_backend as well"
+            elif is_module(use.path) and is_shipped(module, use.node):
+                what = f"this ships `{use.path}` alone, and mdstorm has its engine elsewhere"
+                advice = "ship mdstorm_backend as well"
             elif is_module(use.path) and _is_looked_into(module, use):
                 what = f"which parts of `{use.path}` are used shows at run time alone"
                 advice = (

@@ -19,11 +19,12 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
     before_in_list,
-    called,
+    function_of,
     is_docstring,
 )
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.tables import keys_of_sys_modules
 
 CODE = "PM130"
 TITLE = "Names, code and commands in strings are for you to change"
@@ -46,6 +47,9 @@ _COMMAND = re.compile(
     r"|(?:\bpython[\d.]*|^)[ \t]+(?:-\w+[ \t]+)*-c[ \t]*[\"'][^\n]*?"
     rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b"
 )
+_USES = "this string is code that uses Petastorm"
+_IMPORTS = "this string is code that imports Petastorm"
+_IN_PROCESS = frozenset({_USES, _IMPORTS})
 #: Arguments of parsers of command lines that people read.
 _TELLS = frozenset({"description", "epilog", "help", "usage"})
 
@@ -57,30 +61,27 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for string in module.scopes.strings:
         what = _what(module, string)
         if what is not None:
-            yield Finding(CODE, CLASS, *module.span(string), what, f"{what}: name mdstorm in it")
+            holds = OLD_ROOT if what in _IN_PROCESS and _is_run(module, string) else None
+            remedy = f"{what}: name mdstorm in it"
+            yield Finding(CODE, CLASS, *module.span(string), what, remedy, holds=holds)
 
 
 def _built(module: PythonModule) -> Iterator[Finding]:
     """Yield imports whose name is no string, but made of one that begins with the library."""
     named = _named_constants(module.tree)
-    for call in ast.walk(module.tree):
-        if not isinstance(call, ast.Call) or not call.args:
-            continue
-        name = call.args[0]
-        if called(call) not in IMPORTING and not _imports(module, call, name):
-            continue
+    for name, user in _names(module):
         if string_value(name) is not None:
             continue
         parts = [one.id for one in ast.walk(name) if isinstance(one, ast.Name)]
         if _begins(name) or any(part in named for part in parts):
-            what = f"{called(call)}() imports Petastorm by a name that is put together"
+            what = f"{user} Petastorm by a name that is put together"
             remedy = f"{what}: see that it becomes mdstorm's"
             yield Finding(CODE, CLASS, *module.span(name), what, remedy, holds=OLD_ROOT)
 
 
 def _imports(module: PythonModule, call: ast.Call, code: ast.expr) -> bool:
     """Whether a call runs code that is put together, and has an import in it."""
-    if called(call) not in _RUNS:
+    if function_of(module, call) not in _RUNS:
         return False
     given = ast.unparse(code)
     if isinstance(code, ast.Name):
@@ -92,6 +93,19 @@ def _imports(module: PythonModule, call: ast.Call, code: ast.expr) -> bool:
         )
         given = " ".join(map(ast.unparse, assigned))
     return re.search(r"\b(?:from|import)\b", given) is not None
+
+
+def _names(module: PythonModule) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the names of modules, or the code, that something imports or keeps, and what does."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and node.args:
+            name = function_of(module, node)
+            if name in IMPORTING or _imports(module, node, node.args[0]):
+                yield node.args[0], f"{name}() imports"
+        if isinstance(node, ast.Call | ast.Compare | ast.Subscript):
+            for key in keys_of_sys_modules(node):
+                if key is not None:
+                    yield key, "`sys.modules` has"
 
 
 def _named_constants(tree: ast.AST) -> set[str]:
@@ -143,16 +157,22 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
             "this text tells of a command of Petastorm" if told else "this command runs Petastorm"
         )
         return f"{what} (`{match[0]}`)"
-    is_run = isinstance(parent, ast.Call) and called(parent) in _RUNS
+    is_run = _is_run(module, string)
     if is_run and value.startswith(f"{OLD_ROOT}.") and not _binds(module):
-        return "this string is code that uses Petastorm"
+        return _USES
     if (
         _IMPORTED.search(value)
         and (is_run or "\n" in value or _is_given_to_python(module, string))
         and _parses(textwrap.dedent(value))
     ):
-        return "this string is code that imports Petastorm"
+        return _IMPORTS
     return None
+
+
+def _is_run(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is code that this program runs itself."""
+    parent = module.scopes.parents.get(string)
+    return isinstance(parent, ast.Call) and function_of(module, parent) in _RUNS
 
 
 def _is_setup(module: PythonModule) -> bool:

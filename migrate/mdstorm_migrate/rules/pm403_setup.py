@@ -160,7 +160,7 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         formed = formed_text(string, module.scopes.parents) if OLD_ROOT in value else None
         if formed is not None:
             value = formed[1]
-        if is_docstring(module, string) or anchored(module, string) is not None:
+        if is_docstring(module, string) or _is_anchor(module, string):
             continue
         value = _CHANNEL.sub("", value)
         pinned = is_requirement(value) and _VERSIONED.search(value)
@@ -186,3 +186,12 @@ def _is_installed(module: PythonModule, string: ast.Constant) -> bool:
         reads += read_from_list(module, string)
     made = (module.source_of(one) for one in reads if not isinstance(one, ast.Name))
     return any(is_required(module, one) for one in reads) or any(map(_COMMANDS.search, made))
+
+
+def _is_anchor(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is the package of a relative import, such as ``load(".x", package=…)``."""
+    parent = module.scopes.parents.get(string)
+    call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else None
+    first = call.args[:1] if isinstance(call, ast.Call) else []
+    is_relative = any((string_value(one) or "").startswith(".") for one in first)
+    return is_relative or anchored(module, string) is not None

@@ -23,13 +23,27 @@ _DIRECTIVE = re.compile(
 )
 #: Examples outside of blocks.
 _DOCTEST = re.compile(r"^[ \t]*>>>[ \t](?P<code>[^\n]*)", re.MULTILINE)
+#: Commands and imports in blocks of Markdown that are only indented.
+_INDENTED = re.compile(
+    r"""^(?:[ ]{4,}|\t)
+    (?P<code>(?:\$[ ])?(?:(?:python[\d.]*[ ]-m[ ])?pip[\d.]*|from|import)[ ][^\n]*)""",
+    re.MULTILINE | re.VERBOSE,
+)
 _USE = re.compile(
     r"""^[ \t>]*(?:from|import)[ \t]+petastorm\b | \bpetastorm\.\w
     | \bpip[\d.]*[ \t]+install\b[^\n]*\bpetastorm\b""",
     re.MULTILINE | re.VERBOSE,
 )
 
-_BLOCKS = (_FENCE, _DIRECTIVE, _DOCTEST)
+#: What tools that make pages of docstrings resolve: mkdocstrings, roles and directives of Sphinx.
+_RESOLVED = re.compile(
+    r"""^[ \t]*:::[ \t]+(?P<mkdocs>petastorm\b[\w.]*)
+    | \{?:?(?:\w+:)?\w+[:}]`(?:[^`<\n]*<)?[~!]?(?P<role>petastorm\b[\w.]*)(?:\(\))?>?`
+    | ^[ \t]*(?:\.\.[ ]|`{3,}\{|:{3,}\{)(?:\w+:)?
+      (?:auto\w+|(?:current)?module)(?:::|\})[ \t]+(?P<directive>petastorm\b[\w.]*)""",
+    re.MULTILINE | re.VERBOSE,
+)
+_BLOCKS = (_FENCE, _DIRECTIVE, _DOCTEST, _INDENTED)
 
 
 def check(document: Document) -> Iterator[Finding]:
@@ -44,3 +58,6 @@ def check(document: Document) -> Iterator[Finding]:
                 start = block.start("code") + use.start()
                 stop = block.start("code") + use.end()
                 yield Finding(CODE, "note", start, stop, "this code uses Petastorm")
+    for one in _RESOLVED.finditer(document.text):
+        what = f"this page takes what it says from `{one[one.lastgroup or 0]}`"
+        yield Finding(CODE, "note", *one.span(one.lastgroup or 0), what)

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.code_text import is_code, is_name
 from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import (
@@ -17,6 +19,7 @@ from mdstorm_migrate.packaging.requirement import (
     is_requirement,
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 CODE = "PM413"
 TITLE = "Files of other kinds install Petastorm"
@@ -36,6 +39,10 @@ _PYTHON_CELL = re.compile(
 _USE = re.compile(r"""(?<![\w."'/])petastorm(?:\.[^\W\d]\w*)+""")
 _LEFT = "cells here that import Petastorm are left to you"
 _LABEL = re.compile(r"""^[ \t]*(?:resource|data)[ \t]+"[^"\n]*"[ \t]+"(?P<label>[^"\n]*)\"""", re.M)
+#: A package in an expression of Nix: ``ps.petastorm``, or an item of a list.
+_NIX = re.compile(
+    r"(?:\b(?:\w+Packages|pp?|ps)\.|(?<=[\s\[]))(?P<name>petastorm)(?![\w.-]|[ ]*[=:])"
+)
 #: What stands on a line that installs or requires something.
 _NEAR = re.compile(
     r"==|\bpip\d?\b|coordinates|pypi|install|require|depend|librar|package", re.IGNORECASE
@@ -44,6 +51,25 @@ _NEAR = re.compile(
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits of what is plain, and a finding for each other line that requires Petastorm."""
+    names: set[int] = set()
+    for one in _found(document):
+        if not (isinstance(one, Edit) and _is_name(document, one)):
+            yield one
+        elif one.start not in names:
+            names.add(one.start)
+            what = "this name seems to hold a requirement of Petastorm"
+            remedy = f"{what}: require mdstorm where it gets its value"
+            span = one.start, one.start + len(OLD_ROOT)
+            yield Finding(CODE, CLASS, *span, what, remedy)
+
+
+def _is_name(document: Document, edit: Edit) -> bool:
+    stop = edit.start + len(OLD_ROOT)
+    is_word = document.text[edit.start : stop].lower() == OLD_ROOT
+    return is_word and is_code(document.path) and is_name(document.text, edit.start, stop)
+
+
+def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     seen = {found.start for _, found in command_requirements(text)}
     cells = list(_CELL.finditer(text))
@@ -61,6 +87,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             if not re.search(r"\b(?:from|import)[ \t]+\Z|MAGIC[ \t]+#", line):
                 what = f"this `%python` cell of a notebook in another language uses `{use[0]}`"
                 yield Finding(CODE, CLASS, *use.span(), what, f"{what}: name mdstorm there")
+    if document.path is not None and document.path.suffix == ".nix":
+        yield from _of_nix(text)
     for package in _PACKAGE.finditer(text):
         if is_requirement(package["value"]):
             for found in find_requirements(text, *package.span("value")):
@@ -69,6 +97,14 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     # The label of a resource of Terraform requires nothing.
     labels = {found.start for label in _LABEL.finditer(text) for found in _in(text, label)}
     yield from report_remaining(document, CODE, seen | labels, _NEAR)
+
+
+def _of_nix(text: str) -> Iterator[Finding]:
+    for found in _NIX.finditer(text):
+        if not is_commented_out(text, found.start()):
+            what = "this takes Petastorm from a set of packages of Nix"
+            remedy = f"{what}: package mdstorm, or install it by pip"
+            yield Finding(CODE, CLASS, *found.span("name"), what, remedy)
 
 
 def _in(text: str, match: re.Match[str]) -> Iterator[Requirement]:

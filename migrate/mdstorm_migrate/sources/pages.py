@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, Shift
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
 from mdstorm_migrate.sources.plain import is_notebook
@@ -18,8 +18,16 @@ _FENCE = re.compile(
 )
 _PYTHON = re.compile(r"\{?\.?(?:i?python3?\b|code-cell\b)", re.IGNORECASE)
 _SHELL = re.compile(r"\{?\.?(?:bash|console|sh|shell)\b", re.IGNORECASE)
+_R = re.compile(r"\{r\b", re.IGNORECASE)
 #: Cells that are shown and not run.
 _SHOWN = re.compile(r"active=\"(?!ipynb)|\beval[ \t]*=[ \t]*(?:F\b|FALSE|false)")
+
+
+def _kind(info: str) -> Kind | None:
+    """Return what kind of document a block is that is no Python; None if it is only shown."""
+    if _SHELL.match(info):
+        return "shell"
+    return "text" if _R.match(info) else None
 
 
 class PageSource:
@@ -43,8 +51,8 @@ class PageSource:
             if _PYTHON.match(block["info"]):
                 line = text.count("\n", 0, start)
                 cells.append(Cell(number, block["code"], Shift(start), line))
-            elif _SHELL.match(block["info"]):
-                others.append(Document("shell", [Segment(block["code"], Shift(start))], path))
+            elif kind := _kind(block["info"]):
+                others.append(Document(kind, [Segment(block["code"], Shift(start))], path))
             else:
                 continue
             between.append(Segment(text[end:start], Shift(end)))

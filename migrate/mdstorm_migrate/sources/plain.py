@@ -67,9 +67,14 @@ _NO_TEXT = re.compile(
     | h5 | hdf5 | np[yz] | pkl | pickle | pth? | ckpt | onnx | pb | tflite | mds | bin | dat
     | db | sqlite | [ct]sv | jsonl | ndjson | crc | log | png | jpe?g | gif | bmp | tiff? | webp
     | ico | svg | mp[34] | wav | avi | mov | ttf | woff2? | eot | pdf | docx? | pptx? | xlsx?
-    | css | scss | less | html? | xml | map | [jt]sx? | diff | patch | orig | bak | pem | key
+    | css | scss | less | html? | xml | map | diff | patch | orig | bak | pem | key
     | crt )""",
     re.VERBOSE,
+)
+#: How the files begin that say what PyInstaller builds; others of that ending describe RPMs.
+_SPEC = re.compile(
+    rb"\s*(?:#[^\n]*\n\s*)*(?:(?:from|import)\s+\w|block_cipher\b|\w+\s*=\s*(?:Analysis\(|\[))"
+    rb"|\s*#[^\n]*mode:\s*python"
 )
 #: How a report of ours in JSON or SARIF begins, whose texts are quoted from other files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
@@ -103,6 +108,11 @@ def is_notebook(path: PurePath, head: bytes) -> bool:
     return suffix in (".qmd", ".rmd") or (suffix == ".md" and _NOTEBOOK.match(head) is not None)
 
 
+def is_spec(path: PurePath, head: bytes) -> bool:
+    """Whether a file is code that says what PyInstaller builds."""
+    return path.suffix == ".spec" and _SPEC.match(head) is not None
+
+
 def may_be_text(path: PurePath) -> bool:
     """Whether a file of an unknown kind may hold text that people write."""
     return not (_NO_TEXT.fullmatch(path.suffix.lower()) or path.name.startswith(".git"))
@@ -123,7 +133,8 @@ class PlainSource:
 
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether the name of the file is that of a kind."""
-        return kind_of(path, head) is not None and not is_notebook(path, head)
+        is_other = is_notebook(path, head) or is_spec(path, head)
+        return kind_of(path, head) is not None and not is_other
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the file as one document; a report of ours as none.

@@ -58,6 +58,11 @@ from mdstorm_migrate.api import migrate
         '(m := __import__("petastorm.spark")).spark.make_spark_converter',
         'subprocess.run([sys.executable, "-m", "petastorm.benchmark.cli", url])',
         'dictConfig({"version": 1, "loggers": {"petastorm": {"level": "ERROR"}}})',
+        'from importlib import import_module as im\nim("petastorm").make_reader(u)',
+        'load = importlib.import_module\nload(".reader", package="petastorm")',
+        'pkgutil.find_loader("petastorm") and "petastorm" in sys.modules',
+        'self.assertIn("petastorm", sys.modules)',
+        'hidden = ["petastorm.spark"] + other\nAnalysis(["main.py"], hiddenimports=hidden)',
     ],
 )
 def test_names_for_python_follow(text: str) -> None:
@@ -84,6 +89,9 @@ def test_names_for_python_follow(text: str) -> None:
         'warnings.filterwarnings("ignore", module=r"petastorm\\..*")',
         'config.addinivalue_line("filterwarnings", "ignore::FutureWarning:petastorm.*:")',
         'pytest.main(["-W", "ignore::FutureWarning:petastorm"])',
+        # what the test waits for may be said by other code
+        'pytest.raises(ImportError, match="import of petastorm halted")',
+        '{"petastorm": "WARNING", "petastorm.reader": logging.ERROR}',
     ],
 )
 def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
@@ -312,6 +320,39 @@ def test_what_is_looked_up_by_nobody_knows_whom_needs_manual_review(text: str, c
     check_noop(text.removeprefix("import petastorm\n"))
     (found,) = migrate(text).findings
     assert (found.rule, found.cls) == ("PM103", cls)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'has = ask("petastorm") and "petastorm" in sys.modules',
+        'exec("import petastorm")\nhas = "petastorm" in sys.modules',
+        'sys.modules["petastorm"] = fake\nsys.modules[f"petastorm.{name}"] = fake',
+        'import_module("petastorm")\npatch.dict("sys.modules", {f"petastorm.{n}": f for n in all})',
+        'hidden = collect_submodules("petastorm") + ["petastorm.spark"]\n'
+        "Analysis([x], hiddenimports=hidden)",
+    ],
+)
+def test_names_move_together_with_those_that_cannot_be_changed(text: str) -> None:
+    check_noop(text)
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        ('import pkgutil\npkgutil.get_data("petastorm", "x")', "other files"),
+        ('from importlib.resources import files as f\nf("petastorm")', "other files"),
+        ('import importlib.resources as ir\nir.files("petastorm")', "other files"),
+        ('copy_metadata("petastorm")', "mdstorm_backend"),
+        ('image.add_local_python_source("ours", "petastorm")', "mdstorm_backend"),
+        ('from importlib.metadata import version as v\nv("petastorm")', "after the migration"),
+    ],
+)
+def test_what_takes_files_of_the_package_needs_manual_review(call: str, advice: str) -> None:
+    check_noop(call)
+    (finding,) = migrate(call).findings
+    assert finding.cls == "manual"
+    assert advice in finding.text
 
 
 def test_names_of_a_neighbour_stay(tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ def test_types_elsewhere_that_mdstorm_lacks_keep_the_import() -> None:
     check_finding(text, "PM107", "petastorm")
 
 
+def test_types_that_no_import_reaches_follow_the_others() -> None:
+    text = 'from petastorm import TransformSpec as T\nA = Union["petastorm.reader.Reader", T]\n'
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
 @pytest.mark.parametrize(
     "text", ['x = settings["petastorm.reader"]', 'A = NewType("petastorm.reader", int)']
 )

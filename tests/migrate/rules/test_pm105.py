@@ -78,6 +78,18 @@ def test_what_the_constant_is_compared_with_stays(compared: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "asserted",
+    [
+        f'spark.conf.set.assert_called_once_with("{KEY}", url)\n',
+        f'spark.conf.set.assert_has_calls([mock.call("{KEY}", url)])\n',
+    ],
+)
+def test_what_a_mock_waits_for_stays(asserted: str) -> None:
+    check_noop(asserted, unsafe=True)
+    check_finding(asserted, "PM105", f'"{KEY}"')
+
+
+@pytest.mark.parametrize(
     "cell", [f"# MAGIC %sql\n# MAGIC SET {KEY} = x\n", f'# MAGIC %scala\n# MAGIC f("{KEY}", x)\n']
 )
 def test_it_waits_where_a_cell_in_another_language_names_it(cell: str) -> None:

@@ -123,3 +123,15 @@ def test_a_package_that_has_not_what_is_imported_is_no_copy(
     check_rewrite(
         "from petastorm import make_reader\n", "from mdstorm import make_reader\n", script
     )
+
+
+def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
+    text = "from petastorm.reader import Reader as Reader\n"
+    for folder in ("petastorm", "petastorm-stubs"):
+        file = tmp_path / folder / "__init__.pyi"
+        file.parent.mkdir()
+        file.write_text(text)
+        check_noop(text, str(file), unsafe=True)
+        (found,) = migrate(text, path=str(file)).findings
+        assert "stubs" in found.message
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), str(tmp_path / "ours.pyi"))

@@ -12,6 +12,9 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
         ("import petastorm.pytorch as p\ngetattr(p, name)\n", "p"),
         ("import petastorm\nvars(petastorm.reader)[x]\n", "petastorm.reader"),
         ("import petastorm\nos.path.dirname(petastorm.__file__)\n", "petastorm.__file__"),
+        ("import petastorm\nregister_pickle_by_value(petastorm)\n", "petastorm"),
+        ('import petastorm\nrun(env={"py_modules": [ours, petastorm]})\n', "petastorm"),
+        ("import petastorm\nmods = [petastorm]\nrun(py_modules=mods)\n", "petastorm"),
     ],
 )
 def test_their_file_waits(text: str, fragment: str) -> None:

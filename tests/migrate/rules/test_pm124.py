@@ -22,6 +22,12 @@ PLAIN = 'x = "petastorm"\n'
         ('[m for m in sys.modules if m.split(".")[0] == "petastorm"]', '"petastorm"'),
         ('for n in root.loggerDict:\n    if n.startswith("petastorm."): ...', '"petastorm."'),
         ('filter(lambda record: record.name.startswith("petastorm"), records)', '"petastorm"'),
+        ('assert caplog.record_tuples == [("petastorm.reader", 30, "x")]', '"petastorm.reader"'),
+        ('assert ("petastorm", 30, "x") in caplog.record_tuples', '"petastorm"'),
+        ('any(r.name == "petastorm" for r in caplog.records)', '"petastorm"'),
+        ('for m in list(sys.modules):\n    m.startswith("petastorm.") and f(m)', '"petastorm."'),
+        ('[m for m in sys.modules if m.split(".")[0] == "petastorm"]', '"petastorm"'),
+        ('self.assertEqual(type(x).__module__, "petastorm.reader")', '"petastorm.reader"'),
     ],
 )
 def test_they_are_named_once(text: str, fragment: str) -> None:
@@ -38,6 +44,7 @@ def test_they_are_named_once(text: str, fragment: str) -> None:
         '__name__ == x or engine == "petastorm"',
         'type(x).__module__ in ("petastorm.reader", "mdstorm.reader")',
         'm = type(x).__module__\nx.__module__ == "petastorm" or x.__module__ == "mdstorm"',
+        'any(m == "petastorm" for m in engines)',
         PLAIN,
     ],
 )

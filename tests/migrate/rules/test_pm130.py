@@ -17,6 +17,12 @@ from mdstorm_migrate.api import migrate
         ('BACKEND = "petastorm"\nimport_module("%s.reader" % BACKEND)', '"%s.reader" % BACKEND'),
         ('PATHS = {"x": "petastorm.reader"}\nimport_module(PATHS[kind])', "PATHS[kind]"),
         ('def load(name, root="petastorm"):\n    return __import__(root + name)', "root + name"),
+        (
+            'from importlib import import_module as im\nim(f"petastorm.{kind}")',
+            'f"petastorm.{kind}"',
+        ),
+        ('sys.modules["petastorm." + name] = fake', '"petastorm." + name'),
+        ('monkeypatch.delitem(sys.modules, f"petastorm.{name}")', 'f"petastorm.{name}"'),
         ('def load(*, root: str = "petastorm"):\n    return find_spec(root)', "root"),
     ],
 )

@@ -1,9 +1,18 @@
 """setup.py, setup.cfg and other INI files."""
 
+from pathlib import Path
+
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
+from tests.migrate.checks import (
+    check_finding,
+    check_noop,
+    check_rewrite,
+    check_silence,
+    invoke,
+)
 
 from mdstorm_migrate.api import migrate
+from mdstorm_migrate.cli.migrate import migrate as command
 
 
 @pytest.mark.parametrize(
@@ -102,6 +111,32 @@ def test_entry_points_and_comments_stay() -> None:
 def test_a_program_that_installs_petastorm_needs_manual_review(text: str, fragment: str) -> None:
     check_noop(text)
     check_finding(text, "PM403", fragment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'sc.addPyFile("dbfs:/libs/petastorm-0.12.1.zip")\n',
+        'load(".reader", package="petastorm")\n',
+        'lazy.import_module(".reader", package="petastorm")\n',
+    ],
+)
+def test_what_installs_nothing_is_said_once_or_not_at_all(text: str) -> None:
+    assert "PM403" not in {found.rule for found in migrate(text).findings}
+
+
+def test_a_list_of_several_requirements_gets_one_of_mdstorm_beside(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "from petastorm.unischema import _NamedtupleCache\nfrom petastorm import make_reader\n"
+    )
+    setup = tmp_path / "setup.py"
+    old = """'petastorm>=0.9; python_version<"3.11"', 'petastorm>=0.12; python_version>="3.11"'"""
+    setup.write_text(f"setup(extras_require=dict(petastorm=[{old}]))\n")
+    tox = tmp_path / "tox.ini"
+    tox.write_text("[testenv]\ndeps =\n    a: petastorm==0.12.1\n    b: petastorm==0.13.1\n")
+    invoke(command, tmp_path, "-w", "--unsafe", "-q")
+    assert f"petastorm=['mdstorm', {old}]" in setup.read_text()
+    assert tox.read_text().count("mdstorm") == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,12 @@ from mdstorm_migrate.api import migrate
         ("~~~\npip install petastorm\n~~~\n", "pip install petastorm"),
         ("Try:\n\n    >>> from petastorm.codecs import x\n    >>> x\n", "from petastorm"),
         ("```\n>>> import petastorm\n```\n", ">>> import petastorm"),
+        ("Try\n\n    pip install petastorm==1\n", "pip install petastorm"),
+        ("# API\n::: petastorm.reader.Reader\n", "petastorm.reader.Reader"),
+        ("A :py:class:`~petastorm.reader.Reader` is\n", "petastorm.reader.Reader"),
+        ("A :func:`reader <petastorm.make_reader>` is\n", "petastorm.make_reader"),
+        ("A {class}`petastorm.reader.Reader` is\n", "petastorm.reader.Reader"),
+        (".. automodule:: petastorm.reader\n   :members:\n", "petastorm.reader"),
         (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
     ],
 )

@@ -14,6 +14,7 @@ from mdstorm_migrate.api import migrate
         ("frozen", "numpy==2.0\npetastorm==0.9\n", "numpy==2.0\nmdstorm\n"),
         ("list.txt", "# x\nsix==1\npetastorm==0.9\n", "# x\nsix==1\nmdstorm\n"),
         ("x.image", "FROM a\nRUN pip install petastorm\n", "FROM a\nRUN pip install mdstorm\n"),
+        ("stack.ts", 'x = "pip install petastorm==1";\n', 'x = "pip install mdstorm";\n'),
         ("init", "#!/bin/bash\npip install petastorm\n", "#!/bin/bash\npip install mdstorm\n"),
         ("DockerfileGPU", "RUN pip install petastorm\n", "RUN pip install mdstorm\n"),
     ],
@@ -27,12 +28,34 @@ def test_what_is_plain_is_migrated(path: str, before: str, after: str) -> None:
     [
         ("Job.scala", 'Seq("petastorm==0.11.5")\n', "petastorm==0.11.5"),
         ("x.j2", '{"coordinates": "a",\n"b": "petastorm"}\n', "petastorm"),
+        ("a.nix", "python.withPackages (ps: [ ps.petastorm ps.numpy ])\n", "petastorm"),
+        ("a.nix", "with ps; [\n  petastorm\n]\n", "petastorm"),
         ("conf.hocon", 'dependencies = ["petastorm"]\n', "petastorm"),
     ],
 )
 def test_other_lines_that_require_it_are_listed(path: str, text: str, fragment: str) -> None:
     check_finding(text, "PM413", fragment, path)
     check_noop(text, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name"),
+    [
+        ("A.kt", 'fun f() = listOf("pip", "install", PETASTORM)\n', "PETASTORM"),
+        ("A.java", 'List.of("pip", "install", PETASTORM + "==0.12.1");\n', "PETASTORM"),
+        ("A.scala", 'Seq("pip", "install", petastorm)\n', "petastorm"),
+        ("Jenkinsfile", "sh 'pip install ' + petastorm\n", "petastorm"),
+    ],
+)
+def test_names_of_code_stay_and_are_told(path: str, text: str, name: str) -> None:
+    check_finding(text, "PM413", name, path)
+    check_noop(text, path, unsafe=True)
+
+
+def test_texts_of_code_over_several_lines_are_migrated() -> None:
+    for quotes, path in (('"""', "A.kt"), ("`", "a.ts"), ("EOT\n", "a.rb")):
+        text = f"x = {quotes}\n  pip install petastorm==1\n{quotes}\n"
+        check_rewrite(text, text.replace("petastorm==1", "mdstorm"), path)
 
 
 @pytest.mark.parametrize(

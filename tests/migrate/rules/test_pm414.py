@@ -98,6 +98,7 @@ def test_other_settings_are_spoken_of(path: str, text: str, fragment: str) -> No
             "pyproject.toml",
             '[project]\nname = "petastorm"\n[project.scripts]\nx = "ours.petastorm:f"\n',
         ),
+        ("pytest.ini", "[pytest]\nmarkers = petastorm: slow\naddopts = -m 'not petastorm'\n"),
         ("setup.py", "setup(description='see petastorm.tools:main')\n"),
     ],
 )
