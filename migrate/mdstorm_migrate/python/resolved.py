@@ -44,7 +44,10 @@ _ASKS_FOR = re.compile(r"available|installed|(?:^|_)has_|require", re.I)
 
 #: Modules that find files of a package, and their functions that are given its name.
 _OF_FILES = r"(?:importlib[._])?(?:resources|metadata)|pkg_resources|pkgutil"
-_FINDS_FILES = re.compile(rf"(?:[\w.]+\.)?resource_\w+|(?:[\w.]+\.)?(?:{_OF_FILES})\.\w+")
+_FINDS_FILES = re.compile(
+    rf"(?:\w+\.)?resource_\w+|(?:importlib\.)?(?:{_OF_FILES})"
+    r"\.(?:files|contents|get_data|(?:open|read)_(?:text|binary)|path|is_resource)"
+)
 
 
 def is_path(module: PythonModule, string: ast.Constant) -> bool:

@@ -170,7 +170,6 @@ def test_names_that_are_put_together_keep_the_file(text: str) -> None:
         'def f():\n    """Save frames from petastorm.reader"""',
         'config.addinivalue_line("markers", "petastorm: needs it")',
         'files("petastorm")',
-        'table.metadata.get("petastorm")',
     ],
 )
 def test_data_stays(text: str) -> None:
@@ -229,6 +228,13 @@ def test_a_gate_of_the_file_moves_with_the_imports() -> None:
         'if is_available("petastorm"):\n    from petastorm.pytorch import DataLoader\n'
     )
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "call", ['table.metadata.get("petastorm")', 'context.resources.read("petastorm")']
+)
+def test_tables_and_resources_of_people_are_no_files_of_a_package(call: str) -> None:
+    assert [one.rule for one in migrate(call).findings] == ["PM001"]
 
 
 def test_what_waits_for_a_gate_says_that_the_gate_decides() -> None:
