@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.installed_files import report_installed_files
 from mdstorm_migrate.packaging.prose import is_prose, is_searched_for
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
@@ -169,18 +170,20 @@ def rewrite_runs(
 
     A module is run by the same command under mdstorm's name. Petastorm's scripts are not installed
     by mdstorm: their modules do the same, if ``python`` is the Python that has them. Commands of
-    one text move together, and with the code beside it. In prose, import statements are left alone.
+    one text move together, and with the code beside it. In prose, import statements that no command
+    runs are left alone.
     """
     text, needs = document.text, document.needs
     runs = [
         match
         for match in _RUN.finditer(text)
         if not is_commented_out(text, match.start())
-        and not (is_prose and (match["code"] or match["part"]))
+        and not (is_prose and (match["code"] or match["part"]) and not _is_run(text, match))
         and not _is_marker(text, match)
         and not _is_said(text, match)
         and not ((match["code"] or match["part"]) and _is_shown(text, match.start()))
     ]
+    yield from report_installed_files(text, rule)
     cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
     for match in runs:
         module, script = match["module"], match["script"]
@@ -215,6 +218,12 @@ def _is_command(text: str, run: re.Match[str]) -> bool:
 
 def _is_shown(text: str, position: int) -> bool:
     return is_prose(text, position) or is_searched_for(text, position)
+
+
+def _is_run(text: str, run: re.Match[str]) -> bool:
+    """Whether a statement is what ``python -c`` runs."""
+    before = text[max(run.start() - _BEFORE, 0) : run.start()].rpartition("\n")[2]
+    return re.search(r"""\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]+\\*["']""", before) is not None
 
 
 def _is_marker(text: str, run: re.Match[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
@@ -30,6 +31,10 @@ _RUNTIME = re.compile(
 )
 _INI_PYTHON = re.compile(r"^python_requires[ \t]*=[ \t]*(?P<version>[^#\s][^#\r\n]*)", re.M)
 _SETUP = re.compile(r"""\bpython_requires["']?[ \t]*[=:][ \t]*(["'])(?P<version>[^"'\n]*)\1""")
+#: The Pythons of Nox's sessions.
+_NOX = re.compile(
+    r"""\bsession\((?:[^()]*,)?\s*python\s*=\s*(?P<value>\[[^\]]*\]|["'][\d.]+["'])"""
+)
 #: Files that say which Python others of their folder run on: of pyenv and uv, of Heroku.
 HOSTS = (".python-version", "runtime.txt")
 _HOST = re.compile(r"\A(?:python-)?(?P<version>3\.\d+(?:\.\d+)?)\s*\Z")
@@ -88,6 +93,10 @@ def pythons_of(document: Document) -> Iterator[Pin]:
                 yield Pin(PYTHON, string.start, string.stop, string.value)
         yield from _of_hatch(text)
         yield from toml_environments(text)
+    elif document.kind == "python" and "nox" in text:
+        for session in _NOX.finditer(text):
+            for pin in _one_or_more(text, *session.span("value")):
+                yield replace(pin, is_fixed=True)
     elif name == "setup.py":
         yield from (_python(found, "pip") for found in _SETUP.finditer(text))
         for variable in _VARIABLE.finditer(text):
@@ -103,9 +112,13 @@ def _of_hatch(text: str) -> Iterator[Pin]:
     """Yield the Pythons of Hatch's environments: one, or those of a matrix."""
     for key in toml_keys(text):
         if key.name == "python" and _HATCH_PYTHON.fullmatch(key.table):
-            value = text[key.value_start : key.value_stop]
-            match = _ONE_OR_MORE.match(value)
-            if match is not None:
-                style: Style = "list" if match["version"] is None else "version"
-                start, stop = (key.value_start + at for at in match.span(style))
-                yield Pin(PYTHON, start, stop, text[start:stop], style)
+            yield from _one_or_more(text, key.value_start, key.value_stop)
+
+
+def _one_or_more(text: str, start: int, stop: int) -> Iterator[Pin]:
+    """Yield what a value asks for, a version in quotes or several in brackets."""
+    match = _ONE_OR_MORE.match(text[start:stop])
+    if match is not None:
+        style: Style = "list" if match["version"] is None else "version"
+        found, end = (start + at for at in match.span(style))
+        yield Pin(PYTHON, found, end, text[found:end], style)

@@ -25,6 +25,15 @@ _ANSIBLE = re.compile(
     name[:=][ \t]*(?:\n(?:[ \t]*-[^\n]*\n)*[ \t]*-[ \t]*)?["']?\Z""",
     re.VERBOSE,
 )
+#: A key whose value is a list of packages, up to one of them: ``EXTRA_PIP_PACKAGES: a b``.
+_KEYED = re.compile(
+    r"""\b\w*(?:PIP\w*(?:PACKAGES|REQUIREMENTS|DEPENDENCIES)|PACKAGES_PIP)["']?
+    (?: [ \t]*[:=] | \s*\n[ \t]*["']?value["']?[ \t]*[:=] | [ \t] )
+    [ \t]*["']?(?:[\w.\[\],-]+(?:[=<>~!]=?[\w.*]+)?[ \t,]+)*\Z""",
+    re.VERBOSE | re.IGNORECASE,
+)
+#: What follows a name that begins a sentence in quotes: ``"petastorm metadata failed: "``.
+_SENTENCE = re.compile(r"(?:[ ][A-Za-z']+){2,}[.:!?,]?(?=[ \"'])")
 #: How far above a requirement that is looked for, in characters.
 _ABOVE = 200
 _LIBRARY = re.compile(r"pypi|coordinates")
@@ -85,6 +94,8 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
         return True
     above = text[max(found.start - _ABOVE, 0) : found.start]
     goes_on = "\n" in above and _LISTED.fullmatch(before) and _INSTALLING.search(above)
-    if goes_on or _ANSIBLE.search(above):
+    if goes_on or _ANSIBLE.search(above) or _KEYED.search(above):
         return True
+    if re.search(r"""["']\Z""", before) and _SENTENCE.match(text, found.stop):
+        return False
     return plain is not None and bool(plain.search(line) or _LIBRARY.search(above))

@@ -49,7 +49,7 @@ _IN_EXTRAS = re.compile(r"\w\[[\w\s,.-]*\Z")
 _REPOSITORY = re.compile(
     r"""(?<!@[ ]) (?<![\w+])
     (?: (?:git\+)? (?:https?|ssh|git):// (?![^\s"',]*/simple/?(?=["'\s,]|\Z))
-        (?!\S*/(?:blob|commit|discussions|issues|pulls?|wiki)/)
+        (?!\S*/petastorm/(?:actions|blob|commits?|compare|discussions|issues|labels|pulls?|wiki)\b)
         \S* /petastorm (?:\.git)? (?![\w-]) \S*
       | (?<![^\s"'=]) [^\s"'=]* /petastorm-\d[^\s"',]* \.(?:whl|zip|tar\.gz)
       | (?<=-e[ ]) \S* /petastorm/? (?=\s|$) )""",

@@ -93,11 +93,15 @@ def _own_name(module: PythonModule, binding: Binding) -> str | None:
 
 
 def before_in_list(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return the string before one in a list, as ``-m`` in ``[sys.executable, "-m", name]``."""
+    """Return the string before one in a list, as ``-m`` in ``[sys.executable, "-m", name]``.
+
+    Functions such as Nox's ``session.run`` take such words as arguments.
+    """
     parent = module.scopes.parents.get(string)
-    if not isinstance(parent, ast.List | ast.Tuple) or string not in parent.elts[1:]:
+    words = parent.args if isinstance(parent, ast.Call) else getattr(parent, "elts", [])
+    if string not in words[1:]:
         return None
-    return string_value(parent.elts[parent.elts.index(string) - 1])
+    return string_value(words[words.index(string) - 1])
 
 
 def is_docstring(module: PythonModule, string: ast.Constant) -> bool:

@@ -92,6 +92,21 @@ def is_written(module: PythonModule, node: ast.expr) -> bool:
     return re.search(r"\bwrite(?:_text)?$", name) is not None
 
 
+def name_of(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the key, the argument or the variable whose value a string is; None without one."""
+    match module.scopes.parents.get(string):
+        case ast.Dict(keys=keys, values=values) if string in values:
+            return string_value(keys[values.index(string)]) or ""
+        case ast.keyword(arg=name):
+            return name
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            node = target.slice if isinstance(target, ast.Subscript) else target
+            return string_value(node) or ast.unparse(node)
+        case ast.Call(args=[first, *_]) if string is not first:
+            return string_value(first)  # `setenv("PIP_PACKAGES", "…")`
+    return None
+
+
 def read_as(module: PythonModule, string: ast.Constant) -> Iterator[ast.expr]:
     """Yield where a string is read by the name that it is given: the whole texts made of it."""
     match module.scopes.parents.get(string):

@@ -27,8 +27,8 @@ PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
 TAKES_PATH = IMPORTING | PATCHES | {"resolve_name", "run_module"}
 #: What resolves the items of a table.
 RESOLVING = IMPORTING | {SYS_MODULES}
-#: Lists of modules that Sphinx mocks, and that PyInstaller ships.
-_LISTS = frozenset({"autodoc_mock_imports", "hiddenimports"})
+#: Lists of modules that Sphinx mocks, PyInstaller ships and pytest imports.
+_LISTS = frozenset({"autodoc_mock_imports", "hiddenimports", "pytest_plugins"})
 #: The key under which Hydra and the like find what they call.
 _TARGET = "_target_"
 #: Functions that look a distribution up; the last part of their own name.
@@ -119,6 +119,8 @@ def anchored(module: PythonModule, string: ast.Constant) -> ast.expr | None:
 def _is_listed(module: PythonModule, string: ast.Constant) -> bool:
     """Whether it is in a list of modules that a tool reads."""
     names = module.scopes.parents.get(string)
+    if isinstance(names, ast.Assign):  # ``pytest_plugins`` may be one string
+        return [ast.unparse(one) for one in names.targets] == ["pytest_plugins"]
     if not isinstance(names, ast.List | ast.Tuple | ast.Set):
         return False
     return _is_list_of_tool(module, names)

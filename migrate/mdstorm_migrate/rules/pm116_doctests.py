@@ -21,6 +21,13 @@ _IMPORT = re.compile(
     rf"|import[ \t]+{OLD_ROOT}\b.*?)[ \t]*\r?$",
     re.MULTILINE,
 )
+#: A module that an example prints, such as that of a class.
+_OUTPUT = re.compile(
+    rf"""^[ \t]*>>>[^\n]*\n(?:[ \t]*\.\.\.[^\n]*\n)*
+    (?:(?![ \t]*>>>)[ \t]*\S[^\n]*\n)*?
+    (?![ \t]*>>>)[ \t]*(?:[^\s>][^\n]*?)??(?<![\w./-])(?P<module>{OLD_ROOT}(?:\.[a-z]\w*)+)""",
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -30,6 +37,11 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         if span is not None:
             for match in _IMPORT.finditer(module.text, *span):
                 yield from _rewritten(match)
+            for output in _OUTPUT.finditer(module.text, *span):
+                if is_module(output["module"]):
+                    what = f"an example in a docstring expects `{output['module']}` to be printed"
+                    remedy = f"{what}: mdstorm prints its own name"
+                    yield Finding(CODE, "manual", *output.span("module"), what, remedy)
 
 
 def _rewritten(match: re.Match[str]) -> Iterator[Edit | Finding]:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.packaging.installed_files import installed_files
 from mdstorm_migrate.petastorm.configuration import (
     NAMED_ENTRY_POINT,
     OVERRIDE,
@@ -15,13 +16,14 @@ from mdstorm_migrate.petastorm.configuration import (
     is_called,
     is_image,
 )
-from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module, missing
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
     before_in_list,
     function_of,
     is_docstring,
 )
+from mdstorm_migrate.python.formed import formed_text
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.tables import keys_of_sys_modules
@@ -50,6 +52,20 @@ _COMMAND = re.compile(
 _USES = "this string is code that uses Petastorm"
 _IMPORTS = "this string is code that imports Petastorm"
 _IN_PROCESS = frozenset({_USES, _IMPORTS})
+#: Functions that say something, and those that look for a text in another one.
+_SAYS = frozenset(
+    [
+        *("critical", "debug", "echo", "error", "exception", "info", "log", "print", "secho"),
+        *("warn", "warning", "write"),
+    ]
+)
+_LOOKS_FOR = frozenset(
+    ["assertIn", "assertRaisesRegex", "endswith", "find", "match", "search", "startswith"]
+)
+#: What Python says when the library is not there.
+_MISSING = re.compile(rf"No module named\W*{OLD_ROOT}\b")
+#: A place in a text that ``%`` or ``format`` fills.
+_PLACE = re.compile(r"%(?:\(\w+\))?[rsdf]|\{\w*(?:![rsa])?\}")
 #: Arguments of parsers of command lines that people read.
 _TELLS = frozenset({"description", "epilog", "help", "usage"})
 
@@ -144,26 +160,34 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     value = str(string.value)
     if value == OLD_ROOT:
         return _asked(module, string)
-    if _is_setup(module) and NAMED_ENTRY_POINT.fullmatch(value):
+    if _is_setup(module) and NAMED_ENTRY_POINT.search(value):
         return None  # PM414 has these
     is_entry = _ENTRY.fullmatch(value) and not is_image(value)
+    is_entry = is_entry and (
+        "." in value.partition(":")[0] or missing(value.replace(":", ".")) is None
+    )
     if is_entry or OVERRIDE.search(value) or any(map(_is_looked_up, VALUE.finditer(value))):
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
+    if any(installed_files(value)):
+        return "this names Petastorm's installed files"
     if match := _COMMAND.search(value):
         told = isinstance(parent, ast.keyword) and parent.arg in _TELLS
+        told = told or _call_around(module, string) in _SAYS
         what = (
             "this text tells of a command of Petastorm" if told else "this command runs Petastorm"
         )
         return f"{what} (`{match[0]}`)"
+    if _MISSING.search(value) and _is_compared(module, string):
+        return "this looks for a message that names Petastorm"
     is_run = _is_run(module, string)
     if is_run and value.startswith(f"{OLD_ROOT}.") and not _binds(module):
         return _USES
     if (
         _IMPORTED.search(value)
         and (is_run or "\n" in value or _is_given_to_python(module, string))
-        and _parses(textwrap.dedent(value))
+        and _parses(_whole(module, string))
     ):
         return _IMPORTS
     return None
@@ -216,9 +240,6 @@ def _is_given_to_python(module: PythonModule, string: ast.Constant) -> bool:
     if before_in_list(module, string) == "-c":
         return True
     parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.Call):
-        at = parent.args.index(string) if string in parent.args else 0
-        return at > 0 and string_value(parent.args[at - 1]) == "-c"
     if not (isinstance(parent, ast.List | ast.Tuple) and parent.elts[0] is string):
         return False
     match module.scopes.parents.get(parent):
@@ -233,12 +254,43 @@ def _is_given_to_python(module: PythonModule, string: ast.Constant) -> bool:
     return any(string_value(one[-1]) == "-c" for one in lists)
 
 
+def _whole(module: PythonModule, string: ast.Constant) -> str:
+    """Return the text that a string is put together with, with a number for what is filled in."""
+    formed = formed_text(string, module.scopes.parents)
+    return str(string.value) if formed is None else formed[1]
+
+
 def _parses(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError):
-        return False
-    return True
+    """Whether a text is code, perhaps with an indent, or with places that ``%`` fills."""
+    for one in (text, _PLACE.sub("0", text)):
+        try:
+            ast.parse(textwrap.dedent(one))
+        except (SyntaxError, ValueError):
+            continue
+        return True
+    return False
+
+
+def _call_around(module: PythonModule, string: ast.Constant) -> str:
+    """Return what the text is given to that a string is put together in."""
+    child: ast.AST = string
+    for parent in module.ancestors(string):
+        if isinstance(parent, ast.Call) and child in parent.args:
+            return function_of(module, parent)
+        if not isinstance(parent, ast.JoinedStr | ast.BinOp | ast.FormattedValue):
+            break
+        child = parent
+    return ""
+
+
+def _is_compared(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a text is looked for in another one."""
+    match module.scopes.parents.get(string):
+        case ast.Compare() | ast.keyword(arg="match"):
+            return True
+        case ast.Call() as call:
+            return function_of(module, call) in _LOOKS_FOR
+    return False
 
 
 def _binds(module: PythonModule) -> bool:

@@ -29,6 +29,7 @@ from mdstorm_migrate.python.required import (
     is_in_list,
     is_required,
     is_written,
+    name_of,
     read_as,
     read_from_list,
 )
@@ -42,13 +43,25 @@ KIND = ("python", "setup_cfg")
 #: A line, or a word, of several requirements in one string.
 _ENTRY = re.compile(r"[A-Za-z][\w.-]*(?:\[[^\]]*\])?[ \t]*(?:[=<>~!;@].*)?")
 #: A word that no list of requirements has.
-_PROSE = re.compile(r"\b(?:an?|and|for|from|in|is|needs|of|or|the|to|uses?|with)\b", re.IGNORECASE)
+_PROSE = re.compile(
+    r"\b(?:an?|and|are|for|from|has|in|is|needed|needs|not|of|or|required|the|to|uses?|with)\b",
+    re.IGNORECASE,
+)
 _VERSIONED = re.compile(r"[\[=<>~!]")
 #: The channel of a package of conda's, as in ``conda-forge::petastorm``.
 _CHANNEL = re.compile(r"^[\w-]+::")
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
 _COMMANDS = re.compile(r"\binstall\b")
 _FROM_REPOSITORY = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
+#: Names of what holds requirements in one string.
+_PACKAGES = re.compile(
+    r"PIP\w*(?:PACKAGES|REQUIREMENTS|DEPENDENCIES)|PACKAGES_PIP|REQUIREMENTS", re.IGNORECASE
+)
+#: Names of what runs commands.
+_RUNS = re.compile(
+    r"(?i:subprocess|popen|system|shell|install|command|script|docker|operator|check_(?:call|output))"
+    r"|^(?:run|call|exec|spawn|ssh|sh|cmd)(?:_|$|[A-Z])"
+)
 _WHAT = "this string names Petastorm as a package to install"
 _REMEDY = f"{_WHAT}: name mdstorm, which has versions of its own"
 #: A requirement in JSON within a string, as sparkmagic's ``%%configure`` has it.
@@ -173,7 +186,10 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         in_list = is_required(module, string)
         is_list = in_list or is_written(module, string) or _PINNED.search(value)
         lists = is_list and _lists_it(module, string, words=in_list)
-        if pinned or installs or lists or in_command or _IN_JSON.search(value):
+        lists = lists or _is_list_of_packages(module, string)
+        if in_command and not (pinned or installs or lists) and _is_data(module, string):
+            yield Finding(CODE, "note", *module.span(string), _WHAT)
+        elif pinned or installs or lists or in_command or _IN_JSON.search(value):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
 
 
@@ -195,3 +211,26 @@ def _is_anchor(module: PythonModule, string: ast.Constant) -> bool:
     first = call.args[:1] if isinstance(call, ast.Call) else []
     is_relative = any((string_value(one) or "").startswith(".") for one in first)
     return is_relative or anchored(module, string) is not None
+
+
+def _is_list_of_packages(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string has several requirements with blanks between them, as variables have them.
+
+    The variable says so, such as ``EXTRA_PIP_PACKAGES``, or a version does.
+    """
+    name = name_of(module, string)
+    if name is None or not _lists_it(module, string, words=True):
+        return False
+    pinned = (one for one in str(string.value).split() if _VERSIONED.search(one))
+    return _PACKAGES.search(name) is not None or any(map(is_requirement, pinned))
+
+
+def _is_data(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a command stands in a table of a file that neither uses Petastorm nor runs any."""
+    table = module.scopes.parents.get(string)
+    if not isinstance(table, ast.List | ast.Tuple | ast.Set | ast.Dict):
+        return False
+    is_given = isinstance(module.scopes.parents.get(table), ast.keyword | ast.Call)
+    names = (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(module.tree))
+    is_run = any(isinstance(name, str) and _RUNS.search(name) for name in names)
+    return not (is_given or is_run or OLD_ROOT in module.imported_roots)

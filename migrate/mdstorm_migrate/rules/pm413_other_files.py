@@ -12,6 +12,7 @@ from mdstorm_migrate.packaging.code_text import is_code, is_name
 from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.other_languages import report_other_languages
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
@@ -78,6 +79,7 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
             one = replace(one, cls="review", message=f"{one.message}; waits, since {_LEFT}")
         yield one
     yield from rewrite_runs(document, CODE, is_prose=True)
+    yield from report_other_languages(document, CODE)
     for cell in cells:
         what = "this `%python` cell of a notebook in another language imports Petastorm"
         yield Finding(CODE, CLASS, *cell.span("code"), what, f"{what}: import mdstorm there")

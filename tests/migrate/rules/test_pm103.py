@@ -368,3 +368,16 @@ def test_names_of_a_neighbour_stay(tmp_path: Path) -> None:
     result = migrate(text, path=path, todo=False)
     assert result.output == text.replace("petastorm.spark", "mdstorm.spark")
     assert [found.cls for found in result.findings] == ["note", "manual"]
+
+
+def test_nox_runs_modules_as_lists_of_words_do() -> None:
+    check_rewrite(
+        's.run("python", "-m", "petastorm.benchmark.cli", "--help")\n',
+        's.run("python", "-m", "mdstorm.benchmark.cli", "--help")\n',
+    )
+
+
+@pytest.mark.parametrize("value", ['["petastorm.tests.conftest"]', '"petastorm.tests.conftest"'])
+def test_plugins_of_pytest_are_imported(value: str) -> None:
+    (found,) = migrate(f"pytest_plugins = {value}\n").findings
+    assert (found.rule, found.cls) == ("PM103", "manual")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
+
 
 def documented(line: str) -> str:
     return f'def f():\n    """Do it.\n\n    {line}\n    """\n'
@@ -41,3 +43,22 @@ def test_others_need_manual_review(line: str) -> None:
 )
 def test_prose_stays(line: str) -> None:
     check_noop(documented(line))
+
+
+def test_expected_output_that_names_a_module_is_spoken_of() -> None:
+    text = '''def f():
+    """Do it.
+
+    >>> x = 1
+    >>> for y in (x,):
+    ...     print(Unischema.__module__, y)
+    petastorm.unischema 1
+    >>> print("s3://petastorm.unischema", "petastorm.parquet")
+    s3://petastorm.unischema petastorm.parquet
+
+    In petastorm.reader all is well.
+    """
+'''
+    check_noop(text)
+    check_finding(text, "PM116", "petastorm.unischema")
+    assert len([one for one in migrate(text).findings if one.rule == "PM116"]) == 1

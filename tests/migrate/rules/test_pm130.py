@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop
+from tests.migrate.checks import check_finding, check_noop, check_silence
 
 from mdstorm_migrate.api import migrate
 
@@ -105,3 +105,46 @@ def test_a_text_for_users_runs_nothing() -> None:
     text = "parser.add_argument('x', help='see petastorm-copy-dataset.py')\n"
     (found,) = migrate(text).findings
     assert found.message.startswith("this text tells of a command of Petastorm")
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("click.echo(f'petastorm-throughput.py: {exe}')", "tells of a command"),
+        ("log.info('run petastorm-generate-metadata.py first')", "tells of a command"),
+        ("print('at ' + 'petastorm-throughput.py')", "tells of a command"),
+        ("os.system('petastorm-throughput.py x')", "this command runs Petastorm"),
+        (
+            "os.system('sed -i s/a/b/ /v/site-packages/petastorm/fs_utils.py')",
+            "Petastorm's installed files",
+        ),
+        ("ok = \"No module named 'petastorm'\" in err", "message that names Petastorm"),
+        ("raises(E, match='No module named petastorm')", "message that names Petastorm"),
+    ],
+)
+def test_what_a_text_does_with_a_command_or_a_message(call: str, what: str) -> None:
+    (found,) = migrate(f"{call}\n").findings
+    assert found.rule == "PM130"
+    assert what in found.message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "dedent('''\n    from petastorm import make_reader\n    make_reader(%r)\n''') % url",
+        "'import petastorm\\nmake({0})'.format(url)",
+        "f'from petastorm import make_reader\\nmake_reader({url!r})'",
+    ],
+)
+def test_code_with_an_indent_or_with_places_to_fill(code: str) -> None:
+    (found,) = migrate(f"run({code})\n").findings
+    assert (found.rule, found.cls) == ("PM130", "manual")
+    assert found.message == "this string is code that imports Petastorm"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['m = [{"Name": "petastorm:wait"}]\n', 'raise E("No module named petastorm")\n'],
+)
+def test_other_names_with_a_colon_and_messages_of_ones_own(text: str) -> None:
+    check_silence(text)

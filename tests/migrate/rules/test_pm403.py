@@ -222,3 +222,38 @@ def test_markers_in_names_of_extras_count(name: str) -> None:
 )
 def test_packages_of_conda_need_manual_review(call: str) -> None:
     check_finding(f"{call}\n", "PM403", '"petastorm"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'run(env={"EXTRA_PIP_PACKAGES": "petastorm==0.12.1 s3fs"})\n',
+        'os.environ["_PIP_ADDITIONAL_REQUIREMENTS"] = "s3fs petastorm"\n',
+        'PIP_PACKAGES = "petastorm s3fs"\n',
+        'os.environ.setdefault("PIP_PACKAGES", "petastorm[torch] s3fs")\n',
+        'extra = "petastorm==0.12.1 s3fs"\n',
+    ],
+)
+def test_several_requirements_in_one_string(text: str) -> None:
+    (found,) = migrate(text, todo=False).findings
+    assert (found.rule, found.cls) == ("PM403", "manual")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'title = "petastorm s3fs"\n',
+        'warn("petastorm>=0.12 s3fs")\n',
+        'message = "petastorm>=0.12 is required"\n',
+        'links = {"issue": ("https://github.com/uber/petastorm/issues/%s", "#%s")}\n',
+    ],
+)
+def test_sentences_and_links_require_nothing(text: str) -> None:
+    check_silence(text)
+
+
+def test_commands_are_data_where_nothing_runs_them() -> None:
+    text = 'SAMPLES = ["pip install petastorm"]\n'
+    assert [one.cls for one in migrate(text).findings] == ["note"]
+    for more in ("import subprocess\nsubprocess.run(SAMPLES)\n", "import petastorm\n"):
+        assert "manual" in [one.cls for one in migrate(text + more).findings]

@@ -344,3 +344,20 @@ def test_variables_that_are_called_petastorm_stay(name: str) -> None:
 def test_versions_that_are_not_understood_need_manual_review(word: str) -> None:
     check_noop(f"pip install {word}\n", "a.sh")
     check_finding(f"pip install {word}\n", "PM406", word if "[" in word else "petastorm", "a.sh")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed -i 's/a/b/' /usr/lib/python3/site-packages/petastorm/fs_utils.py",
+        "patch -p1 -d /usr/lib/python3/dist-packages/petastorm < p.patch",
+        "cp x.py /v/lib/python3.10/site-packages/petastorm/",
+        "cd /v/site-packages && patch -p1 < /tmp/petastorm-fs.patch",
+        "patch -p1 -i petastorm.diff -d \\\n  /v/site-packages",
+    ],
+)
+def test_commands_that_edit_installed_files_are_reported(command: str) -> None:
+    (found,) = migrate(f"{command}\n", path="a.sh", todo=False).findings
+    assert (found.rule, found.cls) == ("PM406", "manual")
+    assert "installed files" in found.message
+    check_silence(f"# {command.splitlines()[0]}\n", "a.sh")

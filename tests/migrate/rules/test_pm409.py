@@ -163,3 +163,17 @@ def test_hooks_that_search_files_need_manual_review(pattern: str) -> None:
     check_noop(text, path)
     (found,) = migrate(text, path=path, todo=False).findings
     assert (found.rule, found.cls) == ("PM409", "manual")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env:\n  EXTRA_PIP_PACKAGES: petastorm s3fs\n",
+        "env:\n  - name: PIP_PACKAGES\n    value: s3fs petastorm\n",
+        "x:\n  _PIP_ADDITIONAL_REQUIREMENTS: ${R:-}\ny:\n  PIP_REQUIREMENTS: 's3fs petastorm'\n",
+    ],
+)
+def test_variables_that_list_packages_require_them(text: str) -> None:
+    (found,) = (one for one in migrate(text, path="a.yml").findings if one.rule != "PM001")
+    assert (found.rule, found.cls) == ("PM409", "manual")
+    check_silence("env:\n  TAGS: petastorm s3fs\n", "a.yml")

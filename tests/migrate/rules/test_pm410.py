@@ -29,3 +29,9 @@ def test_a_block_of_code_is_reported(text: str, fragment: str) -> None:
 
 def test_prose_is_not() -> None:
     assert migrate("Petastorm: `from petastorm import x`\n", path="README.md").findings == ()
+
+
+def test_commands_in_literal_blocks_are_code() -> None:
+    text = "Measure::\n\n    petastorm-throughput.py hdfs:///x\n\nRead /opt/petastorm-x.py.\n"
+    check_noop(text, "a.rst")
+    check_finding(text, "PM410", "petastorm-throughput.py", "a.rst")

@@ -1,7 +1,7 @@
 """Pins beside mdstorm."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
 from mdstorm_migrate.api import migrate
 
@@ -116,3 +116,18 @@ def test_lists_of_packages_in_code_are_read_with_what_the_code_uses(environment:
 def test_a_dictionary_that_lists_no_packages_pins_nothing() -> None:
     text = 'a = ["petastorm==0.12.1"]\nb = {"seen": ["pyarrow==10.0.1"], "pip": "pyarrow==1.0"}\n'
     assert not [one for one in migrate(text, path="a.py").findings if one.rule == "PM412"]
+
+
+def test_pythons_of_nox() -> None:
+    text = """import nox
+@nox.session(tags=["x"], python=["3.9", "3.11"])
+def tests(session):
+    session.install("petastorm==0.12.1")
+"""
+    check_finding(text, "PM412", '"3.9", "3.11"', "noxfile.py")
+    newer = text.replace("3.9", "3.12")
+    assert "PM412" not in {one.rule for one in migrate(newer, path="noxfile.py").findings}
+
+
+def test_a_comment_requires_nothing() -> None:
+    check_silence("# petastorm is vendored\npyarrow==8.0.0\n", "requirements.txt")

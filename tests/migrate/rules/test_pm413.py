@@ -117,3 +117,37 @@ def test_pages_about_the_repository_install_nothing() -> None:
     check_finding(
         f"curl {page}/archive/master.zip\n", "PM406", f"{page}/archive/master.zip", "a.sh"
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.gin", "import petastorm.pytorch"),
+        ("a.gin", "petastorm.pytorch.DataLoader.batch_size = 128"),
+        ("a.gin", "train/petastorm.make_reader.num_epochs = 1"),
+        ("a.gin", "build.loader = @petastorm.pytorch.DataLoader"),
+        ("a.R", 'ps <- import("petastorm")'),
+        ("a.R", "pu <- import('petastorm.unischema', convert = FALSE)"),
+        ("a.r", 'py_run_string("import os\nfrom petastorm import make_reader")'),
+        ("Jenkinsfile", "sh \"python -c 'from petastorm.etl import x; print(x)'\""),
+        ("Jenkinsfile", 'sh "cp x.py /v/site-packages/petastorm/"'),
+    ],
+)
+def test_other_languages_that_use_petastorm(path: str, line: str) -> None:
+    (found,) = migrate(f"{line}\n", path=path).findings
+    assert (found.rule, found.cls) == ("PM413", "manual")
+    check_silence(f"# {line.splitlines()[0]}\n", path)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.scala", 'require(rc == 0, s"petastorm metadata failed: $rc")'),
+        ("a.gin", "trainer.petastorm.x = 1"),
+        ("a.R", 'import("acme.petastorm.io")'),
+        ("a.R", 'message("petastorm", import("numpy"))'),
+        ("notes.txt2", "Where we import petastorm, all is well."),
+    ],
+)
+def test_messages_and_names_of_ones_own_in_other_languages(path: str, line: str) -> None:
+    check_silence(f"{line}\n", path)

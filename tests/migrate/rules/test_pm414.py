@@ -270,3 +270,10 @@ def test_rules_about_updates_are_mentioned_once_a_line(name: str) -> None:
     text = '{"packageRules": [{"matchPackageNames": ["petastorm"], "groupName": "petastorm"}]}\n'
     (found,) = migrate(text, path=name, todo=False).findings
     assert (found.rule, found.cls) == (CODE, "note")
+
+
+def test_entry_points_are_spoken_of_with_one_voice() -> None:
+    text = "setup(entry_points='''\n  [x]\n  a = petastorm:make_reader\n''')\n"
+    result = migrate(text, path="setup.py")
+    assert "PM130" not in {found.rule for found in result.findings}
+    assert "a = mdstorm:make_reader" in result.output
