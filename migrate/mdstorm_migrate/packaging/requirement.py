@@ -41,7 +41,7 @@ _REQUIREMENT = re.compile(
 #: Behind a requirement: a version that is not understood, or a text that is joined to it.
 _GOES_ON = re.compile(
     rf"""{_GAP} (?: [=~!<>]= | =[ ]?[\d$"'] )
-    | \$[\w(] | \$?\{{ | `(?=\S) | %[\w(] | \\?["'][ \t]*[+~](?!=)""",
+    | \$[\w(] | \$?\{{ | `(?=[^\s;,)]) | %[\w(] | \\?["'][ \t]*[+~](?!=)""",
     re.VERBOSE,
 )
 #: Before an extra of a distribution: ``ours[torch,``.

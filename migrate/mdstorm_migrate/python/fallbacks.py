@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from mdstorm_migrate.petastorm.names import NEW_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, is_petastorm
 from mdstorm_migrate.python.call_strings import IMPORTING
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
@@ -18,6 +18,12 @@ def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
         return True
     others = binding.scope.bindings.get(binding.name, ())
     return any(_is_tried_above(module, other, binding) for other in others)
+
+
+def has_fallback(module: PythonModule) -> bool:
+    """Whether the file imports Petastorm where mdstorm is not installed."""
+    imports = (one for one in module.scopes.bindings if is_petastorm(one.target))
+    return any(is_fallback_import(module, one) for one in imports)
 
 
 def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> bool:

@@ -44,9 +44,9 @@ _ASKS_FOR = re.compile(r"available|installed|(?:^|_)has_|require", re.I)
 
 #: Modules that find files of a package, and their functions that are given its name.
 _OF_FILES = r"(?:importlib[._])?(?:resources|metadata)|pkg_resources|pkgutil"
+_FUNCTIONS = r"(?:files|contents|get_data|(?:open|read)_(?:text|binary)|path|is_resource)"
 _FINDS_FILES = re.compile(
-    rf"(?:\w+\.)?resource_\w+|(?:importlib\.)?(?:{_OF_FILES})"
-    r"\.(?:files|contents|get_data|(?:open|read)_(?:text|binary)|path|is_resource)"
+    rf"(?:\w+\.)?resource_\w+|(?:importlib\.)?(?:{_OF_FILES})\.(?:\w+\.)?{_FUNCTIONS}"
 )
 
 

@@ -12,6 +12,7 @@ from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
+from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
@@ -61,10 +62,17 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
 
 def _is_code(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is code that other rules look at, or a docstring."""
-    tests = (is_docstring, is_annotation, is_evaluated)
+    tests = (is_docstring, is_annotation, is_evaluated, _is_marker)
     is_bound = module.scopes.scopes[string].home(OLD_ROOT) is not None
     is_type = is_bound and is_forward_reference(module, string)  # which PM104 has
     return is_type or any(test(module, string) for test in tests)
+
+
+def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether it is a marker of tests, whose names are people's own."""
+    call = module.scopes.parents.get(string)
+    is_line = isinstance(call, ast.Call) and last_name(call.func) == "addinivalue_line"
+    return is_line and string_value(call.args[0]) == "markers"  # type: ignore[union-attr]
 
 
 def _in_text(document: Document) -> Iterator[Finding]:

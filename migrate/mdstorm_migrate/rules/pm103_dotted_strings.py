@@ -25,7 +25,7 @@ from mdstorm_migrate.python.call_strings import (
     is_measured,
     logger_class,
 )
-from mdstorm_migrate.python.fallbacks import is_fallback
+from mdstorm_migrate.python.fallbacks import has_fallback, is_fallback
 from mdstorm_migrate.python.files import ships_package
 from mdstorm_migrate.python.literals import inner_span
 from mdstorm_migrate.python.messages import of_failed_import
@@ -144,8 +144,9 @@ def _of_files(module: PythonModule, string: ast.Constant, function: str) -> Find
     """Speak of a function that ships the files of a package."""
     what = f'{function} is given "{string.value!s}"'
     remedy = f"{what}: give it mdstorm's, and mdstorm_backend's beside it, which has the engine"
-    holds = str(string.value)
-    return Finding(CODE, "manual", *module.span(string), what, remedy, holds=holds)
+    holds, because = str(string.value), "what is shipped is of one library or of the other"
+    span = module.span(string)
+    return Finding(CODE, "manual", *span, what, remedy, holds=holds, because=because)
 
 
 def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
@@ -249,6 +250,8 @@ def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str |
     items = uses_of_item(module, string)
     if items is not None and not _is_of_names_alone(module, string, items):
         return "it stands in a table that is used for something else, too"
+    if has_fallback(module):
+        return "this file goes on importing Petastorm where mdstorm is missing"
     if _is_asked_beside(module, string):
         return "something else is asked for Petastorm beside it, and stays"
     if module.around.names is not None:

@@ -332,6 +332,8 @@ def test_what_is_looked_up_by_nobody_knows_whom_needs_manual_review(text: str, c
     "text",
     [
         'has = ask("petastorm") and "petastorm" in sys.modules',
+        "try:\n    import mdstorm as p\nexcept ImportError:\n    import petastorm as p\n"
+        'old = "petastorm" in sys.modules',
         'exec("import petastorm")\nhas = "petastorm" in sys.modules',
         'sys.modules["petastorm"] = fake\nsys.modules[f"petastorm.{name}"] = fake',
         'import_module("petastorm")\npatch.dict("sys.modules", {f"petastorm.{n}": f for n in all})',

@@ -337,13 +337,15 @@ def test_variables_that_are_called_petastorm_stay(name: str) -> None:
         "petastorm$(SPEC)",
         "petastorm==%s",
         "petastorm${SPEC}",
+        "petastorm==<V>",
+        "petastorm==[[ v ]]",
         '"petastorm=="$V',
         "petastorm=0.12",
     ],
 )
 def test_versions_that_are_not_understood_need_manual_review(word: str) -> None:
     check_noop(f"pip install {word}\n", "a.sh")
-    check_finding(f"pip install {word}\n", "PM406", word if "[" in word else "petastorm", "a.sh")
+    check_finding(f"pip install {word}\n", "PM406", word if "m[" in word else "petastorm", "a.sh")
 
 
 @pytest.mark.parametrize(
