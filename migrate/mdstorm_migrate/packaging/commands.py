@@ -226,6 +226,15 @@ def _is_run(text: str, run: re.Match[str]) -> bool:
     return re.search(r"""\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]+\\*["']""", before) is not None
 
 
+def script_run(text: str) -> str | None:
+    """Return a script of Petastorm's that the commands of a text run; None if they run none."""
+    for match in _RUN.finditer(text):
+        is_run = match["script"] in _SCRIPTS and _is_command(text, match)
+        if is_run and not is_commented_out(text, match.start()):
+            return match["script"]
+    return None
+
+
 def _is_marker(text: str, run: re.Match[str]) -> bool:
     """Whether ``-m petastorm`` is an option of another command than Python, as of pytest."""
     before = text[max(run.start() - _BEFORE, 0) : run.start()]

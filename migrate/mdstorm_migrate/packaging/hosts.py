@@ -62,6 +62,10 @@ _SYSTEM_PYTHON = re.compile(rf"{_PACKAGES}[ \t]python3(?:-(?:pip|dev|venv))?(?![
 _OTHER_PYTHON = re.compile(r"conda|mamba|pyenv|deadsnakes|\buv[ ]|python3\.\d")
 #: Commands that name a Python, which nobody but the user can exchange for another.
 _COMMANDS = (
+    re.compile(
+        r"""\bpip[\d.]*\b(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.)*?--python-version"""
+        r"""(?:[ \t=]|["'][ \t]*,[ \t]*["'])["']?(?P<version>3\.?\d+)(?:\.\d+)?(?!\d)"""
+    ),
     re.compile(r"(?<![\w.-])python(?P<version>3\.\d+)(?=[ \t]+-m[ \t]+(?:pip|venv|virtualenv))"),
     re.compile(r"(?<![\w.-])pip(?P<version>3\.\d+)(?=[ \t]+install\b)"),
     re.compile(

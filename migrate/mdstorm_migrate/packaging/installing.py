@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements, queries
+from mdstorm_migrate.packaging.commands import command_requirements, queries, script_run
 from mdstorm_migrate.packaging.requirement import of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
 from mdstorm_migrate.petastorm.names import NEW_ROOT
@@ -15,16 +16,22 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT
 #: Kinds of documents whose commands run.
 _SCRIPTS = frozenset({"cluster", "docker", "magic", "shell"})
 
+#: What is said of a script for which installs wait.
+RUN_HERE = "is run here, and mdstorm has it as a module"
+
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     """Yield what becomes of the requirements in the install commands of a document.
 
     Options, quotes and other packages stay. A version that is not quoted, which a shell takes for a
-    redirection (``petastorm>=0.12``), goes with the rest.
+    redirection (``petastorm>=0.12``), goes with the rest. Installs await the review of commands
+    that run Petastorm's scripts, which would be gone.
     """
+    script = None if document.needs.importers else script_run(document.text)
     for tool, found in command_requirements(document.text):
         if tool == "pip":
-            yield from rewrite_requirement(document, found, rule, "word")
+            for one in rewrite_requirement(document, found, rule, "word"):
+                yield one if script is None or isinstance(one, Finding) else _held(one, script)
             continue
         if tool == "name":
             if not document.needs.importers:
@@ -36,7 +43,16 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         yield of_conda(found, rule, remedy)
     yield from other_origins(document.text, rule)
     if document.kind in _SCRIPTS:
-        yield from _rewrite_queries(document, rule)
+        for one in _rewrite_queries(document, rule):
+            yield one if script is None or isinstance(one, Finding) else _held(one, script)
+
+
+def _held(edit: Edit, script: str) -> Edit:
+    """Return an edit that awaits a review together with the command that runs a script."""
+    if edit.cls != "exact":
+        return edit
+    message = f"{edit.message}; waits, since `{script}` {RUN_HERE}"
+    return replace(edit, cls="review", message=message)
 
 
 def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
@@ -44,7 +60,7 @@ def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
     if document.needs.importers:
         return  # it stays
     installed = [found for tool, found in command_requirements(document.text) if tool == "pip"]
-    is_moved = any(not found.is_url for found in installed)
+    is_moved = any(not found.is_fork for found in installed)
     for query in queries(document.text):
         start, stop = query.span("name")
         if is_moved:

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON, conflicts
-from mdstorm_migrate.packaging.requirement import is_for_old_python, other_origins
+from mdstorm_migrate.packaging.requirement import (
+    COPY,
+    is_for_old_python,
+    is_of_copy,
+    other_origins,
+)
 from mdstorm_migrate.packaging.rewriting import FOR_OLD_PYTHON, requirement_of, verdict
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
 
@@ -77,10 +82,16 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
 
 
 def is_from_elsewhere(text: str, key: TomlKey) -> bool:
-    """Whether a dependency comes from a repository, a folder or a URL."""
+    """Whether a dependency comes from a repository, a folder or a URL, or is a changed copy."""
     start, stop = value_of(text, key)
     value = text[start:stop]
-    return _ORIGIN.search(value) is not None or _URL.match(value) is not None
+    return bool(_ORIGIN.search(value) or _URL.match(value) or _is_copy(value))
+
+
+def _is_copy(value: str) -> bool:
+    """Whether a version of it is that of a changed copy: ``"0.11.4+acme"``."""
+    named = [_STRING.match(value), *_VERSION.finditer(value)]
+    return any(is_of_copy(one["version"]) for one in named if one is not None)
 
 
 def _is_for_old_python(value: str) -> bool:
@@ -112,7 +123,9 @@ def _from_elsewhere(value: str, key: TomlKey, rule: str) -> Iterator[Finding]:
         "manual",
         key.start,
         key.stop,
-        "Petastorm comes from a repository or a path, perhaps with changes of its own",
+        "Petastorm comes from a repository or a path, perhaps with changes of its own"
+        if not _is_copy(value)
+        else COPY,
         "require mdstorm, after a review of what was changed",
     )
 

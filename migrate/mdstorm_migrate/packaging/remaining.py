@@ -88,7 +88,7 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
     before, line = text[start : found.start], text[start : len(text) if end < 0 else end]
     if is_commented_out(text, found.start, ANY) or _SAYING.match(line):
         return False
-    if found.is_url or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
+    if found.is_fork or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
         return True
     if found.is_open and re.match(r"[=<>~!]=", text[found.stop :]):
         return True

@@ -38,6 +38,9 @@ _REQUIREMENT = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+#: The version of a copy that somebody has changed: ``0.11.4+acme``.
+COPY = "this version of Petastorm is that of a copy with changes of its own"
+_LOCAL = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
 #: Behind a requirement: a version that is not understood, or a text that is joined to it.
 _GOES_ON = re.compile(
     rf"""{_GAP} (?: [=~!<>]= | =[ ]?[\d$"'] )
@@ -94,6 +97,8 @@ class Requirement:
         Whether it names where to install from, as ``petastorm @ git+https://…``.
     is_open : bool
         Whether more of it follows, as in ``"petastorm==" + VERSION``, and nobody can say what.
+    is_copy : bool
+        Whether its version is that of a changed copy, as ``petastorm==0.12.1+acme``.
     """
 
     start: int
@@ -101,6 +106,12 @@ class Requirement:
     extras: tuple[str, ...] = ()
     is_url: bool = False
     is_open: bool = False
+    is_copy: bool = False
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether it may be another Petastorm than the one that everybody has."""
+        return self.is_url or self.is_copy
 
 
 def mdstorm_extras(extras: tuple[str, ...] | list[str]) -> list[str]:
@@ -119,7 +130,13 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
         extras = tuple(e.strip().lower() for e in (match["extras"] or "").split(",") if e.strip())
         is_url = match["url"] is not None
         is_open = not is_url and _goes_on(text, match)
-        yield Requirement(*match.span(), extras, is_url, is_open)
+        is_copy = is_of_copy(match["version"] or "")
+        yield Requirement(*match.span(), extras, is_url, is_open, is_copy)
+
+
+def is_of_copy(version: str) -> bool:
+    """Whether a version is a local one, of a copy that somebody has changed."""
+    return _LOCAL.search(version) is not None
 
 
 def _goes_on(text: str, match: re.Match[str]) -> bool:

@@ -12,6 +12,7 @@ from mdstorm_migrate.packaging.bounds import PYTHON as LOWEST
 from mdstorm_migrate.packaging.conflicts import conflicts_in
 from mdstorm_migrate.packaging.pin import PYTHON
 from mdstorm_migrate.packaging.requirement import (
+    COPY,
     Requirement,
     find_requirements,
     is_for_old_python,
@@ -42,7 +43,7 @@ def rewrite_requirement(
     `marker` is an environment marker that it stands under, such as ``; python_version < "3.10"``.
     """
     needs = document.needs
-    if found.is_url:
+    if found.is_fork:
         yield of_fork(found, rule)
         return
     if place != "alone" and is_of_conda(document.text, found):
@@ -116,13 +117,14 @@ def _versions(text: str) -> Iterator[str]:
 
 
 def of_fork(found: Requirement, rule: str) -> Finding:
-    """Report a requirement whose source is named, as in ``petastorm @ https://…``."""
+    """Report a requirement of a fork: ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
+    url = "Petastorm is installed from a URL, perhaps a fork with changes of its own"
     return Finding(
         rule,
         "manual",
         found.start,
         found.stop,
-        "Petastorm is installed from a URL, perhaps a fork with changes of its own",
+        COPY if found.is_copy else url,
         "require mdstorm, after a review of what the fork changes",
     )
 

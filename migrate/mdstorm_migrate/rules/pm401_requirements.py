@@ -35,7 +35,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             continue  # an option
         for found in find_requirements(text, *line.span("body")):
             yield from rewrite_requirement(document, found, CODE, "line")
-            if not (brings_spark or found.is_url):
+            if not (brings_spark or found.is_fork):
                 brings_spark = True  # said once
                 yield Finding(
                     CODE,

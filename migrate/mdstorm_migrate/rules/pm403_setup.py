@@ -158,7 +158,7 @@ def _of_formed(module: PythonModule, node: ast.expr, text: str) -> Iterator[Edit
     """Yield what becomes of a requirement that is put together, such as ``"petastorm==" + V``."""
     document, needs = module.document, module.document.needs
     for found in find_requirements(text) if is_requirement(text) else ():
-        if found.is_url or text[found.stop :].strip() or needs.importers or needs.beside:
+        if found.is_fork or text[found.stop :].strip() or needs.importers or needs.beside:
             yield Finding(CODE, "manual", *module.span(node), _WHAT, _REMEDY)
         else:
             cls, message = verdict(document)

@@ -20,6 +20,7 @@ from mdstorm_migrate.packaging.requirement import (
     is_requirement,
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.running_text import is_page
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 CODE = "PM413"
@@ -51,10 +52,16 @@ _NEAR = re.compile(
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield edits of what is plain, and a finding for each other line that requires Petastorm."""
+    """Yield edits of what is plain, and a finding for each other line that requires Petastorm.
+
+    Pages that people read are left alone.
+    """
     names: set[int] = set()
     for one in _found(document):
-        if not (isinstance(one, Edit) and _is_name(document, one)):
+        if isinstance(one, Edit) and is_page(document):
+            what = "this page shows a command that uses Petastorm"
+            yield Finding(CODE, "note", one.start, one.stop, what)
+        elif not (isinstance(one, Edit) and _is_name(document, one)):
             yield one
         elif one.start not in names:
             names.add(one.start)

@@ -2,7 +2,8 @@
 
 Where every list that serves some code goes on installing Petastorm, since a pin beside it awaits a
 review, code that imports mdstorm could not be run. One list that installs mdstorm is enough. A host
-whose Python is too old is such a list, too.
+whose Python is too old is such a list, too. What a script or an image runs waits for the install of
+its own in any case.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.packaging.installing import RUN_HERE
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.sources.plain import kind_of
+from mdstorm_migrate.sources.plain import HEAD, kind_of
 
 #: Rules whose edits require mdstorm, and how their messages begin.
 _REQUIRING = re.compile(r"PM40[1-79]|PM413")
@@ -26,6 +28,9 @@ _PINS = "PM412"
 _HOST = ("mdstorm needs Python", "mdstorm needs Databricks Runtime")
 #: Rules about names that the whole run shares.
 _SHARED = frozenset({"PM103", "PM105"})
+#: Kinds of files that install something and run it, and how messages of edits of commands begin.
+_RUNNING = ("cluster", "docker", "shell", "text")
+_RUN = "run `"
 _MDSTORM = re.compile(rb"""(?:^|[\s"'=,])mdstorm(?=[\[\s"'=<>~!,;]|$)(?!\))""", re.MULTILINE)
 #: Comments, and the setting of this command that says how mdstorm is to be required.
 _NO_LIST = re.compile(rb"(?m)(?:^|\s)#.*|^requirement[ \t]*=.*")
@@ -65,7 +70,8 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
         together = next((name for name in one.group if Path(name) in waiting), None)
         if waiting and path not in waiting and (together or _is_shared(one)):
             waiting[path] = f"`{together or next(iter(waiting))}` waits"
-    return waiting
+    own = {path: _reason(path, path, found) for path in held if _runs(found[path])}
+    return {**own, **waiting}
 
 
 def _served(path: Path, folders: set[Path]) -> Path | None:
@@ -79,7 +85,9 @@ def _reason(path: Path, first: Path, found: Mapping[Path, FileOutcome]) -> str:
     where = "this file" if first == path else f"`{first.as_posix()}`"
     if not _awaits_review(found[first]):
         return f"{where} runs a Python that mdstorm does not: --unsafe moves the code"
-    return f"{where} requires Petastorm until a pin is reviewed: --unsafe moves both"
+    messages = (one.message for one in found[first].outcome.findings)
+    what = "a command" if any(RUN_HERE in one for one in messages) else "a pin"
+    return f"{where} requires Petastorm until {what} is reviewed: --unsafe moves both"
 
 
 def _moves(one: FileOutcome) -> bool:
@@ -88,6 +96,13 @@ def _moves(one: FileOutcome) -> bool:
         edit.rule.startswith(("PM1", "PM4")) and edit.cls == "exact" and not _is_requiring(edit)
         for edit in one.outcome.edits
     )
+
+
+def _runs(one: FileOutcome) -> bool:
+    """Whether edits of a file follow what it installs itself."""
+    if kind_of(one.path, one.outcome.before[:HEAD]) in _RUNNING:
+        return _moves(one)
+    return any(edit.cls == "exact" and edit.message.startswith(_RUN) for edit in one.outcome.edits)
 
 
 def _is_requiring(said: Edit | Finding) -> bool:

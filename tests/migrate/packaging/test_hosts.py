@@ -184,3 +184,14 @@ def test_the_python_of_images_and_commands_is_known(
 def test_environments_of_tox_lose_their_old_pythons(before: str, after: str | None) -> None:
     assert without_old(before) == after
     assert after is None or without_old(after) is None
+
+
+@pytest.mark.parametrize("python", ["--python-version 3.8", "--python-version=38"])
+def test_packages_for_an_old_python_are_held(python: str) -> None:
+    check_noop(f"pip install {python} --only-binary=:all: -t pkg petastorm\n", "f.sh")
+    new = python.replace("8", "11")
+    check_rewrite(
+        f"pip install {new} --only-binary=:all: -t pkg petastorm\n",
+        f"pip install {new} --only-binary=:all: -t pkg mdstorm\n",
+        "f.sh",
+    )

@@ -104,3 +104,18 @@ def test_lists_that_powershell_wrote_keep_their_encoding(encoding: str, path: st
     result = migrate(text.encode(encoding), path=path)
     assert result.changed
     assert result.output == "\ufeffnumpy==1.26.4\r\nmdstorm\r\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rule"),
+    [
+        ("requirements.txt", "petastorm==0.11.4+acme\n", "PM401"),
+        ("i.sh", "pip install 'petastorm[torch]==0.11.4+acme.1' -i https://pypi/simple\n", "PM406"),
+        ("pyproject.toml", '[project]\ndependencies = ["petastorm==0.9+acme"]\n', "PM402"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npetastorm = "0.9+acme"\n', "PM402"),
+        ("setup.py", "setup(install_requires=['petastorm==0.9+acme'])\n", "PM403"),
+    ],
+)
+def test_a_local_version_is_a_changed_copy(path: str, text: str, rule: str) -> None:
+    result = check_noop(text, path)
+    assert [(one.rule, one.cls) for one in result.findings] == [(rule, "manual")]

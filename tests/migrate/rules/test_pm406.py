@@ -363,3 +363,16 @@ def test_commands_that_edit_installed_files_are_reported(command: str) -> None:
     assert (found.rule, found.cls) == ("PM406", "manual")
     assert "installed files" in found.message
     check_silence(f"# {command.splitlines()[0]}\n", "a.sh")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install petastorm && petastorm-throughput.py x\n",
+        "pip install petastorm\npip show petastorm\npetastorm-copy-dataset.py a b\n",
+    ],
+)
+def test_installs_wait_for_scripts_that_only_petastorm_brings(text: str) -> None:
+    check_noop(text, "run.sh")
+    unsafe = migrate(text, path="run.sh", unsafe=True).output
+    assert "petastorm" not in unsafe.replace("mdstorm.etl.petastorm", "")

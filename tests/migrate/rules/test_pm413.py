@@ -151,3 +151,23 @@ def test_other_languages_that_use_petastorm(path: str, line: str) -> None:
 )
 def test_messages_and_names_of_ones_own_in_other_languages(path: str, line: str) -> None:
     check_silence(f"{line}\n", path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Install it with pip install petastorm==0.9 first.\n",
+        "pip install petastorm==0.9\n>>> import petastorm\n",
+        "run `pip install petastorm` before you train.\n",
+        "To use it:\n\n  pip install petastorm\n\nThen run the training.\n",
+        "The metadata are written by python -m petastorm.etl.petastorm_generate_metadata\n",
+    ],
+)
+def test_commands_in_running_text_are_told_and_left(text: str) -> None:
+    result = check_noop(text, "notes.txt")
+    assert ("PM413", "note") in [(one.rule, one.cls) for one in result.findings]
+
+
+def test_commands_that_are_a_text_of_their_own_move() -> None:
+    check_rewrite("pip install petastorm\n", "pip install mdstorm\n", "commands.txt")
+    check_rewrite("- run: pip install petastorm\n", "- run: pip install mdstorm\n", "job.txt")

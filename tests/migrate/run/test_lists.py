@@ -117,3 +117,21 @@ def test_commands_stay_with_the_code_of_the_project(path: str) -> None:
     stays = {**files, "a.py": "from petastorm.reader import Ventilator\n"}
     assert after(stays)[path] == files[path]
     assert "python -m mdstorm.benchmark" in after({**files, "a.py": CODE})[path]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("i/Dockerfile", 'FROM a\nRUN {pip}\nCMD ["python", "-m", "{module}"]\n'),
+        (".gitlab-ci.yml", "a:\n  script:\n    - {pip}\n    - python -m {module}\n"),
+        ("tox.ini", "[testenv]\ncommands =\n  {pip}\n  python -m {module}\n"),
+    ],
+)
+def test_commands_wait_for_the_install_of_their_own_file(path: str, text: str) -> None:
+    pip, module = "pip install petastorm pyarrow==10.0.0", "petastorm.benchmark.cli"
+    held = text.format(pip=pip, module=module)
+    files = {path: held, "requirements.txt": "petastorm\n", "a.py": CODE}
+    changed = after(files)
+    assert changed["a.py"] == MOVED
+    assert changed[path] == files[path]
+    assert "mdstorm.benchmark.cli" in after(files, "--unsafe")[path]
