@@ -37,6 +37,12 @@ OVERRIDE = re.compile(
     (?P<path>{OLD_ROOT}(?:\.[^\W\d]\w*)+)(?!\.?\w)""",
     re.VERBOSE,
 )
+#: The value of an option or a variable of a command: ``--reader petastorm.make_reader``.
+ARGUMENT = re.compile(
+    rf"""(?: (?<![\w-])--?[A-Za-z][\w-]*(?:[ \t=]|["'][ \t]*,[ \t]*["']) | (?<![\w.-])[\w.-]+= )
+    ["']?(?P<path>{OLD_ROOT}(?:\.[^\W\d]\w*)+)(?![\w:/(-]|\.\w)""",
+    re.VERBOSE,
+)
 #: Keys whose values are imported and called: by Hydra, Lightning's command line and ``logging``.
 CALLED = frozenset({"_target_", "class_path", "()"})
 #: Loggers of ``logging.config.dictConfig`` in YAML and JSON, up to the names below it.

@@ -25,7 +25,7 @@ from mdstorm_migrate.python.call_strings import (
 )
 from mdstorm_migrate.python.formed import formed_text
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.tables import keys_of_sys_modules
 
 CODE = "PM130"
@@ -37,6 +37,8 @@ KIND = "python"
 _RUNS = frozenset({"compile", "eval", "exec", "run_cell"})
 _BEGINS = re.compile(rf"{OLD_ROOT}(?:\.|\Z)")
 _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{OLD_ROOT}\b(?!-)", re.MULTILINE)
+#: Functions that add an option to a command line: of argparse, Click, Typer and absl.
+_OPTION = re.compile(r"^(?:add_argument|argument|option|add_option|DEFINE_(?:enum|string))$")
 #: What lists the distributions that are installed.
 _INSTALLED = re.compile(r"pip|freeze|distribution|installed|working_set")
 #: A class or a function as entry points have it.
@@ -89,6 +91,7 @@ def _built(module: PythonModule) -> Iterator[Finding]:
         if string_value(name) is not None:
             continue
         parts = [one.id for one in ast.walk(name) if isinstance(one, ast.Name)]
+        parts += [one.attr for one in ast.walk(name) if isinstance(one, ast.Attribute)]
         if _begins(name) or any(part in named for part in parts):
             what = f"{user} Petastorm by a name that is put together"
             remedy = f"{what}: see that it becomes mdstorm's"
@@ -128,6 +131,8 @@ def _named_constants(tree: ast.AST) -> set[str]:
     """Return the names that are given a string of the library somewhere, or have it by default."""
     found: set[str] = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _OPTION.search(last_name(node.func)):
+            found.update(_of_option(node))
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and _begins(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found.update(one.id for one in targets if isinstance(one, ast.Name))
@@ -139,6 +144,22 @@ def _named_constants(tree: ast.AST) -> set[str]:
             ]
             found.update(argument.arg for argument, default in defaults if _begins(default))
     return found
+
+
+def _of_option(call: ast.Call) -> Iterator[str]:
+    """Yield the names of an option of a command line whose value may be the library's name."""
+    given = {one.arg: one.value for one in call.keywords if one.arg}
+    values = [given[key] for key in ("choices", "default", "type") if key in given]
+    if not any(_spells(value) for value in values):
+        return
+    for value in [*call.args, *filter(None, [given.get("dest")])]:
+        if (name := string_value(value)) is not None:
+            yield name.lstrip("-").replace("-", "_")
+
+
+def _spells(node: ast.expr) -> bool:
+    """Whether a string of an expression begins with the library's name."""
+    return any(isinstance(one, ast.Constant) and _begins(one) for one in ast.walk(node))
 
 
 def _begins(node: ast.AST) -> bool:

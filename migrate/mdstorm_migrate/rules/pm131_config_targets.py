@@ -8,6 +8,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.petastorm.configuration import (
+    ARGUMENT,
     OVERRIDE,
     VALUE,
     is_called,
@@ -66,7 +67,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 def _in_commands(document: Document) -> Iterator[Edit | Finding]:
     """Yield what becomes of values that commands give to keys of the configuration."""
     told = {match.start("path") for match in VALUE.finditer(document.text)}
+    done = set()
     for match in OVERRIDE.finditer(document.text):
+        done.add(match.start("path"))
         path, (start, stop) = match["path"], match.span("path")
         if is_commented_out(document.text, start) or (
             start in told and document.kind not in _COMMANDS
@@ -79,3 +82,17 @@ def _in_commands(document: Document) -> Iterator[Edit | Finding]:
         else:
             message = f'"{path}" becomes "{renamed(path)}"'
             yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
+    for match in ARGUMENT.finditer(document.text):
+        path, (start, stop) = match["path"], match.span("path")
+        is_told = start in done or (start in told and document.kind not in _COMMANDS)
+        if is_told or is_module(path) or not is_module(path.rpartition(".")[0]):
+            continue
+        if not is_commented_out(document.text, start) and not _is_file(path):
+            what = f'a command is given "{path}", a part of Petastorm'
+            remedy = f"{what}: name mdstorm in it if it is looked up"
+            yield Finding(CODE, "manual", start, stop, what, remedy)
+
+
+def _is_file(path: str) -> bool:
+    """Whether a path of two parts is the name of a file, such as ``petastorm.zip``."""
+    return path.count(".") == 1 and missing(path) is not None

@@ -12,7 +12,8 @@ from mdstorm_migrate.packaging.requirement import (
     is_generated,
     other_origins,
 )
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
+from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 CODE = "PM401"
 TITLE = "Requirements files name mdstorm"
@@ -24,6 +25,11 @@ _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]|\\\r?\n|\\.|(?<=\S)\#)*)", re
 _PYSPARK = re.compile(r"^[ \t]*(pyspark|databricks-connect)\b", re.MULTILINE | re.IGNORECASE)
 
 
+#: Options that say whether some distributions are built from their source.
+_FORMATS = re.compile(r"--(?:no|only)-binary(?:[ \t]+|=)(?P<names>[\w.,:-]+)")
+_NAME = re.compile(r"(?<![\w.-])petastorm(?![\w.-])", re.IGNORECASE)
+
+
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a requirements file."""
     text = document.text
@@ -32,7 +38,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     brings_spark = _PYSPARK.search(text) is not None or document.needs.together is not None
     for line in _LINE.finditer(text):
         if line["body"].startswith("-"):
-            continue  # an option
+            yield from _of_option(document, line)
+            continue
         for found in find_requirements(text, *line.span("body")):
             yield from rewrite_requirement(document, found, CODE, "line")
             if not (brings_spark or found.is_fork):
@@ -45,3 +52,13 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                     "Petastorm brought pyspark and pandas along, mdstorm does so as mdstorm[spark]",
                 )
     yield from other_origins(text, CODE)
+
+
+def _of_option(document: Document, line: re.Match[str]) -> Iterator[Edit]:
+    """Yield the edits of an option that names Petastorm, which nothing here requires any more."""
+    for option in _FORMATS.finditer(document.text, *line.span("body")):
+        for name in _NAME.finditer(document.text, *option.span("names")):
+            if not document.needs.importers:
+                cls, _ = verdict(document)
+                message = "name mdstorm, which takes Petastorm's place"
+                yield Edit(CODE, cls, *name.span(), NEW_ROOT, message)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.requirement import find_requirements, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.traces import report_traces
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
@@ -40,6 +42,13 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             place = None if one.key != "pip" else "string" if one.is_quoted else "alone"
             yield from _of_item(document, one.start, one.stop, place)
     yield from other_origins(text, CODE)
+    if _is_recipe(document):
+        yield from report_traces(document, CODE)
+        yield from rewrite_runs(document, CODE)  # of its tests
+
+
+def _is_recipe(document: Document) -> bool:
+    return document.path is not None and document.path.name.startswith("meta.")
 
 
 def _of_item(
@@ -53,6 +62,6 @@ def _of_item(
             yield from rewrite_requirement(document, found, CODE, place)
             continue
         remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
-        if document.path is not None and document.path.name.startswith("meta."):
+        if _is_recipe(document):
             remedy = "take petastorm out here: a recipe cannot require what only pip has"
         yield of_conda(found, CODE, remedy)

@@ -13,6 +13,7 @@ from mdstorm_migrate.packaging.commands import (
 )
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.remaining import report_remaining
+from mdstorm_migrate.packaging.traces import report_traces
 
 CODE = "PM406"
 TITLE = "Install commands install mdstorm"
@@ -28,4 +29,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     yield from rewrite_runs(document, CODE)
     done = {found.start for _, found in command_requirements(document.text)}
     done.update(found.start for found in variables)
+    traces = list(report_traces(document, CODE))
+    yield from traces
+    done.update(trace.start for trace in traces)
     yield from report_remaining(document, CODE, done)

@@ -9,10 +9,12 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.other_code import uses_of_zeppelin
 from mdstorm_migrate.packaging.prose import is_searched_for
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.traces import report_traces
 from mdstorm_migrate.packaging.variables import INTERPOLATION
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY, OLD_ROOT
 
@@ -80,7 +82,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if is_searched_for(text, name.start()):
             what = "this hook looks for Petastorm in files"
             yield Finding(CODE, "manual", *name.span(), what, f"{what}: name mdstorm, too")
-    done = {found.start for _, found in command_requirements(text)}
+    told = [*report_traces(document, CODE), *uses_of_zeppelin(text, CODE)]
+    yield from told
+    done = {one.start for one in told}
+    done |= {found.start for _, found in command_requirements(text)}
     for start, stop, _ in places:
         if is_requirement(text[start:stop]):
             done.update(found.start for found in find_requirements(text, start, stop))

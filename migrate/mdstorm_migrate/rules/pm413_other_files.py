@@ -12,6 +12,11 @@ from mdstorm_migrate.packaging.code_text import is_code, is_name
 from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.other_code import (
+    imports_elsewhere,
+    is_zeppelin,
+    uses_of_zeppelin,
+)
 from mdstorm_migrate.packaging.other_languages import report_other_languages
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import (
@@ -21,6 +26,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.packaging.running_text import is_page
+from mdstorm_migrate.packaging.traces import report_traces
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 CODE = "PM413"
@@ -40,11 +46,18 @@ _PYTHON_CELL = re.compile(
 )
 _USE = re.compile(r"""(?<![\w."'/])petastorm(?:\.[^\W\d]\w*)+""")
 _LEFT = "cells here that import Petastorm are left to you"
-_LABEL = re.compile(r"""^[ \t]*(?:resource|data)[ \t]+"[^"\n]*"[ \t]+"(?P<label>[^"\n]*)\"""", re.M)
 #: A package in an expression of Nix: ``ps.petastorm``, or an item of a list.
 _NIX = re.compile(
     r"(?:\b(?:\w+Packages|pp?|ps)\.|(?<=[\s\[]))(?P<name>petastorm)(?![\w.-]|[ ]*[=:])"
 )
+#: What people name: resources and data of Terraform, stages of Jenkins, targets of Bazel.
+_LABEL = re.compile(
+    r"""(?:^[ \t]*(?:resource|data)[ \t]+"[^"\n]*"[ \t]+"
+    |\bstage[ \t]*\([ \t]*(?:name[ \t]*:[ \t]*)?["'])(?P<label>[^"'\n]*)["']""",
+    re.MULTILINE | re.VERBOSE,
+)
+_TARGET = re.compile(r"""\bname[ \t]*=[ \t]*["'](?P<label>[^"'\n]*)["']""")
+_BUILD = re.compile(r"BUILD(?:\.\w+)?|WORKSPACE(?:\.\w+)?|.*\.(?:bazel|bzl)")
 #: What stands on a line that installs or requires something.
 _NEAR = re.compile(
     r"==|\bpip\d?\b|coordinates|pypi|install|require|depend|librar|package", re.IGNORECASE
@@ -79,6 +92,9 @@ def _is_name(document: Document, edit: Edit) -> bool:
 
 def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
+    if is_zeppelin(text):
+        yield from uses_of_zeppelin(text, CODE)
+        return
     seen = {found.start for _, found in command_requirements(text)}
     cells = list(_CELL.finditer(text))
     for one in rewrite_commands(document, CODE):
@@ -103,8 +119,12 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, *package.span("value")):
                 seen.add(found.start)
                 yield from rewrite_requirement(document, found, CODE, "alone")
-    # The label of a resource of Terraform requires nothing.
-    labels = {found.start for label in _LABEL.finditer(text) for found in _in(text, label)}
+    yield from imports_elsewhere(document, CODE)
+    traces = list(report_traces(document, CODE))
+    yield from traces
+    seen |= {trace.start for trace in traces}
+    # Labels of resources, of stages and of targets require nothing.
+    labels = {found.start for label in _labels(document) for found in _in(text, label)}
     yield from report_remaining(document, CODE, seen | labels, _NEAR)
 
 
@@ -114,6 +134,12 @@ def _of_nix(text: str) -> Iterator[Finding]:
             what = "this takes Petastorm from a set of packages of Nix"
             remedy = f"{what}: package mdstorm, or install it by pip"
             yield Finding(CODE, CLASS, *found.span("name"), what, remedy)
+
+
+def _labels(document: Document) -> Iterator[re.Match[str]]:
+    yield from _LABEL.finditer(document.text)
+    if document.path is not None and _BUILD.fullmatch(document.path.name):
+        yield from _TARGET.finditer(document.text)
 
 
 def _in(text: str, match: re.Match[str]) -> Iterator[Requirement]:

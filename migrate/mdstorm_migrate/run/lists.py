@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.packaging.commands import RUN
 from mdstorm_migrate.packaging.installing import RUN_HERE
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
@@ -28,9 +29,8 @@ _PINS = "PM412"
 _HOST = ("mdstorm needs Python", "mdstorm needs Databricks Runtime")
 #: Rules about names that the whole run shares.
 _SHARED = frozenset({"PM103", "PM105"})
-#: Kinds of files that install something and run it, and how messages of edits of commands begin.
+#: Kinds of files that install something and run it.
 _RUNNING = ("cluster", "docker", "shell", "text")
-_RUN = "run `"
 _MDSTORM = re.compile(rb"""(?:^|[\s"'=,])mdstorm(?=[\[\s"'=<>~!,;]|$)(?!\))""", re.MULTILINE)
 #: Comments, and the setting of this command that says how mdstorm is to be required.
 _NO_LIST = re.compile(rb"(?m)(?:^|\s)#.*|^requirement[ \t]*=.*")
@@ -102,7 +102,7 @@ def _runs(one: FileOutcome) -> bool:
     """Whether edits of a file follow what it installs itself."""
     if kind_of(one.path, one.outcome.before[:HEAD]) in _RUNNING:
         return _moves(one)
-    return any(edit.cls == "exact" and edit.message.startswith(_RUN) for edit in one.outcome.edits)
+    return any(edit.cls == "exact" and edit.message.startswith(RUN) for edit in one.outcome.edits)
 
 
 def _is_requiring(said: Edit | Finding) -> bool:

@@ -56,7 +56,9 @@ _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)"
 #: How files of other kinds begin.
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
-        rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+", re.IGNORECASE
+        rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
+        rb"(?![\w./:${}-]|[ \t]+c?import\b)",  # which is code
+        re.IGNORECASE,
     ),
     "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
 }

@@ -148,3 +148,21 @@ def test_code_with_an_indent_or_with_places_to_fill(code: str) -> None:
 )
 def test_other_names_with_a_colon_and_messages_of_ones_own(text: str) -> None:
     check_silence(text)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'p.add_argument("--the-backend", choices=["petastorm", "x"])\na = p.parse_args()\n'
+        "importlib.import_module(a.the_backend)\n",
+        '@click.option("--b", type=click.Choice(["petastorm", "x"]))\ndef main(b):\n'
+        '    importlib.import_module(f"{b}.pytorch")\n',
+        'p.add_argument("-b", dest="back", default="petastorm")\n'
+        "importlib.import_module(p.parse_args().back)\n",
+    ],
+)
+def test_modules_that_an_option_chooses_are_told(code: str) -> None:
+    (found,) = [one for one in migrate(code).findings if one.rule == "PM130"]
+    assert "put together" in found.message
+    other = migrate(code.replace('"petastorm"', '"y"') + 'X = "petastorm"\n').findings
+    assert [one for one in other if one.rule == "PM130"] == []

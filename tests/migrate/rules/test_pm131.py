@@ -131,3 +131,23 @@ def test_a_command_that_names_what_mdstorm_lacks_needs_manual_review() -> None:
     text = "python t.py x._target_=petastorm.reader.Ventilator\n"
     check_finding(text, "PM131", "petastorm.reader.Ventilator", "run.sh")
     check_noop("# python t.py x._target_=petastorm.make_reader\n", "run.sh", unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("run.sh", "python train.py --reader petastorm.make_reader\n"),
+        ("run.sh", "READER=petastorm.pytorch.DataLoader python train.py\n"),
+        ("sky.yaml", "run: |\n  python train.py --reader=petastorm.make_reader\n"),
+        ("Dockerfile", 'FROM a\nCMD ["train", "--reader", "petastorm.make_reader"]\n'),
+    ],
+)
+def test_parts_of_petastorm_that_a_command_is_given_are_told(path: str, text: str) -> None:
+    fragment = "petastorm.pytorch.DataLoader" if "READER" in text else "petastorm.make_reader"
+    check_finding(text, "PM131", fragment, path)
+    check_noop(text, path)
+
+
+@pytest.mark.parametrize("value", ["petastorm.zip", "petastorm.log", "petastorm.reader"])
+def test_files_and_modules_that_a_command_is_given_are_not(value: str) -> None:
+    check_silence(f"python train.py --out {value}\n", "run.sh")

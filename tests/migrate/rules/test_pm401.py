@@ -119,3 +119,12 @@ def test_lists_that_powershell_wrote_keep_their_encoding(encoding: str, path: st
 def test_a_local_version_is_a_changed_copy(path: str, text: str, rule: str) -> None:
     result = check_noop(text, path)
     assert [(one.rule, one.cls) for one in result.findings] == [(rule, "manual")]
+
+
+def test_options_of_formats_name_what_is_required() -> None:
+    check_rewrite(
+        "--no-binary petastorm\n--only-binary=numpy,petastorm\npetastorm==0.9\nnumpy\n",
+        "--no-binary mdstorm\n--only-binary=numpy,mdstorm\nmdstorm\nnumpy\n",
+        "requirements.txt",
+    )
+    check_noop("--find-links ./petastorm\n", "requirements.txt")

@@ -376,3 +376,9 @@ def test_installs_wait_for_scripts_that_only_petastorm_brings(text: str) -> None
     check_noop(text, "run.sh")
     unsafe = migrate(text, path="run.sh", unsafe=True).output
     assert "petastorm" not in unsafe.replace("mdstorm.etl.petastorm", "")
+
+
+@pytest.mark.parametrize("given", ["petastorm", "numpy, petastorm", "-petastorm"])
+def test_magics_that_import_are_told(given: str) -> None:
+    cell = f"# Databricks notebook source\n# MAGIC %aimport {given}\n"
+    check_finding(cell, "PM407", "petastorm", "n.py")

@@ -1,0 +1,88 @@
+"""Uses of Petastorm that commands and definitions have, and that are left to people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.requirement import find_requirements
+from mdstorm_migrate.packaging.variables import definition, referenced
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+
+_LOOP = re.compile(r"\bfor[ \t]+(?P<name>\w+)[ \t]+in[ \t]+(?P<words>[^;\n]*)")
+_XARGS = re.compile(
+    r"(?P<words>[^\n;&|]*)\|[ \t]*xargs\b[^\n;&|]*[ \t](?:pip[\d.]*|uv)[ \t][^\n;&|]*\binstall\b"
+)
+_PYTHONPATH = re.compile(
+    rf"""\bPYTHONPATH["']?[ \t]*[=:][ \t]*[^\s;&|]*?/(?P<name>{OLD_ROOT})(?=[:/\s"'`;&|]|\Z)"""
+)
+_VERSION = re.compile(rf"(?<![\w.-]){OLD_ROOT}[_-]?version(?![\w-])", re.IGNORECASE)
+#: What the tests of a recipe of conda import: a list on one line, or one of lines.
+_IMPORTS = re.compile(
+    r"^[ \t]*(?:-[ \t]+)?imports:[ \t]*(?P<names>\[[^\]]*\]|(?:\s*\n[ \t]*-[ \t]+[^\n]*)+)",
+    re.MULTILINE,
+)
+_NAME = re.compile(rf"(?<![\w.]){OLD_ROOT}(?:\.\w+)*(?![\w-])")
+
+
+def report_traces(document: Document, rule: str) -> Iterator[Finding]:
+    """Report loops that install the library, its folder and its version in variables.
+
+    Of a recipe of conda, also what its tests import.
+    """
+    text = document.text
+    for start, stop in sorted({*_in_loops(text), *_given_on(text)}):
+        what = "this names Petastorm for a command that installs what it is given"
+        yield Finding(rule, "manual", start, stop, what, f"{what}: name mdstorm")
+    for found in _PYTHONPATH.finditer(text):
+        if not is_commented_out(text, found.start(), ANY):
+            what = "a folder on PYTHONPATH has Petastorm's name: see whether it is a copy of it"
+            yield Finding(rule, "note", *found.span("name"), what)
+    yield from _versions(text, rule)
+    if document.path is not None and re.match(r"(?:meta|recipe)\.", document.path.name):
+        yield from _tests_of_recipe(text, rule)
+
+
+def _in_loops(text: str) -> Iterator[tuple[int, int]]:
+    """Yield what the words of a loop require whose variable an install command names."""
+    commands = [text[start:stop] for _, start, stop in install_commands(text)]
+    for loop in _LOOP.finditer(text):
+        if any(loop["name"] in referenced(command) for command in commands):
+            yield from _required(text, loop)
+
+
+def _given_on(text: str) -> Iterator[tuple[int, int]]:
+    for command in _XARGS.finditer(text):
+        yield from _required(text, command)
+
+
+def _required(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
+    for found in find_requirements(text, *match.span("words")):
+        if not is_commented_out(text, found.start, ANY):
+            yield found.start, found.stop
+
+
+def _versions(text: str, rule: str) -> Iterator[Finding]:
+    """Report a variable of Petastorm's version that no requirement in the text has."""
+    said = {
+        name
+        for found in find_requirements(text)
+        for name in referenced(text[found.start : found.stop])
+    }
+    for name in dict.fromkeys(found[0] for found in _VERSION.finditer(text)):
+        span = definition(text, name)
+        if span is not None and name not in said and not is_commented_out(text, span[0], ANY):
+            what = f"`{name}` chooses a version of Petastorm: remove it once mdstorm is required"
+            yield Finding(rule, "note", *span, what)
+
+
+def _tests_of_recipe(text: str, rule: str) -> Iterator[Finding]:
+    for imports in _IMPORTS.finditer(text):
+        for found in _NAME.finditer(text, *imports.span("names")):
+            if not is_commented_out(text, found.start(), ANY):
+                what = "a test of this recipe imports Petastorm"
+                yield Finding(rule, "manual", *found.span(), what, f"{what}: name mdstorm")
