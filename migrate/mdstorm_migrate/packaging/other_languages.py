@@ -28,7 +28,7 @@ def report_other_languages(document: Document, rule: str) -> Iterator[Finding]:
     suffix = "" if document.path is None else document.path.suffix.lower()
     if suffix == ".gin":
         patterns, what = _GIN, "this file of gin names a part of Petastorm"
-    elif suffix == ".r":
+    elif suffix in (".r", ".rmd", ".qmd"):  # of pages, their chunks of R
         patterns, what = _R, "this uses Petastorm by way of reticulate"
     else:
         return
