@@ -74,6 +74,8 @@ _PROGRAMS = frozenset(
 )
 #: A command that only says something, up to a part of it.
 _SAYS = re.compile(r"(?:^|[;&|!])[ \t]*@?(?:echo|printf)\b[^;&|>]*\Z")
+#: A line with those that a backslash joins to it.
+_LOGICAL = re.compile(r"(?:[^\n\\]|\\\r?\n|\\.|\\\Z)*(?:\n|\Z)")
 #: How the message of an edit of a command begins.
 RUN = "run `"
 #: What stands before the name of a command, in shells, INI files, YAML and Dockerfiles.
@@ -226,9 +228,10 @@ def _is_run(text: str, run: re.Match[str]) -> bool:
     return re.search(r"""\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]+\\*["']""", before) is not None
 
 
-def script_run(text: str) -> str | None:
-    """Return a script of Petastorm's that the commands of a text run; None if they run none."""
-    for match in _RUN.finditer(text):
+def script_beside(text: str, position: int) -> str | None:
+    """Return a script of Petastorm's that is run in the line of a command; None if none is."""
+    lines = (line for line in _LOGICAL.finditer(text) if line.start() <= position <= line.end())
+    for match in _RUN.finditer(text, *next(lines).span()):
         is_run = match["script"] in _SCRIPTS and _is_command(text, match)
         if is_run and not is_commented_out(text, match.start()):
             return match["script"]

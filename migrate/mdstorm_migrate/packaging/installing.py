@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements, queries, script_run
+from mdstorm_migrate.packaging.commands import command_requirements, queries, script_beside
 from mdstorm_migrate.packaging.requirement import of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
 from mdstorm_migrate.petastorm.names import NEW_ROOT
@@ -24,12 +24,15 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     """Yield what becomes of the requirements in the install commands of a document.
 
     Options, quotes and other packages stay. A version that is not quoted, which a shell takes for a
-    redirection (``petastorm>=0.12``), goes with the rest. Installs await the review of commands
-    that run Petastorm's scripts, which would be gone.
+    redirection (``petastorm>=0.12``), goes with the rest. An install awaits the review of a command
+    in its line that runs one of Petastorm's scripts, which would be gone.
     """
-    script = None if document.needs.importers else script_run(document.text)
+    stays = bool(document.needs.importers)
+    scripts = []
     for tool, found in command_requirements(document.text):
         if tool == "pip":
+            script = None if stays else script_beside(document.text, found.start)
+            scripts += [script] if script else []
             for one in rewrite_requirement(document, found, rule, "word"):
                 yield one if script is None or isinstance(one, Finding) else _held(one, script)
             continue
@@ -44,7 +47,7 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     yield from other_origins(document.text, rule)
     if document.kind in _SCRIPTS:
         for one in _rewrite_queries(document, rule):
-            yield one if script is None or isinstance(one, Finding) else _held(one, script)
+            yield _held(one, scripts[0]) if scripts and isinstance(one, Edit) else one
 
 
 def _held(edit: Edit, script: str) -> Edit:

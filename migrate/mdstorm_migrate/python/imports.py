@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, VERSION, is_module, is_petastorm, missing
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.rebound import is_rebound
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 from mdstorm_migrate.python.textual import TextualUse, textual_uses
 from mdstorm_migrate.python.versions import is_beside_decision, is_decided_by
@@ -110,7 +111,9 @@ def imported_names(module: PythonModule) -> Sequence[ImportedName]:
 def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Reference]:
     """Yield where a name is read that may mean what `scope` binds to it."""
     for reference in module.scopes.references.get(name, ()):
-        if reference.scope.may_see(name, scope) and not _is_of_class(module, reference, scope):
+        if not reference.scope.may_see(name, scope) or _is_of_class(module, reference, scope):
+            continue
+        if not is_rebound(module, reference, scope):
             yield reference
 
 

@@ -215,3 +215,33 @@ def test_a_version_is_compared_through_a_module_of_the_project() -> None:
     check_noop(text)
     check_finding(text, "PM107", "compat.petastorm.__version__")
     check_silence("from app import compat\nprint(compat.petastorm.__version__)\n")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with open(x) as petastorm:\n        petastorm.read()",
+        "try:\n        x()\n    except OSError as petastorm:\n        petastorm.args",
+        "for petastorm, y in x:\n        petastorm.upper()",
+        "if (petastorm := x) and y:\n        petastorm.upper()",
+        "match x:\n        case {'k': petastorm} if y:\n            petastorm.upper()",
+    ],
+)
+def test_a_name_that_is_bound_again_is_no_use_of_the_library(body: str) -> None:
+    text = f"def f(x, y):\n    import petastorm\n    petastorm.make_reader(x)\n    {body}\n"
+    after = text.replace("import petastorm", "import mdstorm as petastorm")
+    check_rewrite(text, after)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if y and (petastorm := x):\n        pass\n    petastorm.upper()",
+        "if y or (petastorm := x):\n        petastorm.upper()",
+        "with open(x) as petastorm:\n        import petastorm\n        petastorm.upper()",
+        "with open(x) as petastorm:\n        g = lambda: petastorm.upper()",
+    ],
+)
+def test_a_name_that_may_still_mean_the_library_is_told(body: str) -> None:
+    text = f"def f(x, y):\n    import petastorm\n    {body}\n"
+    check_finding(text, "PM107", "petastorm.upper")

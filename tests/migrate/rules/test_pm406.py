@@ -369,11 +369,13 @@ def test_commands_that_edit_installed_files_are_reported(command: str) -> None:
     "text",
     [
         "pip install petastorm && petastorm-throughput.py x\n",
-        "pip install petastorm\npip show petastorm\npetastorm-copy-dataset.py a b\n",
+        "pip show petastorm\npip install petastorm \\\n  && petastorm-copy-dataset.py a b\\",
     ],
 )
-def test_installs_wait_for_scripts_that_only_petastorm_brings(text: str) -> None:
+def test_installs_wait_for_scripts_of_their_line_that_only_petastorm_brings(text: str) -> None:
     check_noop(text, "run.sh")
+    other = "pip install petastorm\npetastorm-copy-dataset.py a b\n"
+    check_rewrite(other, other.replace("install petastorm", "install mdstorm"), "run.sh")
     unsafe = migrate(text, path="run.sh", unsafe=True).output
     assert "petastorm" not in unsafe.replace("mdstorm.etl.petastorm", "")
 
