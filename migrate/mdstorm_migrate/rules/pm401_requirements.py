@@ -55,10 +55,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 
 
 def _of_option(document: Document, line: re.Match[str]) -> Iterator[Edit]:
-    """Yield the edits of an option that names Petastorm, which nothing here requires any more."""
+    """Yield the edits of an option that names Petastorm, unless it stays or comes from a fork."""
+    if document.needs.importers or any(one.is_fork for one in find_requirements(document.text)):
+        return
     for option in _FORMATS.finditer(document.text, *line.span("body")):
         for name in _NAME.finditer(document.text, *option.span("names")):
-            if not document.needs.importers:
-                cls, _ = verdict(document)
-                message = "name mdstorm, which takes Petastorm's place"
-                yield Edit(CODE, cls, *name.span(), NEW_ROOT, message)
+            cls, _ = verdict(document)
+            message = "name mdstorm, which takes Petastorm's place"
+            yield Edit(CODE, cls, *name.span(), NEW_ROOT, message)

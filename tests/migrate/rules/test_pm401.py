@@ -128,3 +128,4 @@ def test_options_of_formats_name_what_is_required() -> None:
         "requirements.txt",
     )
     check_noop("--find-links ./petastorm\n", "requirements.txt")
+    check_noop("--no-binary petastorm\npetastorm @ git+https://host/fork\n", "requirements.txt")
