@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.installed_files import installed_files
@@ -17,28 +16,17 @@ from mdstorm_migrate.petastorm.configuration import (
     is_image,
 )
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module, missing
-from mdstorm_migrate.python.call_strings import (
-    IMPORTING,
-    before_in_list,
-    function_of,
-    is_docstring,
-)
-from mdstorm_migrate.python.formed import formed_text
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule, last_name
-from mdstorm_migrate.python.tables import keys_of_sys_modules
+from mdstorm_migrate.python.built_names import RUNS, built_names
+from mdstorm_migrate.python.call_strings import function_of, is_docstring
+from mdstorm_migrate.python.code_strings import is_code, is_given_to_python
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM130"
 TITLE = "Names, code and commands in strings are for you to change"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: Functions that run code.
-_RUNS = frozenset({"compile", "eval", "exec", "run_cell"})
-_BEGINS = re.compile(rf"{OLD_ROOT}(?:\.|\Z)")
 _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{OLD_ROOT}\b(?!-)", re.MULTILINE)
-#: Functions that add an option to a command line: of argparse, Click, Typer and absl.
-_OPTION = re.compile(r"^(?:add_argument|argument|option|add_option|DEFINE_(?:enum|string))$")
 #: What lists the distributions that are installed.
 _INSTALLED = re.compile(r"pip|freeze|distribution|installed|working_set")
 #: A class or a function as entry points have it.
@@ -66,111 +54,22 @@ _LOOKS_FOR = frozenset(
 )
 #: What Python says when the library is not there.
 _MISSING = re.compile(rf"No module named\W*{OLD_ROOT}\b")
-#: A place in a text that ``%`` or ``format`` fills.
-_PLACE = re.compile(r"%(?:\(\w+\))?[rsdf]|\{\w*(?:![rsa])?\}")
 #: Arguments of parsers of command lines that people read.
 _TELLS = frozenset({"description", "epilog", "help", "usage"})
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each import by a name that is put together, and each string of code."""
-    if any(_BEGINS.match(str(string.value)) for string in module.scopes.strings):
-        yield from _built(module)
+    for name, user in built_names(module):
+        message = f"{user} Petastorm by a name that is put together"
+        remedy = f"{message}: see that it becomes mdstorm's"
+        yield Finding(CODE, CLASS, *module.span(name), message, remedy, holds=OLD_ROOT)
     for string in module.scopes.strings:
         what = _what(module, string)
         if what is not None:
             holds = OLD_ROOT if what in _IN_PROCESS and _is_run(module, string) else None
             remedy = f"{what}: name mdstorm in it"
             yield Finding(CODE, CLASS, *module.span(string), what, remedy, holds=holds)
-
-
-def _built(module: PythonModule) -> Iterator[Finding]:
-    """Yield imports whose name is no string, but made of one that begins with the library."""
-    named = _named_constants(module.tree)
-    for name, user in _names(module):
-        if string_value(name) is not None:
-            continue
-        parts = [one.id for one in ast.walk(name) if isinstance(one, ast.Name)]
-        parts += [one.attr for one in ast.walk(name) if isinstance(one, ast.Attribute)]
-        if _begins(name) or any(part in named for part in parts):
-            what = f"{user} Petastorm by a name that is put together"
-            remedy = f"{what}: see that it becomes mdstorm's"
-            yield Finding(CODE, CLASS, *module.span(name), what, remedy, holds=OLD_ROOT)
-
-
-def _imports(module: PythonModule, call: ast.Call, code: ast.expr) -> bool:
-    """Whether a call runs code that is put together, and has an import in it."""
-    if function_of(module, call) not in _RUNS:
-        return False
-    given = ast.unparse(code)
-    if isinstance(code, ast.Name):
-        assigned = (
-            node.value
-            for node in ast.walk(module.tree)
-            if isinstance(node, ast.Assign)
-            and any(isinstance(one, ast.Name) and one.id == code.id for one in node.targets)
-        )
-        given = " ".join(map(ast.unparse, assigned))
-    return re.search(r"\b(?:from|import)\b", given) is not None
-
-
-def _names(module: PythonModule) -> Iterator[tuple[ast.expr, str]]:
-    """Yield the names of modules, or the code, that something imports or keeps, and what does."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and node.args:
-            name = function_of(module, node)
-            if name in IMPORTING or _imports(module, node, node.args[0]):
-                yield node.args[0], f"{name}() imports"
-        if isinstance(node, ast.Call | ast.Compare | ast.Subscript):
-            for key in keys_of_sys_modules(node):
-                if key is not None:
-                    yield key, "`sys.modules` has"
-
-
-def _named_constants(tree: ast.AST) -> set[str]:
-    """Return the names that are given a string of the library somewhere, or have it by default."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _OPTION.search(last_name(node.func)):
-            found.update(_of_option(node))
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and _begins(node.value):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found.update(one.id for one in targets if isinstance(one, ast.Name))
-        elif isinstance(node, ast.arguments):
-            plain = [*node.posonlyargs, *node.args]
-            defaults = [*zip(plain[len(plain) - len(node.defaults) :], node.defaults, strict=True)]
-            defaults += [
-                (a, d) for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d
-            ]
-            found.update(argument.arg for argument, default in defaults if _begins(default))
-    return found
-
-
-def _of_option(call: ast.Call) -> Iterator[str]:
-    """Yield the names of an option of a command line whose value may be the library's name."""
-    given = {one.arg: one.value for one in call.keywords if one.arg}
-    values = [given[key] for key in ("choices", "default", "type") if key in given]
-    if not any(_spells(value) for value in values):
-        return
-    for value in [*call.args, *filter(None, [given.get("dest")])]:
-        if (name := string_value(value)) is not None:
-            yield name.lstrip("-").replace("-", "_")
-
-
-def _spells(node: ast.expr) -> bool:
-    """Whether a string of an expression begins with the library's name."""
-    return any(isinstance(one, ast.Constant) and _begins(one) for one in ast.walk(node))
-
-
-def _begins(node: ast.AST) -> bool:
-    """Whether an expression without calls has a string that begins with the library's name."""
-    if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
-        return False
-    if isinstance(node, ast.Dict):
-        return any(map(_begins, node.values))
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, str) and _BEGINS.match(node.value) is not None
-    return any(map(_begins, ast.iter_child_nodes(node)))
 
 
 def _what(module: PythonModule, string: ast.Constant) -> str | None:
@@ -207,8 +106,8 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return _USES
     if (
         _IMPORTED.search(value)
-        and (is_run or "\n" in value or _is_given_to_python(module, string))
-        and _parses(_whole(module, string))
+        and (is_run or "\n" in value or is_given_to_python(module, string))
+        and is_code(module, string)
     ):
         return _IMPORTS
     return None
@@ -217,7 +116,7 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
 def _is_run(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is code that this program runs itself."""
     parent = module.scopes.parents.get(string)
-    return isinstance(parent, ast.Call) and function_of(module, parent) in _RUNS
+    return isinstance(parent, ast.Call) and function_of(module, parent) in RUNS
 
 
 def _is_setup(module: PythonModule) -> bool:
@@ -253,42 +152,6 @@ def _is_missing_module(module: PythonModule, string: ast.Constant) -> bool:
         if isinstance(parent, ast.ExceptHandler):
             caught = ast.unparse(parent.type) if parent.type else ""
             return is_compared and ("ImportError" in caught or "ModuleNotFoundError" in caught)
-    return False
-
-
-def _is_given_to_python(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string stands behind ``-c``, or is an argument of a command that ends with it."""
-    if before_in_list(module, string) == "-c":
-        return True
-    parent = module.scopes.parents.get(string)
-    if not (isinstance(parent, ast.List | ast.Tuple) and parent.elts[0] is string):
-        return False
-    match module.scopes.parents.get(parent):
-        case ast.keyword() as word:
-            call = module.scopes.parents.get(word)
-            around = [one.value for one in call.keywords] if isinstance(call, ast.Call) else []
-        case ast.Dict(values=around):
-            pass
-        case _:
-            return False
-    lists = (one.elts for one in around if isinstance(one, ast.List | ast.Tuple) and one.elts)
-    return any(string_value(one[-1]) == "-c" for one in lists)
-
-
-def _whole(module: PythonModule, string: ast.Constant) -> str:
-    """Return the text that a string is put together with, with a number for what is filled in."""
-    formed = formed_text(string, module.scopes.parents)
-    return str(string.value) if formed is None else formed[1]
-
-
-def _parses(text: str) -> bool:
-    """Whether a text is code, perhaps with an indent, or with places that ``%`` fills."""
-    for one in (text, _PLACE.sub("0", text)):
-        try:
-            ast.parse(textwrap.dedent(one))
-        except (SyntaxError, ValueError):
-            continue
-        return True
     return False
 
 
