@@ -33,7 +33,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat test-engine \
+.PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat test-engine test-peers \
 	test-sessions test-connect test-refusing test-lowest test-interop test-trainers test-runtime \
 	test-installers java \
 	environments clean distclean
@@ -52,7 +52,7 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_ty
 
 test: java
 	+$(side_by_side) environments lint
-	+$(side_by_side) test-compat test-engine test-lowest test-sessions test-trainers
+	+$(side_by_side) test-dev test-lowest test-sessions test-trainers
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
@@ -105,11 +105,13 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-# The tests on the newest versions, in two halves that take about as long.
-test-dev: test-compat test-engine
+# The tests on the newest versions, in three parts: Petastorm's API and the migration; the engine; the
+# comparison with MosaicML Streaming, and the packages.
+test-dev: test-engine test-compat test-peers
 test-compat: TESTS := compat conformance end_to_end migrate
-test-engine: TESTS := interop mds_backend packaging
-test-compat test-engine: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
+test-engine: TESTS := mds_backend
+test-peers: TESTS := interop packaging
+test-compat test-engine test-peers: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest -m "$(GATE)" \
 		$(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
 
