@@ -31,6 +31,7 @@ from mdstorm_migrate.run.discover import Skipped, project_of
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.together import run
+from mdstorm_migrate.run.uninstalled import missing_requirement
 
 
 def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -208,12 +209,17 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
             report.skipped.append(one)
     totals = report.totals
     totals.failed += sum(one.is_error for one in report.skipped)
-    for outcome in _outcomes(roots, found, settings, options):
+    outcomes = []
+    around = project_of(roots)
+    for outcome in _outcomes(found, around, settings, options):
+        outcomes.append(outcome)
         totals.add(outcome)
         printer.file(outcome)
         if options["reports"] or printed:
             report.files.append(FileReport(outcome))
-    printer.summary(totals, settings)
+    paths = [one for one in found if isinstance(one, Path)]
+    report.missing = missing_requirement(outcomes, [*paths, *around], settings.wanted)
+    printer.summary(report)
     delivered = deliver(
         options["reports"],
         options["format_"] if options["reports"] else printed,
@@ -232,11 +238,10 @@ def _printed_format(options: dict[str, Any]) -> str | None:
 
 
 def _outcomes(
-    roots: Sequence[Path],
     found: Sequence[Path | Skipped],
+    around: Sequence[Path],
     settings: Settings,
     options: dict[str, Any],
 ) -> Iterator[FileOutcome]:
     write, backup = options["write"], options["backup"]
-    around = project_of(roots)
     return run(found, settings, write=write, backup=backup, jobs=jobs_of(options), others=around)

@@ -106,6 +106,7 @@ _TENSORFLOW = joined(
         "saved_model.builder saved_model.tag_constants saved_model.signature_constants",
         _V1,
     ),
+    all_of("tensorflow", "estimator", Removed("TensorFlow 2.16", "use Keras")),
     all_of(
         "tensorflow",
         "contrib",

@@ -184,6 +184,8 @@ class Report:
     skipped : list of Skipped
         What was skipped, and why.
     totals : Totals
+    missing : str or None
+        What to install where the code runs, if it imports mdstorm now and nothing installs that.
     """
 
     settings: Settings
@@ -191,6 +193,7 @@ class Report:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     totals: Totals = field(default_factory=Totals)
+    missing: str | None = None
 
     def items(self) -> list[tuple[FileReport, Item]]:
         """Return all items with their files."""

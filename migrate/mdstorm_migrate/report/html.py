@@ -72,6 +72,8 @@ def _header(report: Report) -> str:
         if report.write
         else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
     )
+    if report.missing is not None:
+        state += f" Nothing here installs mdstorm: install <code>{text(report.missing)}</code>."
     return f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>{shown}</header>'
 
 

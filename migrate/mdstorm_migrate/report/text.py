@@ -80,10 +80,11 @@ class Printer:
                 what = place.text
             click.echo(f"{where}: {place.rule} {place.cls}: {what}", file=self.stream, err=True)
 
-    def summary(self, totals: Totals, settings: Settings) -> None:
-        """Print the totals, and which command comes next."""
+    def summary(self, report: Report) -> None:
+        """Print the totals, what to install, and which command comes next."""
         if self.quiet:
             return
+        totals = report.totals
         changed = totals.written if self.write else totals.changed
         lines = [f"{_files(changed)} {'changed' if self.write else 'would change'}"]
         lines += [
@@ -120,9 +121,10 @@ class Printer:
             )
             if count
         ]
-        click.echo(
-            "\n".join([*lines, _next(totals, settings, self.write)]), file=self.stream, err=True
-        )
+        if report.missing is not None:
+            lines.append(f'nothing here installs mdstorm: install "{report.missing}" where it runs')
+        lines.append(_next(totals, report.settings, self.write))
+        click.echo("\n".join(lines), file=self.stream, err=True)
 
 
 def to_text(report: Report) -> str:
@@ -133,7 +135,7 @@ def to_text(report: Report) -> str:
         printer.skipped(skipped)
     for file in report.files:
         printer.file(file.outcome)
-    printer.summary(report.totals, report.settings)
+    printer.summary(report)
     return stream.getvalue()
 
 

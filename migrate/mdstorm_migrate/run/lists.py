@@ -52,7 +52,7 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
     if not held:
         return {}
     moved = {path for path, one in found.items() if _is_moved(one)}
-    moved |= {path for path in paths if path not in found and _requires_mdstorm(path)}
+    moved |= {path for path in paths if path not in found and requires_mdstorm(path)}
     folders = {folder for path, one in found.items() if _moves(one) for folder in path.parents}
     serving: defaultdict[Path, list[Path]] = defaultdict(list)
     for path in held | moved:
@@ -140,7 +140,8 @@ def _is_shared(one: FileOutcome) -> bool:
     return any(edit.rule in _SHARED and edit.cls == "exact" for edit in one.outcome.edits)
 
 
-def _requires_mdstorm(path: Path) -> bool:
+def requires_mdstorm(path: Path) -> bool:
+    """Whether a file is a list of requirements with mdstorm in it."""
     try:
         if not _is_list(path) or path.stat().st_size > _LARGEST:
             return False
