@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, renamed
+from mdstorm_migrate.python.by_name import lacking_of_name
 from mdstorm_migrate.python.call_strings import IMPORTING, call_with_first, called
 from mdstorm_migrate.python.fallbacks import is_fallback, is_fallback_import
 from mdstorm_migrate.python.import_actions import action_for
 from mdstorm_migrate.python.imports import imported_names, references_of
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.resolved import compares_version, is_asked_beside
+
+#: Functions that say whether a module is there.
+_ASKING = frozenset({"find_loader", "find_spec", "get_loader"})
 
 
 @lru_cache(maxsize=1)
@@ -21,7 +26,8 @@ def taken_from_both(module: PythonModule) -> tuple[ast.AST, str] | None:
     """Return an import of Petastorm's whose name the file takes from mdstorm, too, and the name.
 
     What this tool leaves with Petastorm beside mdstorm is what mdstorm lacks, and does not count.
-    Nor do fallbacks, of which one library serves.
+    Nor do fallbacks, of which one library serves. To ask whether a library is there is no use of
+    it, and counts only where the same is asked of the other.
     """
     if NEW_ROOT not in module.text:
         return None
@@ -43,7 +49,7 @@ def _of_mdstorm(module: PythonModule) -> Iterator[str]:
             yield _public(module.chain(reference.node, old)[1])
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Constant) and _is_imported(module, node, NEW_ROOT):
-            yield str(node.value)
+            yield _imported(module, node)
 
 
 def _of_petastorm(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
@@ -60,8 +66,12 @@ def _of_petastorm(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
                 if is_module(target) and use.lacks is None:
                     yield binding.node, _public(use.path)
     for string in module.scopes.strings:
-        if _is_imported(module, string, OLD_ROOT) and not is_fallback(module, string):
-            yield string, renamed(str(string.value))
+        if (
+            _is_imported(module, string, OLD_ROOT)
+            and not is_fallback(module, string)
+            and not _is_left(module, string)
+        ):
+            yield string, _imported(module, string)
 
 
 def _public(path: str) -> str:
@@ -71,6 +81,24 @@ def _public(path: str) -> str:
         if not is_module(".".join(parts[:length])):
             return parts[length - 1]
     return renamed(path)
+
+
+def _is_left(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether this tool leaves a name, and may have moved what stands beside it."""
+    return (
+        compares_version(module, string)
+        or is_asked_beside(module, string)
+        or lacking_of_name(module, string, str(string.value)) is not None
+    )
+
+
+def _imported(module: PythonModule, string: ast.Constant) -> str:
+    """Return what a string imports, as mdstorm calls it, or the question that asks for it."""
+    call = call_with_first(module, string)
+    path = NEW_ROOT + str(string.value).removeprefix(OLD_ROOT).removeprefix(NEW_ROOT)
+    is_statement = call is not None and isinstance(module.scopes.parents.get(call), ast.Expr)
+    is_asked = called(call) in _ASKING or (called(call) == "importorskip" and is_statement)
+    return f'{called(call)}("{path}")' if is_asked else path
 
 
 def _is_imported(module: PythonModule, string: ast.Constant, root: str) -> bool:

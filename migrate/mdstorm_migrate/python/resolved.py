@@ -31,6 +31,7 @@ RESOLVING = IMPORTING | {SYS_MODULES}
 _LISTS = frozenset({"autodoc_mock_imports", "hiddenimports", "pytest_plugins"})
 #: The key under which Hydra and the like find what they call.
 _TARGET = "_target_"
+_DOTTED = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 #: Functions that look a distribution up; the last part of their own name.
 TAKES_DISTRIBUTION = frozenset(
     ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
@@ -191,3 +192,24 @@ def _full_names(module: PythonModule, call: ast.Call) -> Iterator[str]:
         yield ".".join([name.id, *attributes])
         for binding in module.bindings(name.id, module.scopes.scopes[call]):
             yield ".".join([binding.target or "", *attributes])
+
+
+def compares_version(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether ``pytest.importorskip`` asks for a version of Petastorm, too."""
+    call = call_with_first(module, string)
+    if call is None or function_of(module, call) != "importorskip":
+        return False
+    return len(call.args) > 1 or any(one.arg == "minversion" for one in call.keywords)
+
+
+def is_asked_beside(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a test that a string belongs to names Petastorm to something that nobody changes."""
+    tests = [one for one in module.ancestors(string) if isinstance(one, ast.BoolOp)]
+    return any(
+        isinstance(one, ast.Constant)
+        and _DOTTED.fullmatch(str(one.value))
+        and isinstance(module.scopes.parents.get(one), ast.Call)
+        and not is_path(module, one)
+        for test in tests[-1:]
+        for one in ast.walk(test)
+    )

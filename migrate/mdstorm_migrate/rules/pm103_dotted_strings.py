@@ -37,6 +37,8 @@ from mdstorm_migrate.python.resolved import (
     RESOLVING,
     TAKES_DISTRIBUTION,
     TAKES_PATH,
+    compares_version,
+    is_asked_beside,
     is_path,
     is_resource,
     looked_up,
@@ -98,7 +100,7 @@ def _of_path(module: PythonModule, string: ast.Constant, value: str) -> Iterator
         return
     if neighbour := hiding(module, value):
         yield _of_neighbour(module, string, neighbour)
-    elif _compares_version(module, string):
+    elif compares_version(module, string):
         yield _of_version(module, string)
     else:
         lacking = missing(value) or lacking_of_name(module, string, value)
@@ -184,14 +186,6 @@ def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     )
 
 
-def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether ``pytest.importorskip`` asks for a version of Petastorm, too."""
-    call = call_with_first(module, string)
-    if call is None or function_of(module, call) != "importorskip":
-        return False
-    return len(call.args) > 1 or any(one.arg == "minversion" for one in call.keywords)
-
-
 def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
     what = "this asks for a version of Petastorm"
     remedy = f"{what}, and mdstorm has its own version numbers: name mdstorm, without a version"
@@ -252,7 +246,7 @@ def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str |
         return "it stands in a table that is used for something else, too"
     if has_fallback(module):
         return "this file goes on importing Petastorm where mdstorm is missing"
-    if _is_asked_beside(module, string):
+    if is_asked_beside(module, string):
         return "something else is asked for Petastorm beside it, and stays"
     if module.around.names is not None:
         return f"waits, since {module.around.names}"
@@ -260,19 +254,6 @@ def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str |
     if is_patch and not (is_module(value) or reaches_callers(value)):
         return "mdstorm itself does not look it up there: see that your own code does"
     return None
-
-
-def _is_asked_beside(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a test that a string belongs to names Petastorm to something that nobody changes."""
-    tests = [one for one in module.ancestors(string) if isinstance(one, ast.BoolOp)]
-    return any(
-        isinstance(one, ast.Constant)
-        and _PATH.fullmatch(str(one.value))
-        and isinstance(module.scopes.parents.get(one), ast.Call)
-        and not is_path(module, one)
-        for test in tests[-1:]
-        for one in ast.walk(test)
-    )
 
 
 def _is_of_names_alone(module: PythonModule, string: ast.Constant, items: ItemUses) -> bool:

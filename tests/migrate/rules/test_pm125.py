@@ -75,3 +75,32 @@ def test_what_is_half_migrated_goes_on(before: str, after: str) -> None:
 def test_a_fallback_uses_one_of_the_two(text: str) -> None:
     result = check_noop(text)
     assert not [found for found in result.findings if found.rule == "PM125"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (  # whether the library is there says nothing of its use
+            "import pytest\nold = pytest.importorskip('petastorm', minversion='0.9')\n"
+            "pytest.importorskip('petastorm.pytorch')\nimport petastorm as p\nprint(p)\n",
+            "import pytest\nold = pytest.importorskip('petastorm', minversion='0.9')\n"
+            "pytest.importorskip('mdstorm.pytorch')\nimport mdstorm as p\nprint(p)\n",
+        ),
+        (
+            "from mdstorm import make_reader\nif find_spec('mdstorm.pytorch'):\n"
+            "    from petastorm import pytorch\n    print(pytorch)\n",
+            "from mdstorm import make_reader\nif find_spec('mdstorm.pytorch'):\n"
+            "    from mdstorm import pytorch\n    print(pytorch)\n",
+        ),
+    ],
+)
+def test_to_ask_for_a_library_is_no_use_of_it(before: str, after: str) -> None:
+    for one in (before, after):
+        result = check_rewrite(one, after, todo=False, unsafe=True)
+        assert not [found for found in result.findings if found.rule == "PM125"]
+
+
+def test_what_asks_for_both_stays() -> None:
+    text = "HAS = {'old': find_spec('petastorm'), 'new': find_spec('mdstorm')}\n"
+    check_noop(text)
+    assert [found.rule for found in migrate(text).findings] == ["PM125"]
