@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.petastorm.names import OLD_ROOT
@@ -17,6 +18,7 @@ RESOLVERS = (
     r"(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
     r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI|dictConfig)"
 )
+_RESOLVER = re.compile(rf"\b{RESOLVERS}\b")
 #: Functions that import what their first argument names, or look for it; the last part of the name.
 IMPORTING = frozenset(
     [
@@ -90,6 +92,20 @@ def _own_name(module: PythonModule, binding: Binding) -> str | None:
         case ast.Assign(targets=[target], value=ast.Attribute(attr=name)) if target is binding.node:
             return name
     return None
+
+
+@lru_cache(maxsize=1)
+def resolving(module: PythonModule) -> list[ast.AST]:
+    """Return the calls, and the definitions, of functions that resolve names."""
+    if _RESOLVER.search(module.text) is None:
+        return []
+    nodes: list[ast.AST] = [
+        one
+        for one in module.scopes.parents
+        if isinstance(one, ast.FunctionDef) and _RESOLVER.fullmatch(one.name)
+    ]
+    calls = module.scopes.calls
+    return [*nodes, *(one for one in calls if _RESOLVER.fullmatch(function_of(module, one)))]
 
 
 def before_in_list(module: PythonModule, string: ast.Constant) -> str | None:

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.call_strings import RESOLVERS
+from mdstorm_migrate.python.call_strings import resolving
 from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.flows import meetings
+from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -21,8 +22,6 @@ _RUN = re.compile(
     re.MULTILINE,
 )
 
-#: What resolves names that the file does not spell.
-_RESOLVES = re.compile(rf"\b{RESOLVERS}\((?!\s*[\"'])")
 _IMPORTED = "import "
 _BUILTINS = frozenset(dir(builtins))
 
@@ -99,13 +98,16 @@ def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
         any(one.scope.home(OLD_ROOT) is None for one in references),
         CONSTANT in module.text,
         () if is_ours else tuple(set(meetings(module.tree, names))),
-        resolves=resolves(module.text),
+        resolves=resolves(module),
     )
 
 
-def resolves(text: str) -> bool:
+def resolves(module: PythonModule) -> bool:
     """Whether code calls what names say that stand elsewhere."""
-    return _RESOLVES.search(text) is not None
+    return any(
+        not (isinstance(one, ast.Call) and one.args and string_value(one.args[0]) is not None)
+        for one in resolving(module)
+    )
 
 
 def _takes(module: PythonModule) -> Iterator[Take]:

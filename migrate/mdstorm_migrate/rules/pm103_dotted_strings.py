@@ -18,12 +18,12 @@ from mdstorm_migrate.petastorm.names import (
 from mdstorm_migrate.python.archives import shipped_library
 from mdstorm_migrate.python.by_name import lacking_of_name
 from mdstorm_migrate.python.call_strings import (
-    RESOLVERS,
     call_with_first,
     function_of,
     is_docstring,
     is_measured,
     logger_class,
+    resolving,
 )
 from mdstorm_migrate.python.fallbacks import has_fallback, is_fallback
 from mdstorm_migrate.python.files import ships_package
@@ -58,9 +58,6 @@ CLASS: Class = "exact"
 KIND = "python"
 
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
-
-#: What resolves names that stand elsewhere, as in a table of classes.
-_RESOLVES = re.compile(rf"\b{RESOLVERS}\(")
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -170,7 +167,7 @@ def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     Names of modules are often names of loggers; classes and functions are looked up.
     """
     what = f'the string "{value}" names a part of Petastorm; it was left, since nothing says what '
-    holds = value if _RESOLVES.search(module.text) else None
+    holds = value if resolving(module) else None
     if is_module(value) and holds is None:
         return Finding(CODE, "note", *module.span(string), f"{what}reads it")
     remedy = f'"{value}" names a part of Petastorm: name mdstorm in it if it is looked up'

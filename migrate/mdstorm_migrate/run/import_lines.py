@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from mdstorm_migrate.base.document import SourceError
 from mdstorm_migrate.python.call_strings import RESOLVERS
 from mdstorm_migrate.python.exchange import Take, resolves
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import LARGEST, FileOutcome
 from mdstorm_migrate.run.naming import ImportGraph, takes_of
+from mdstorm_migrate.sources import find_source
 
 _IMPORTS = re.compile(
     rb"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)"
@@ -21,7 +25,7 @@ _IMPORTS = re.compile(
     re.MULTILINE,
 )
 _WORD = re.compile(rb"\w+|\*")
-_RESOLVERS = re.compile(RESOLVERS.encode() + rb"\(")
+_RESOLVERS = re.compile(rb"\b" + RESOLVERS.encode() + rb"\b")
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,19 @@ def read_imports(path: Path) -> ImportLines | None:
         is_from = b"from" in before
         words = frozenset(_WORD.findall(after if is_from else text))
         found.append((frozenset(_WORD.findall(before)) if is_from else words, words))
-    does = _RESOLVERS.search(data) is not None and resolves(data.decode(errors="replace"))
+    does = _RESOLVERS.search(data) is not None and _resolves(path, data)
     return ImportLines(path, tuple(found), texts, does) if found else None
+
+
+def _resolves(path: Path, data: bytes) -> bool:
+    """Whether a file resolves names; one that cannot be read may do so."""
+    source = find_source(path, data[:256])
+    try:
+        documents = () if source is None else source.read(data, path).documents
+        code = [one for one in documents if one.kind == "python"]
+        return any(resolves(PythonModule(one, parse_python(one.code))) for one in code)
+    except (SourceError, RecursionError):
+        return True
 
 
 def graph_of(read: Iterable[ImportLines], outcomes: Iterable[FileOutcome]) -> ImportGraph:

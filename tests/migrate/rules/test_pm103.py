@@ -383,3 +383,15 @@ def test_nox_runs_modules_as_lists_of_words_do() -> None:
 def test_plugins_of_pytest_are_imported(value: str) -> None:
     (found,) = migrate(f"pytest_plugins = {value}\n").findings
     assert (found.rule, found.cls) == ("PM103", "manual")
+
+
+@pytest.mark.parametrize(
+    ("resolver", "cls"),
+    [
+        ("from importlib import import_module as im\nim(sys.argv[1])\n", "manual"),
+        ("# import_module() gets it elsewhere\nfrom importlib import import_module\n", "note"),
+    ],
+)
+def test_what_resolves_names_is_a_call_not_a_text(resolver: str, cls: str) -> None:
+    text = f"import sys\n{resolver}job = dict(module='petastorm.etl.petastorm_generate_metadata')\n"
+    assert [found.cls for found in migrate(text).findings] == [cls]
