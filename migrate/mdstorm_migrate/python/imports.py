@@ -12,7 +12,7 @@ from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.rebound import is_rebound
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 from mdstorm_migrate.python.textual import TextualUse, textual_uses
-from mdstorm_migrate.python.versions import is_beside_decision, is_decided_by
+from mdstorm_migrate.python.versions import is_beside_decision, is_decided_by, is_pin
 
 #: Through how many names a module is followed.
 _DEPTH = 3
@@ -191,10 +191,12 @@ def _of_default(
 def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
     """Return what mdstorm does not have of a path.
 
-    That is the version of Petastorm, too, where something is decided by it, and in what is said of
-    the decision: mdstorm's has nothing to do with it.
+    That is the version of Petastorm, too, where something is decided by it, in what is said of the
+    decision, and where Petastorm is required in it: mdstorm's has nothing to do with it.
     """
     is_version = path == VERSION or path.startswith(f"{VERSION}.")
-    if is_version and (is_decided_by(module, node) or is_beside_decision(module, node)):
+    if is_version and (
+        is_decided_by(module, node) or is_beside_decision(module, node) or is_pin(module, node)
+    ):
         return VERSION
     return missing(path)

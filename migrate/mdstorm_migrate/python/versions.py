@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.formed import formed_text
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
 
@@ -20,6 +22,8 @@ _DECIDING = re.compile(
     r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|compat|require",
     re.IGNORECASE,
 )
+#: A requirement of the library, alone or in a command.
+_PIN = re.compile(rf"(?:^|\binstall\b.*[\s\"']){OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 
 
 def is_decided_by(module: PythonModule, node: ast.AST) -> bool:
@@ -28,16 +32,33 @@ def is_decided_by(module: PythonModule, node: ast.AST) -> bool:
     Names and attributes are followed in the file, and so are functions that return it; a key of a
     dictionary is followed where the dictionary has a name.
     """
+    return any(_is_deciding(module, one) for one in _places(module, node))
+
+
+def is_pin(module: PythonModule, node: ast.AST) -> bool:
+    """Whether a value goes into a requirement, as ``f"petastorm=={petastorm.__version__}"``.
+
+    The requirement is left, so its version stays with it. A ``setup.py`` has others, which move.
+    """
+    path = module.document.path
+    if path is not None and path.name == "setup.py":
+        return False
+    formed = (formed_text(one, module.scopes.parents) for one in module.scopes.strings)
+    pins = [whole for whole, text in filter(None, formed) if _PIN.search(text)]
+    parts = {part for whole in pins for part in ast.walk(whole)}
+    return bool(parts) and any(one in parts for one in _places(module, node))
+
+
+def _places(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield where a value stands, and where it is read again."""
     seen: set[ast.AST] = set()
     todo = [node]
     while todo:
         one = todo.pop()
         if one not in seen:
             seen.add(one)
-            if _is_deciding(module, one):
-                return True
+            yield one
             todo += _further(module, one)
-    return False
 
 
 def is_beside_decision(module: PythonModule, node: ast.expr) -> bool:

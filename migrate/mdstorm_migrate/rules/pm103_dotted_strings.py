@@ -219,7 +219,7 @@ def _rewrite(
         what = f'a part of "{value}" is imported by a name that is put together'
     elif lacking == VERSION:
         own = "mdstorm has its own version numbers"
-        what = f'"{value}" is imported by name, and its `__version__` is compared; {own}'
+        what = f'"{value}" is imported by name, and its `__version__` is used; {own}'
     elif lacking == value:
         what = f'"{value}" names a part of Petastorm that mdstorm does not have'
     elif lacking:

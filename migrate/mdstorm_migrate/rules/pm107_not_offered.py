@@ -53,7 +53,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             left = left_behind(module, name)
             for use in name.all_uses:
                 if use.missing == VERSION and not is_decided_by(module, use.node):
-                    continue  # what is said of a decision, which has its own finding
+                    continue  # what is said of a decision, or a requirement: these have their own
                 for finding in _of_use(module.span(use.node), use.missing):
                     yield replace(finding, holds=finding.holds or left)
             for text in name.texts:

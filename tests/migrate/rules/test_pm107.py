@@ -245,3 +245,19 @@ def test_a_name_that_is_bound_again_is_no_use_of_the_library(body: str) -> None:
 def test_a_name_that_may_still_mean_the_library_is_told(body: str) -> None:
     text = f"def f(x, y):\n    import petastorm\n    {body}\n"
     check_finding(text, "PM107", "petastorm.upper")
+
+
+@pytest.mark.parametrize(
+    "pin",
+    [
+        'env = {"pip": [f"petastorm=={petastorm.__version__}"]}',
+        'V = petastorm.__version__\nenv = ["petastorm==" + V]',
+        'run("pip install petastorm==%s" % petastorm.__version__)',
+    ],
+)
+def test_the_version_of_a_requirement_waits_with_it(pin: str) -> None:
+    use = "{}.make_reader(u)\n"
+    before = f"import petastorm\n{pin}\n{use.format('petastorm')}"
+    after = f"import petastorm\nimport mdstorm\n{pin}\n{use.format('mdstorm')}"
+    result = check_rewrite(before, after, todo=False)
+    assert [found.rule for found in result.findings] == ["PM403"]
