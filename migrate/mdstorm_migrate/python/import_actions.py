@@ -174,7 +174,9 @@ def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     if name.scope.parent is not None:
         return name.scope.is_class  # it is an attribute
     path = module.document.path
-    if (path is not None and path.name == "__init__.py") or is_imported_from(path):
+    if path is not None and path.name == "__init__.py":
+        return True
+    if is_imported_from(path, module.roots):
         return True
     if any(_is_in_all(module, string) for string in module.scopes.strings):
         return True

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class
@@ -50,6 +51,8 @@ class PythonModule:
         Whether the user has named the code of a rule, in full.
     around : Surroundings
         What the other files of the run mean for this one.
+    roots : sequence of Path
+        The directories that were named to the run.
     """
 
     document: Document
@@ -57,6 +60,7 @@ class PythonModule:
     applies: Callable[[str, Class], bool] = field(default=lambda code, cls: cls == "exact")
     is_asked_for: Callable[[str], bool] = field(default=lambda code: False)
     around: Surroundings = ALONE
+    roots: Sequence[Path] = ()
 
     @property
     def text(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 
@@ -28,33 +28,33 @@ _IMPORT = re.compile(rf"^[ \t]*import[ \t][^\n]*\b(?:{OLD_ROOT}|{NEW_ROOT})\b", 
 _ATTRIBUTE = re.compile(rf"(?<![\w.])(?P<owner>[\w.]+)\.{OLD_ROOT}\b")
 
 
-def is_imported_from(path: PurePath | None) -> bool:
+def is_imported_from(path: PurePath | None, roots: Sequence[Path] = ()) -> bool:
     """Whether a file of the project takes the name from a module.
 
     Modules are told apart by the last part of their names, and names by their looks: a mistake
-    costs no more than an import under the old name that nobody needs.
+    costs no more than an import under the old name that nobody needs. Where nothing says where the
+    project begins, it is what `roots` hold.
     """
     if path is None or path.suffix != ".py":
         return False
-    return path.stem in _imported_from(str(_project(Path(path).absolute())))
-
-
-def _project(path: Path) -> Path:
-    """Return the directory of a file's project, or else the one above its packages."""
-    for directory in path.parents:
-        if any((directory / name).exists() for name in _PROJECT):
-            return directory
-    return next(one for one in path.parents if not (one / "__init__.py").exists())
+    above = Path(path).absolute().parents
+    projects = (one for one in above if any((one / name).exists() for name in _PROJECT))
+    if (project := next(projects, None)) is not None:
+        return path.stem in _imported_from(str(project), True)
+    packages = next(one for one in above if not (one / "__init__.py").exists())
+    named = (path.stem in _imported_from(str(one), True) for one in roots)
+    return path.stem in _imported_from(str(packages), False) or any(named)
 
 
 @lru_cache(maxsize=64)
-def _imported_from(project: str) -> frozenset[str]:
-    """Return the last parts of the modules from which files of a project take the name."""
-    return frozenset(stem for path in _python_files(project) for stem in _modules(path))
+def _imported_from(directory: str, is_project: bool) -> frozenset[str]:
+    """Return the last parts of the modules from which files of a directory take the name."""
+    files = _python_files(directory, is_project)
+    return frozenset(stem for path in files for stem in _modules(path))
 
 
-def _python_files(project: str) -> Iterator[str]:
-    is_project = any(os.path.exists(os.path.join(project, name)) for name in _PROJECT)
+def _python_files(project: str, is_project: bool) -> Iterator[str]:
+    """Yield the files of a project, or else those of the packages in a directory."""
     for directory, below, names in os.walk(project):
         below[:] = [
             name

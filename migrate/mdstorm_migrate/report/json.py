@@ -106,5 +106,5 @@ def _item(item: Item) -> dict[str, Any]:
 
 def _settings(settings: Settings) -> dict[str, Any]:
     found = asdict(settings)
-    del found["wanted"]
+    del found["wanted"], found["roots"]
     return {**found, "requirement": str(settings.wanted)}

@@ -300,3 +300,21 @@ def test_the_summary_says_that_petastorm_has_to_stay(tmp_path: Path) -> None:
     assert "1  file that still imports petastorm" in run(tmp_path).stderr
     (tmp_path / "a.py").unlink()
     assert "still import" not in run(tmp_path).stderr
+
+
+@pytest.mark.parametrize("named", [["."], ["mypkg", "tests"]])
+def test_what_is_named_is_the_project_where_nothing_else_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: list[str]
+) -> None:
+    """As an unpacked archive: its tests patch a name that a module of it imports."""
+    files = {
+        "mypkg/__init__.py": "",
+        "mypkg/loader.py": "import petastorm\nr = petastorm.make_reader\n",
+        "tests/test_loader.py": "mock.patch('mypkg.loader.petastorm.make_reader')\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert run("-w", "-j", "1", *named).exit_code == 0
+    assert "import mdstorm as petastorm\n" in (tmp_path / "mypkg" / "loader.py").read_text()
