@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.petastorm.names import OLD_ROOT, PUBLIC, is_petastorm
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -59,6 +59,16 @@ def copy_for(module: PythonModule) -> Copy | None:
     file = Path(os.path.abspath(path))
     copies = [one for one in _copies(file, module.text) if one.path not in file.parents]
     return next((copy for copy in copies if any(_serves(copy.path, one) for one in imports)), None)
+
+
+@lru_cache(maxsize=256)
+def is_own_package(package: Path) -> bool:
+    """Whether a package ``petastorm`` is the project's own, and has nothing that Petastorm has."""
+    modules = ((module.split(".")[1:], names - {"__version__"}) for module, names in PUBLIC.items())
+    return not any(
+        _is_module(package, parts) and _given(package.joinpath(*parts)) & {*names, "*"}
+        for parts, names in modules
+    )
 
 
 def _copies(path: Path, text: str) -> Iterator[Copy]:

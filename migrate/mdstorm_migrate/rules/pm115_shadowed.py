@@ -9,7 +9,7 @@ from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import is_stub, own_part, shadowed
-from mdstorm_migrate.python.vendored import copy_for
+from mdstorm_migrate.python.vendored import copy_for, is_own_package
 
 CODE = "PM115"
 TITLE = "A file or a package of that name hides the library"
@@ -20,10 +20,14 @@ KIND = "python"
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each import that may mean the neighbour; one if it means a copy."""
     if (copy := copy_for(module)) is not None:
+        span = module.span(imported_names(module)[0].imports[0].node)
+        if is_own_package(copy.path):
+            what = f"this imports `{copy.name}` of this project, not the library"
+            yield Finding(CODE, "note", *span, what, blocks=True, holds=copy.name)
+            return
         what = f"this imports the copy of Petastorm in `{copy.name}`, not the library"
         why = f"{what}, so nothing in this file was changed"
         remedy = f"{why}: see what the copy changes, remove it, and migrate again"
-        span = module.span(imported_names(module)[0].imports[0].node)
         holds = f"the copy in {copy.name}"
         yield Finding(CODE, CLASS, *span, what, remedy, blocks=True, holds=holds)
         return

@@ -125,6 +125,14 @@ def test_a_package_that_has_not_what_is_imported_is_no_copy(
     )
 
 
+def test_a_package_of_the_project_is_no_copy_and_asks_for_nothing(tmp_path: Path) -> None:
+    own = {"__init__.py": "__version__ = '1'\n", "tracker.py": "class Tracker: ...\n"}
+    write(tmp_path / "petastorm", own)
+    text = "import petastorm\nfrom petastorm.tracker import Tracker\nprint(petastorm.io)\n"
+    (found,) = check_noop(text, str(tmp_path / "run.py"), unsafe=True).findings
+    assert (found.rule, found.cls, found.remedy) == ("PM115", "note", None)
+
+
 def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
     text = "from petastorm.reader import Reader as Reader\n"
     for folder in ("petastorm", "petastorm-stubs"):
