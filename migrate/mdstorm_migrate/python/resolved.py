@@ -36,6 +36,8 @@ _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 TAKES_DISTRIBUTION = frozenset(
     ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
 )
+#: What has them, in the name of a module or of a function.
+_KNOWS_DISTRIBUTIONS = re.compile(r"metadata|pkg_resources|get_distribution")
 #: Names of people's own functions that try an import, such as ``_module_available``.
 _LOOKS_UP = re.compile(
     r"import|(?:module|package|lib|library)_?(?:is_)?(?:available|exists)|lazy", re.I
@@ -170,10 +172,23 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
         or is_resource(module, string)
         or _LOOKS_UP.search(name)
         or re.search("lazy", ast.unparse(call.func), re.IGNORECASE)
-        or (name in TAKES_DISTRIBUTION and string in call.args)
+        or (name in TAKES_DISTRIBUTION and string in call.args and _is_of_metadata(module, call))
     ):
         return f"{name}()"
     return None
+
+
+def _is_of_metadata(module: PythonModule, call: ast.Call) -> bool:
+    """Whether a function such as ``version`` may be that of what knows the distributions."""
+    found = dotted(call.func)
+    if found is None:
+        return _KNOWS_DISTRIBUTIONS.search(ast.unparse(call.func)) is not None
+    bindings = module.bindings(found[0].id, module.scopes.scopes[call])
+    if not bindings and not found[1]:
+        return True  # a star import may have brought it
+    made = (ast.unparse(module.statement(one.node)) for one in bindings if one.target is None)
+    names = [*_full_names(module, call), *made]
+    return any(map(_KNOWS_DISTRIBUTIONS.search, names))
 
 
 def is_resource(module: PythonModule, string: ast.Constant) -> bool:

@@ -395,3 +395,19 @@ def test_plugins_of_pytest_are_imported(value: str) -> None:
 def test_what_resolves_names_is_a_call_not_a_text(resolver: str, cls: str) -> None:
     text = f"import sys\n{resolver}job = dict(module='petastorm.etl.petastorm_generate_metadata')\n"
     assert [found.cls for found in migrate(text).findings] == [cls]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_asked"),
+    [
+        ("from importlib import metadata as m\nm.version('petastorm')", True),
+        ("from importlib_metadata import requires as r\nr('petastorm')", True),
+        ("def version(n): return metadata.version(n)\nversion('petastorm')", True),
+        ("try:\n    from importlib.metadata import version\nexcept ImportError:\n"
+         "    from old import version\nversion('petastorm')", True),
+        ("from mystore import version\nversion('petastorm')", False),
+        ("store.version('petastorm')", False),
+    ],
+)  # fmt: skip
+def test_a_version_is_asked_for_of_what_knows_the_distributions(text: str, is_asked: bool) -> None:
+    assert ("PM103" in {found.rule for found in migrate(text).findings}) is is_asked
