@@ -131,6 +131,8 @@ def _chains(
 def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
     """Whether Python's typing reads the string as code."""
     node: ast.AST = string
+    if _is_annotating(module, string):
+        return False
     for parent in module.ancestors(string):
         if isinstance(parent, ast.Subscript) and "Literal" in ast.unparse(parent.value):
             return False
@@ -147,6 +149,19 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
+def _is_annotating(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether it is data of ``Annotated``, of whose arguments the first alone is a type."""
+    node: ast.AST = string
+    for parent in module.ancestors(string):
+        match module.scopes.parents.get(parent):
+            case ast.Subscript(value=generic) if last_name(generic) == "Annotated":
+                return isinstance(parent, ast.Tuple) and node is not parent.elts[0]
+        if isinstance(parent, ast.stmt):
+            return False
+        node = parent
+    return False
+
+
 def is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
     """Whether Python's typing may read the string as code, in a type that is no annotation.
 
@@ -154,6 +169,8 @@ def is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
     the like.
     """
     if not _CHAIN.search(str(string.value)) or is_annotation(module, string):
+        return False
+    if _is_annotating(module, string):
         return False
     node: ast.AST = string
     for parent in module.ancestors(string):
