@@ -37,6 +37,16 @@ _SAME_LOGGERS = (OLD_ROOT, f"{OLD_ROOT}.spark.spark_dataset_converter")
 _LEVELS = frozenset({"CRITICAL", "DEBUG", "ERROR", "FATAL", "INFO", "WARN", "WARNING"})
 _TAKES_LOGGER = frozenset({"Filter", "getLogger", "get_logger"})
 
+#: Loggers of libraries that people quieten beside Petastorm.
+_LOGGERS = frozenset(
+    [
+        *("PIL", "absl", "azure", "boto3", "botocore", "fsspec", "h5py", "kafka", "matplotlib"),
+        *("mlflow", "numba", "py4j", "pyarrow", "pyspark", "pytorch_lightning", "ray", "requests"),
+        *("root", "s3fs", "streaming", "tensorflow", "torch", "urllib3", "wandb"),
+    ]
+)
+_LOGGING = re.compile(r"log(?:$|_|g|s|_?level)|level|nois|quiet|silen|verbos", re.IGNORECASE)
+
 #: Functions that count, time and trace under a name of the user's; the last part of their own.
 _MEASURES = re.compile(
     r"(?:incr\w*|decr\w*|gauge|timing|timer?|histogram|distribution|count(?:er)?|meter|metric|mark"
@@ -140,14 +150,29 @@ def logger_class(module: PythonModule, string: ast.Constant) -> Class | None:
         is_same = string.value in _SAME_LOGGERS and module.around.stays is None
         return "exact" if is_same and (items is None or items.are_only(_TAKES_LOGGER)) else "review"
     parent = module.scopes.parents.get(string)
-    if (
-        isinstance(parent, ast.Dict)
-        and string in parent.keys
-        and all(map(_is_level, parent.values))
-    ):
+    if isinstance(parent, ast.Dict) and string in parent.keys and _has_levels(module, parent):
         return "review"  # what reads the dictionary stands elsewhere
     is_keyword = isinstance(parent, ast.keyword) and parent.arg == "logger"
     return "review" if is_keyword or name in ("assertLogs", "assertNoLogs") else None
+
+
+def _has_levels(module: PythonModule, table: ast.Dict) -> bool:
+    """Whether a dictionary has levels of loggers: its other keys, or what is around it, say so."""
+    if not all(map(_is_level, table.values)):
+        return False
+    names = [name for name in map(string_value, table.keys) if name is not None]
+    is_said = any("." in name or name in _LOGGERS for name in names)
+    is_said = is_said or any(isinstance(one, ast.Attribute) for one in table.values)
+    match module.scopes.parents.get(table):
+        case (
+            ast.Assign(targets=[target])
+            | ast.AnnAssign(target=target)
+            | ast.NamedExpr(target=target)
+        ):
+            is_said = is_said or _LOGGING.search(last_name(target)) is not None
+        case ast.keyword(arg=str(word)):
+            is_said = is_said or _LOGGING.search(word) is not None
+    return is_said or "logging" in module.imported_roots
 
 
 def _is_level(node: ast.expr) -> bool:

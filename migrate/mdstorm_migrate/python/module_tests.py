@@ -15,7 +15,9 @@ _HOLDS_MODULE = re.compile(
     r"|(?:repr|str)\(type\([\w.]+\)\)|\b\w+\.record_tuples\b|\.records\[-?\d+\]\.name\b"
 )
 #: Tables whose keys are the names of all modules, or of all loggers.
-_NAMES_ALL = re.compile(r"\bsys\.modules\b|\bloggerDict\b")
+_NAMES_ALL = re.compile(
+    r"(?:\bsys|\b(?:__import__|import_module)\('sys'\))\.modules\b|\bloggerDict\b"
+)
 
 
 class ModuleTest(NamedTuple):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
+from mdstorm_migrate.petastorm.configuration import is_called
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
     OLD_ROOT,
@@ -27,7 +28,7 @@ from mdstorm_migrate.python.call_strings import (
 )
 from mdstorm_migrate.python.fallbacks import has_fallback, is_fallback
 from mdstorm_migrate.python.files import ships_package
-from mdstorm_migrate.python.literals import inner_span
+from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.messages import of_failed_import
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.module_tests import module_test
@@ -57,6 +58,8 @@ TITLE = "Name mdstorm in strings that Python reads as names"
 CLASS: Class = "exact"
 KIND = "python"
 
+#: What reads data that is stored; a file that asks for such names may write them as well.
+_READS = re.compile(r"\A(?!.*__(?:module|qualname)__).*\bjson\.loads?\(", re.DOTALL)
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 
 
@@ -118,6 +121,18 @@ def _of_filter(module: PythonModule, string: ast.Constant, named: NamedInFilter)
     return Finding(CODE, "manual", *module.span(string), what, f"{what}: change it by hand")
 
 
+def _is_stored(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is compared with data from JSON, in a file that writes no names."""
+    match module.scopes.parents.get(string):
+        case (
+            ast.Compare(left=ast.Subscript(slice=key))
+            | ast.Compare(left=ast.Call(func=ast.Attribute(attr="get"), args=[key, *_]))
+        ):
+            is_called_for = is_called(string_value(key))
+            return _READS.search(module.text) is not None and not is_called_for
+    return False
+
+
 def _asked_for(module: PythonModule, string: ast.Constant, what: str) -> Finding:
     """Speak of a string that a function looks for, among modules, distributions or files."""
     message = f'{what} is given "{string.value!s}"'
@@ -168,7 +183,7 @@ def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     """
     what = f'the string "{value}" names a part of Petastorm; it was left, since nothing says what '
     holds = value if resolving(module) else None
-    if is_module(value) and holds is None:
+    if holds is None and (is_module(value) or _is_stored(module, string)):
         return Finding(CODE, "note", *module.span(string), f"{what}reads it")
     remedy = f'"{value}" names a part of Petastorm: name mdstorm in it if it is looked up'
     because = "what looks the name up gets it from the library that is named"

@@ -41,6 +41,8 @@ _COMMAND = re.compile(
 )
 _USES = "this string is code that uses Petastorm"
 _IMPORTS = "this string is code that imports Petastorm"
+_TELLS = "this text tells of a command of Petastorm"
+_WRITES = "this text with a command of Petastorm is written to a file"
 _IN_PROCESS = frozenset({_USES, _IMPORTS})
 #: Functions that say something, and those that look for a text in another one.
 _SAYS = frozenset(
@@ -55,7 +57,7 @@ _LOOKS_FOR = frozenset(
 #: What Python says when the library is not there.
 _MISSING = re.compile(rf"No module named\W*{OLD_ROOT}\b")
 #: Arguments of parsers of command lines that people read.
-_TELLS = frozenset({"description", "epilog", "help", "usage"})
+_HELPS = frozenset({"description", "epilog", "help", "usage"})
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -66,7 +68,9 @@ def check(module: PythonModule) -> Iterable[Finding]:
         yield Finding(CODE, CLASS, *module.span(name), message, remedy, holds=OLD_ROOT)
     for string in module.scopes.strings:
         what = _what(module, string)
-        if what is not None:
+        if what is not None and what.startswith(_TELLS):
+            yield Finding(CODE, "note", *module.span(string), what)
+        elif what is not None:
             holds = OLD_ROOT if what in _IN_PROCESS and _is_run(module, string) else None
             remedy = f"{what}: name mdstorm in it"
             yield Finding(CODE, CLASS, *module.span(string), what, remedy, holds=holds)
@@ -93,11 +97,12 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     if any(installed_files(value)):
         return "this names Petastorm's installed files"
     if match := _COMMAND.search(value):
-        told = isinstance(parent, ast.keyword) and parent.arg in _TELLS
-        told = told or _call_around(module, string) in _SAYS
-        what = (
-            "this text tells of a command of Petastorm" if told else "this command runs Petastorm"
-        )
+        call = _call_around(module, string)
+        what = "this command runs Petastorm"
+        if call is not None and function_of(module, call) in _SAYS:
+            what = _WRITES if _is_of_file(call) else _TELLS
+        elif isinstance(parent, ast.keyword) and parent.arg in _HELPS:
+            what = _TELLS
         return f"{what} (`{match[0]}`)"
     if _MISSING.search(value) and _is_compared(module, string):
         return "this looks for a message that names Petastorm"
@@ -155,16 +160,24 @@ def _is_missing_module(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
-def _call_around(module: PythonModule, string: ast.Constant) -> str:
-    """Return what the text is given to that a string is put together in."""
+def _is_of_file(call: ast.Call) -> bool:
+    """Whether a call writes to a file, and not to what people see."""
+    files = [one.value for one in call.keywords if one.arg == "file"]
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "write":
+        files.append(call.func.value)
+    return any(re.search(r"std(?:err|out)", ast.unparse(one)) is None for one in files)
+
+
+def _call_around(module: PythonModule, string: ast.Constant) -> ast.Call | None:
+    """Return the call that is given the text that a string is put together in."""
     child: ast.AST = string
     for parent in module.ancestors(string):
         if isinstance(parent, ast.Call) and child in parent.args:
-            return function_of(module, parent)
+            return parent
         if not isinstance(parent, ast.JoinedStr | ast.BinOp | ast.FormattedValue):
             break
         child = parent
-    return ""
+    return None
 
 
 def _is_compared(module: PythonModule, string: ast.Constant) -> bool:

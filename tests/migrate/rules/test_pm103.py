@@ -92,6 +92,8 @@ def test_names_for_python_follow(text: str) -> None:
         # what the test waits for may be said by other code
         'pytest.raises(ImportError, match="import of petastorm halted")',
         '{"petastorm": "WARNING", "petastorm.reader": logging.ERROR}',
+        'conf = {"petastorm": "WARNING", "py4j": "ERROR"}',
+        'setup(levels={"petastorm": "WARNING", "ours": "ERROR"})',
     ],
 )
 def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
@@ -170,6 +172,7 @@ def test_names_that_are_put_together_keep_the_file(text: str) -> None:
         'def f():\n    """Save frames from petastorm.reader"""',
         'config.addinivalue_line("markers", "petastorm: needs it")',
         'files("petastorm")',
+        'colors = {"petastorm": "WARNING", "arrow": "ERROR"}',
     ],
 )
 def test_data_stays(text: str) -> None:
@@ -411,3 +414,18 @@ def test_what_resolves_names_is_a_call_not_a_text(resolver: str, cls: str) -> No
 )  # fmt: skip
 def test_a_version_is_asked_for_of_what_knows_the_distributions(text: str, is_asked: bool) -> None:
     assert ("PM103" in {found.rule for found in migrate(text).findings}) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("text", "cls"),
+    [
+        ("m = json.load(f)\nm['schema_class'] == {}", "note"),
+        ("m = json.loads(s)\nm.get('schema_class') == {}", "note"),
+        ("m = json.load(f)\nm['_target_'] == {}", "manual"),  # which is to be called
+        ("m = json.load(f)\nm['x'] = X.__module__\nm['x'] == {}", "manual"),  # names mdstorm then
+        ("choices['schema_class'] == {}", "manual"),
+    ],
+)
+def test_a_value_of_stored_data_is_a_note(text: str, cls: str) -> None:
+    code = text.format("'petastorm.unischema.Unischema'")
+    assert [found.cls for found in migrate(f"{code}\n").findings] == [cls]

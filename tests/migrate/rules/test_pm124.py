@@ -20,6 +20,10 @@ PLAIN = 'x = "petastorm"\n'
         ('OURS = ("petastorm.",)\ntype(x).__module__.startswith(OURS)', '"petastorm."'),
         ('module.__name__ in ("petastorm", "torch")', '"petastorm"'),
         ('[m for m in sys.modules if m.split(".")[0] == "petastorm"]', '"petastorm"'),
+        (
+            '[m for m in __import__("sys").modules if m.split(".")[0] == "petastorm"]',
+            '"petastorm"',
+        ),
         ('for n in root.loggerDict:\n    if n.startswith("petastorm."): ...', '"petastorm."'),
         ('filter(lambda record: record.name.startswith("petastorm"), records)', '"petastorm"'),
         ('assert caplog.record_tuples == [("petastorm.reader", 30, "x")]', '"petastorm.reader"'),
