@@ -102,7 +102,7 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         if call is not None and function_of(module, call) in _SAYS:
             what = _WRITES if _is_of_file(call) else _TELLS
         elif isinstance(parent, ast.keyword) and parent.arg in _HELPS:
-            what = _TELLS
+            what = "this help tells of a command of Petastorm"
         return f"{what} (`{match[0]}`)"
     if _MISSING.search(value) and _is_compared(module, string):
         return "this looks for a message that names Petastorm"
