@@ -185,7 +185,7 @@ def rewrite_runs(
         and not _is_said(text, match)
         and not ((match["code"] or match["part"]) and _is_shown(text, match.start()))
     ]
-    yield from report_installed_files(text, rule)
+    yield from report_installed_files(document, rule)
     cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
     for match in runs:
         module, script = match["module"], match["script"]

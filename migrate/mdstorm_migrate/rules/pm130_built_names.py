@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.packaging.installed_files import installed_files
+from mdstorm_migrate.packaging.installed_files import is_file, needs_files
 from mdstorm_migrate.petastorm.configuration import (
     NAMED_ENTRY_POINT,
     OVERRIDE,
@@ -94,7 +94,7 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
-    if any(installed_files(value)):
+    if is_file(value) or (needs_files(value) and _call_around(module, string) not in _SAYS):
         return "this names Petastorm's installed files"
     if match := _COMMAND.search(value):
         call = _call_around(module, string)

@@ -16,7 +16,7 @@ from mdstorm_migrate.api import migrate
         ("Dockerfile", "FROM a\nCOPY --from=b /usr/lib/site-packages/petastorm /opt/x\n", "PM406"),
         ("i.sh", "sed -i s/a/b/ /x/dist-packages/petastorm/fs_utils.py\n", "PM406"),
         ("ci.yml", "- run: rm -r /x/site-packages/petastorm\n", "PM409"),
-        ("Jenkinsfile", "sh 'ls /x/site-packages/petastorm'\n", "PM413"),
+        ("Jenkinsfile", "sh 'cp -r a /x/site-packages/petastorm'\n", "PM413"),
     ],
 )
 def test_files_of_an_installed_petastorm_are_told(path: str, text: str, rule: str) -> None:
