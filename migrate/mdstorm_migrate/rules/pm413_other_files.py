@@ -58,9 +58,16 @@ _LABEL = re.compile(
 )
 _TARGET = re.compile(r"""\bname[ \t]*=[ \t]*["'](?P<label>[^"'\n]*)["']""")
 _BUILD = re.compile(r"BUILD(?:\.\w+)?|WORKSPACE(?:\.\w+)?|.*\.(?:bazel|bzl)")
-#: What stands on a line that installs or requires something.
+#: What stands on a line that installs or requires something: a requirement with a version, the
+#: name of an installer as an argument or a call, or a key that has requirements.
 _NEAR = re.compile(
-    r"==|\bpip\d?\b|coordinates|pypi|install|require|depend|librar|package", re.IGNORECASE
+    r"""[\w\]](?:==|~=|>=)\d | coordinates | pypi
+    | (?<![\w-])(?:pip[\d.]*|pipx|pipenv|poetry|pdm|uv|conda|mamba)(?:["'`]|[ \t]*[({\[:=.]
+        |[ \t]+(?:-\S+[ \t]+)*(?:add|create|inject|install|update|upgrade)\b)
+    | (?:py|conda|virtualenv)_install[ \t]*\(
+    | (?<!install\.)(?:requirements?|requires|dependenc(?:y|ies)|deps|librar(?:y|ies)|packages?)\w*["']?
+      (?:[ \t]*(?:[:({\[]|[+?:]?=(?!=)|<-|<<)|[ \t]+["'])""",
+    re.VERBOSE | re.IGNORECASE,
 )
 
 

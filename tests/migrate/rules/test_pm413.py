@@ -171,3 +171,38 @@ def test_commands_in_running_text_are_told_and_left(text: str) -> None:
 def test_commands_that_are_a_text_of_their_own_move() -> None:
     check_rewrite("pip install petastorm\n", "pip install mdstorm\n", "commands.txt")
     check_rewrite("- run: pip install petastorm\n", "- run: pip install mdstorm\n", "job.txt")
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.ts", 'console.log("petastorm installed");'),
+        ("a.ts", 'const install = "petastorm";'),
+        ("a.ts", 'new Chart(this, "petastorm", {install: true});'),
+        ("a.java", 'log.info("petastorm {} installed", 1);'),
+        ("a.scala", 'log("installing petastorm")'),
+        ("a.go", 'log.info("pip could not install petastorm")'),
+        ("a.go", 'helm("install", "petastorm")'),
+        ("a.rb", 'puts "petastorm #{VERSION} installed"'),
+        ("a.R", 'install.packages("petastorm")'),
+        ("Jenkinsfile", "stage('install petastorm') { sh 'helm install petastorm chart' }"),
+    ],
+)
+def test_messages_labels_and_other_installers_require_nothing(path: str, line: str) -> None:
+    check_silence(f"{line}\n", path)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.ts", 'run("pip", ["install", "petastorm"]);'),
+        ("a.ts", 'const requirements = ["petastorm"];'),
+        ("a.scala", 'val libs = Seq("torch==1.13", "petastorm")'),
+        ("a.R", 'reticulate::py_install("petastorm")'),
+        ("main.tf", 'python_packages = ["petastorm"]'),
+    ],
+)
+def test_installers_and_lists_of_requirements_are_told(path: str, line: str) -> None:
+    result = migrate(f"{line}\n", path=path, todo=False)
+    told = [*result.edits, *result.findings]
+    assert [one.rule for one in told if one.rule != "PM001"] == ["PM413"]
