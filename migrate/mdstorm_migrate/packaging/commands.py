@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
-from mdstorm_migrate.packaging.installed_files import report_installed_files
-from mdstorm_migrate.packaging.prose import is_prose, is_searched_for
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
@@ -40,20 +36,6 @@ _OPTION = re.compile(
 _UPDATE = re.compile(r"(?:pdm|pipenv|poetry)[ \t]+(?:-\S+[ \t]+)*(?:update|upgrade)[ \t]")
 #: Between two commands that are strings of a list, as in ``script: ["pip install x", "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
-#: The same between the items of a list, each on a line of its own, or without quotes.
-_ITEM = r"""(?:[ \t]+|["']?[ \t]*,\s*["']?|["']?[ \t]*\r?\n[ \t]*-[ \t]+["']?)"""
-#: ``python`` in a command, before ``-m``: after others, such as pytest, that is no module.
-_PYTHON = re.compile(r"python(?:(?!py\.?test)(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.))*\Z", re.IGNORECASE)
-#: How far before ``-m`` that is looked for, in characters.
-_BEFORE = 300
-#: Code of Petastorm's that a command runs: ``python -c "import petastorm"``, ``python -m
-#: petastorm.etl…``, its own scripts.
-_RUN = re.compile(
-    rf"(?:(?:\bimport[ \t]+(?P<code>petastorm)|\bfrom[ \t]+(?P<part>petastorm)"
-    rf"(?=(?:\.\w+)*[ \t]+import\b))"
-    rf"|(?<![\w-])-m{_ITEM}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
-    r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
-)
 #: Commands that ask whether the distribution is installed: ``pip freeze | grep petastorm``.
 _QUERY = re.compile(
     r"""\b(?:pip[\d.]*|conda|mamba)[ \t]+(?:
@@ -62,28 +44,6 @@ _QUERY = re.compile(
     (?P<name>petastorm)(?=["'\s;&|)>]|\Z)""",
     re.VERBOSE,
 )
-#: The modules of mdstorm that do what Petastorm's scripts do.
-_SCRIPTS = {
-    "petastorm-copy-dataset.py": "mdstorm.tools.copy_dataset",
-    "petastorm-generate-metadata.py": "mdstorm.etl.petastorm_generate_metadata",
-    "petastorm-throughput.py": "mdstorm.benchmark.cli",
-}
-#: Modules that are programs in both libraries.
-_PROGRAMS = frozenset(
-    ["petastorm.etl.metadata_util", *(f"petastorm{one[7:]}" for one in _SCRIPTS.values())]
-)
-#: A command that only says something, up to a part of it.
-_SAYS = re.compile(r"(?:^|[;&|!])[ \t]*@?(?:echo|printf)\b[^;&|>]*\Z")
-#: A line with those that a backslash joins to it.
-_LOGICAL = re.compile(r"(?:[^\n\\]|\\\r?\n|\\.|\\\Z)*(?:\n|\Z)")
-#: How the message of an edit of a command begins.
-RUN = "run `"
-#: What stands before the name of a command, in shells, INI files, YAML and Dockerfiles.
-_COMMAND = re.compile(
-    r"(?:^|[;&|({!@-]|\bRUN|\b(?:run|script):|\bthen|\bdo|\bcommands?[ \t]*[=:]|%sh"
-    r"|[=:][ \t]*[\"'])[ \t]*\Z"
-)
-
 #: Variables of Dockerfiles, shells and makefiles, with their values.
 _LINES = r"(?:[^\n\\#]|\\\r?\n|\\.)*"
 _VARIABLE = re.compile(
@@ -163,93 +123,6 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
                 f"the variable `{name}` requires Petastorm",
                 "require mdstorm here, without a version, and see where the variable is used",
             )
-
-
-def rewrite_runs(
-    document: Document, rule: str, *, is_prose: bool = False
-) -> Iterator[Edit | Finding]:
-    """Rewrite commands that run Petastorm's programs; report others that run code of Petastorm's.
-
-    A module is run by the same command under mdstorm's name. Petastorm's scripts are not installed
-    by mdstorm: their modules do the same, if ``python`` is the Python that has them. Commands of
-    one text move together, and with the code beside it. In prose, import statements that no command
-    runs are left alone.
-    """
-    text, needs = document.text, document.needs
-    runs = [
-        match
-        for match in _RUN.finditer(text)
-        if not is_commented_out(text, match.start())
-        and not (is_prose and (match["code"] or match["part"]) and not _is_run(text, match))
-        and not _is_marker(text, match)
-        and not _is_said(text, match)
-        and not ((match["code"] or match["part"]) and _is_shown(text, match.start()))
-    ]
-    yield from report_installed_files(document, rule)
-    cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
-    for match in runs:
-        module, script = match["module"], match["script"]
-        if needs.importers and not needs.moved:
-            what = f"this command stays: {needs.importers[0]} still imports Petastorm"
-            yield Finding(rule, "note", *match.span(), what)
-        elif module in _PROGRAMS:
-            start = match.start("module")
-            message = f"{RUN}mdstorm{module[9:]}`, which takes the same arguments"
-            yield Edit(rule, cls, start, start + len(OLD_ROOT), NEW_ROOT, message)
-        elif script in _SCRIPTS and _is_command(text, match):
-            new = f"python -m {_SCRIPTS[script]}"
-            message = f"{RUN}{new}` instead of `{script}`, if that is the Python that has mdstorm"
-            yield Edit(rule, "review", *match.span(), new, message)
-        else:
-            yield Finding(
-                rule,
-                "manual",
-                *match.span(),
-                f"this command runs Petastorm: `{match[0]}`",
-                "name mdstorm here, or take this out",
-            )
-
-
-def _is_command(text: str, run: re.Match[str]) -> bool:
-    """Whether a script is the first word of a command, and not one of a list of its words."""
-    before = text[: run.start()].rpartition("\n")[2]
-    rest = text[run.end() :].partition("\n")[0]
-    is_item = before.lstrip().startswith("- ") and not rest.strip("\"' \t\r")
-    return _COMMAND.search(before) is not None and not is_item
-
-
-def _is_shown(text: str, position: int) -> bool:
-    return is_prose(text, position) or is_searched_for(text, position)
-
-
-def _is_run(text: str, run: re.Match[str]) -> bool:
-    """Whether a statement is what ``python -c`` runs."""
-    before = text[max(run.start() - _BEFORE, 0) : run.start()].rpartition("\n")[2]
-    return re.search(r"""\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]+\\*["']""", before) is not None
-
-
-def script_beside(text: str, position: int) -> str | None:
-    """Return a script of Petastorm's that is run in the line of a command; None if none is."""
-    lines = (line for line in _LOGICAL.finditer(text) if line.start() <= position <= line.end())
-    for match in _RUN.finditer(text, *next(lines).span()):
-        is_run = match["script"] in _SCRIPTS and _is_command(text, match)
-        if is_run and not is_commented_out(text, match.start()):
-            return match["script"]
-    return None
-
-
-def _is_marker(text: str, run: re.Match[str]) -> bool:
-    """Whether ``-m petastorm`` is an option of another command than Python, as of pytest."""
-    before = text[max(run.start() - _BEFORE, 0) : run.start()]
-    return run["module"] == OLD_ROOT and _PYTHON.search(before) is None
-
-
-def _is_said(text: str, run: re.Match[str]) -> bool:
-    """Whether an import statement is what ``echo`` says, to nobody but people."""
-    before = text[text.rfind("\n", 0, run.start()) + 1 : run.start()]
-    rest = text[run.end() :].partition("\n")[0]
-    is_code = bool(run["code"] or run["part"])
-    return is_code and _SAYS.search(before) is not None and not re.search(r"[>|]", rest)
 
 
 def _commands(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements, queries, script_beside
+from mdstorm_migrate.packaging.commands import command_requirements, queries
 from mdstorm_migrate.packaging.requirement import of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
+from mdstorm_migrate.packaging.runs import script_beside
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 #: Kinds of documents whose commands run.

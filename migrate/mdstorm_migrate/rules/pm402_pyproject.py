@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
@@ -24,6 +23,7 @@ from mdstorm_migrate.packaging.requirement import (
     of_conda,
 )
 from mdstorm_migrate.packaging.rewriting import of_fork, rewrite_requirement
+from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.tox_text import legacy_ini
 from mdstorm_migrate.packaging.uv_sources import has_own_source, rewrite_indexes
 from mdstorm_migrate.petastorm.names import OLD_ROOT

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
+from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import (
@@ -18,6 +18,7 @@ from mdstorm_migrate.packaging.requirement import (
     other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import requirement_of, rewrite_requirement, verdict
+from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.tool_settings import tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.archives import shipped_library

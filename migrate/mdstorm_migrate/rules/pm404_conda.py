@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.requirement import find_requirements, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
 
 CODE = "PM404"

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import (
-    command_requirements,
-    report_variables,
-    rewrite_runs,
-)
+from mdstorm_migrate.packaging.commands import command_requirements, report_variables
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.remaining import report_remaining
+from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
 
 CODE = "PM406"

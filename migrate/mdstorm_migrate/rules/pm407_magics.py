@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.runs import rewrite_runs
 
 CODE = "PM407"
 TITLE = "Magics of notebooks install mdstorm"

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
+from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.other_code import uses_of_zeppelin
 from mdstorm_migrate.packaging.prose import is_searched_for
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
 from mdstorm_migrate.packaging.variables import INTERPOLATION
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY, OLD_ROOT

@@ -9,7 +9,7 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.code_text import is_code, is_name
-from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
+from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.other_code import (
@@ -26,6 +26,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.packaging.running_text import is_page
+from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
@@ -65,7 +66,8 @@ _NEAR = re.compile(
     | (?<![\w-])(?:pip[\d.]*|pipx|pipenv|poetry|pdm|uv|conda|mamba)(?:["'`]|[ \t]*[({\[:=.]
         |[ \t]+(?:-\S+[ \t]+)*(?:add|create|inject|install|update|upgrade)\b)
     | (?:py|conda|virtualenv)_install[ \t]*\(
-    | (?<!install\.)(?:requirements?|requires|dependenc(?:y|ies)|deps|librar(?:y|ies)|packages?)\w*["']?
+    | (?<!install\.)
+      (?:requirements?|requires|dependenc(?:y|ies)|deps|librar(?:y|ies)|packages?)\w*["']?
       (?:[ \t]*(?:[:({\[]|[+?:]?=(?!=)|<-|<<)|[ \t]+["'])""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.packaging.commands import RUN
 from mdstorm_migrate.packaging.requirement import OF_CONDA
+from mdstorm_migrate.packaging.runs import RUN
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
