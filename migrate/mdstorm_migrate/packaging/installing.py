@@ -9,16 +9,17 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, queries
-from mdstorm_migrate.packaging.requirement import of_conda, other_origins
+from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.requirement import Requirement, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
-from mdstorm_migrate.packaging.runs import script_beside
+from mdstorm_migrate.packaging.runs import run_beside
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 #: Kinds of documents whose commands run.
 _SCRIPTS = frozenset({"cluster", "docker", "magic", "shell"})
-
-#: What is said of a script for which installs wait.
-RUN_HERE = "is run here, and mdstorm has it as a module"
+#: A command that brings the file of a distribution, and such a file as an install names it.
+_BRINGS = re.compile(r"\bpip[\d.]*[ \t](?:[^\n;&|]*[ \t])?(?:download|wheel)\b[^\n;&|]*\Z")
+_FILE = re.compile(r"(?<![\w-])petastorm-\d[^\s\"'/]*\.(?:whl|zip|tar\.gz)\b")
 
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
@@ -26,16 +27,21 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
     Options, quotes and other packages stay. A version that is not quoted, which a shell takes for a
     redirection (``petastorm>=0.12``), goes with the rest. An install awaits the review of a command
-    in its line that runs one of Petastorm's scripts, which would be gone.
+    in its line that runs a script or code of Petastorm's, which would be gone.
     """
     stays = bool(document.needs.importers)
-    scripts = []
+    reasons = []
     for tool, found in command_requirements(document.text):
         if tool == "pip":
-            script = None if stays else script_beside(document.text, found.start)
-            scripts += [script] if script else []
+            if not stays and (file := _file_of(document.text, found)):
+                what = f"`{file}` is installed by its name, which this brings"
+                remedy = f"{what}: require mdstorm here and there"
+                yield Finding(rule, "manual", found.start, found.stop, what, remedy)
+                continue
+            reason = None if stays else run_beside(document.text, found.start)
+            reasons += [reason] if reason else []
             for one in rewrite_requirement(document, found, rule, "word"):
-                yield one if script is None or isinstance(one, Finding) else _held(one, script)
+                yield one if reason is None or isinstance(one, Finding) else _held(one, reason)
             continue
         if tool == "name":
             if not document.needs.importers:
@@ -48,15 +54,22 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     yield from other_origins(document.text, rule)
     if document.kind in _SCRIPTS:
         for one in _rewrite_queries(document, rule):
-            yield _held(one, scripts[0]) if scripts and isinstance(one, Edit) else one
+            yield _held(one, reasons[0]) if reasons and isinstance(one, Edit) else one
 
 
-def _held(edit: Edit, script: str) -> Edit:
-    """Return an edit that awaits a review together with the command that runs a script."""
+def _held(edit: Edit, reason: str) -> Edit:
+    """Return an edit that awaits a review together with the command that runs something."""
     if edit.cls != "exact":
         return edit
-    message = f"{edit.message}; waits, since `{script}` {RUN_HERE}"
-    return replace(edit, cls="review", message=message)
+    return replace(edit, cls="review", message=f"{edit.message}; waits, since {reason}")
+
+
+def _file_of(text: str, found: Requirement) -> str | None:
+    """Return the file of Petastorm's that is installed by its name, if a command brings it."""
+    start = text.rfind("\n", 0, found.start) + 1
+    brings = _BRINGS.search(text, start, found.start)
+    file = _FILE.search(text, found.stop)
+    return file[0] if brings and file and not is_commented_out(text, file.start()) else None
 
 
 def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.installed_files import report_installed_files
+from mdstorm_migrate.packaging.one_line import line_around, plain_imports
 from mdstorm_migrate.packaging.prose import is_prose, is_searched_for
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
 #: The same between the items of a list, each on a line of its own, or without quotes.
@@ -21,7 +24,8 @@ _BEFORE = 300
 #: Code of Petastorm's that a command runs: ``python -c "import petastorm"``, ``python -m
 #: petastorm.etl…``, its own scripts.
 _RUN = re.compile(
-    rf"(?:(?:\bimport[ \t]+(?P<code>petastorm)|\bfrom[ \t]+(?P<part>petastorm)"
+    r"(?:(?:\bimport[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?P<code>petastorm)"
+    rf"|\bfrom[ \t]+(?P<part>petastorm)"
     rf"(?=(?:\.\w+)*[ \t]+import\b))"
     rf"|(?<![\w-])-m{_ITEM}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
     r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
@@ -38,8 +42,8 @@ _PROGRAMS = frozenset(
 )
 #: A command that only says something, up to a part of it.
 _SAYS = re.compile(r"(?:^|[;&|!])[ \t]*@?(?:echo|printf)\b[^;&|>]*\Z")
-#: A line with those that a backslash joins to it.
-_LOGICAL = re.compile(r"(?:[^\n\\]|\\\r?\n|\\.|\\\Z)*(?:\n|\Z)")
+#: What is said of a part of a line for which its installs wait.
+RUN_HERE = "is run here"
 #: How the message of an edit of a command begins.
 RUN = "run `"
 #: What stands before the name of a command, in shells, INI files, YAML and Dockerfiles.
@@ -56,21 +60,22 @@ def rewrite_runs(
 
     A module is run by the same command under mdstorm's name. Petastorm's scripts are not installed
     by mdstorm: their modules do the same, if ``python`` is the Python that has them. Commands of
-    one text move together, and with the code beside it. In prose, import statements that no command
+    one text move together, and with the code beside it. Plain imports by ``python -c`` move with
+    the install in their line. In prose, import statements that no command
     runs are left alone.
     """
     text, needs = document.text, document.needs
     runs = [
         match
-        for match in _RUN.finditer(text)
-        if not is_commented_out(text, match.start())
-        and not (is_prose and (match["code"] or match["part"]) and not _is_run(text, match))
+        for match in _runs_in(text)
+        if not (is_prose and (match["code"] or match["part"]) and not _is_run(text, match))
         and not _is_marker(text, match)
         and not _is_said(text, match)
         and not ((match["code"] or match["part"]) and _is_shown(text, match.start()))
     ]
     yield from report_installed_files(document, rule)
     cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
+    done: list[Edit] = []
     for match in runs:
         module, script = match["module"], match["script"]
         if needs.importers and not needs.moved:
@@ -84,6 +89,9 @@ def rewrite_runs(
             new = f"python -m {_SCRIPTS[script]}"
             message = f"{RUN}{new}` instead of `{script}`, if that is the Python that has mdstorm"
             yield Edit(rule, "review", *match.span(), new, message)
+        elif edits := _imports(document, match, rule):
+            yield from (edit for edit in edits if edit not in done)
+            done += edits
         else:
             yield Finding(
                 rule,
@@ -112,14 +120,40 @@ def _is_run(text: str, run: re.Match[str]) -> bool:
     return re.search(r"""\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]+\\*["']""", before) is not None
 
 
-def script_beside(text: str, position: int) -> str | None:
-    """Return a script of Petastorm's that is run in the line of a command; None if none is."""
-    lines = (line for line in _LOGICAL.finditer(text) if line.start() <= position <= line.end())
-    for match in _RUN.finditer(text, *next(lines).span()):
-        is_run = match["script"] in _SCRIPTS and _is_command(text, match)
-        if is_run and not is_commented_out(text, match.start()):
-            return match["script"]
+def run_beside(text: str, position: int) -> str | None:
+    """Say what of Petastorm's the line of a command runs that does not move with it; else None."""
+    for match in _runs_in(text, *line_around(text, position)):
+        if match["script"] in _SCRIPTS and _is_command(text, match):
+            return f"`{match['script']}` {RUN_HERE}, and mdstorm has it as a module"
+        is_code = match["code"] or match["part"]
+        if is_code and _is_run(text, match) and not plain_imports(text, match.start()):
+            return f"`{match[0]}` {RUN_HERE}, in code that is for you to change"
     return None
+
+
+def _runs_in(text: str, start: int = 0, stop: int | None = None) -> Iterator[re.Match[str]]:
+    for match in _RUN.finditer(text, start, len(text) if stop is None else stop):
+        if not is_commented_out(text, match.start()):
+            yield match
+
+
+def _imports(document: Document, run: re.Match[str], rule: str) -> list[Edit]:
+    """Return edits of imports that ``python -c`` runs, if an install in the same line moves."""
+    text = document.text
+    spans = plain_imports(text, run.start()) if run["code"] or run["part"] else []
+    line = line_around(text, run.start())
+    if not spans or not _is_run(text, run) or run_beside(text, run.start()):
+        return []
+    moved = [
+        one.cls
+        for tool, found in command_requirements(text)
+        if tool == "pip" and line[0] <= found.start < line[1]
+        for one in rewrite_requirement(document, found, rule, "word")
+        if isinstance(one, Edit)
+    ]
+    cls: Class = "exact" if set(moved) == {"exact"} else "review"
+    message = f"{RUN}import mdstorm`, which is installed here"
+    return [Edit(rule, cls, *span, NEW_ROOT, message) for span in spans if moved]
 
 
 def _is_marker(text: str, run: re.Match[str]) -> bool:

@@ -43,7 +43,8 @@ def report_traces(document: Document, rule: str) -> Iterator[Finding]:
             what = "a folder on PYTHONPATH has Petastorm's name: see whether it is a copy of it"
             yield Finding(rule, "note", *found.span("name"), what)
     yield from _versions(text, rule)
-    if document.path is not None and re.match(r"(?:meta|recipe)\.", document.path.name):
+    is_recipe = document.path is not None and re.match(r"(?:meta|recipe)\.", document.path.name)
+    if is_recipe or document.kind == "conda":
         yield from _tests_of_recipe(text, rule)
 
 
@@ -80,8 +81,13 @@ def _versions(text: str, rule: str) -> Iterator[Finding]:
             yield Finding(rule, "note", *span, what)
 
 
+def tested_imports(text: str) -> Iterator[re.Match[str]]:
+    """Yield the lists of modules that the tests of a recipe import."""
+    return _IMPORTS.finditer(text)
+
+
 def _tests_of_recipe(text: str, rule: str) -> Iterator[Finding]:
-    for imports in _IMPORTS.finditer(text):
+    for imports in tested_imports(text):
         for found in _NAME.finditer(text, *imports.span("names")):
             if not is_commented_out(text, found.start(), ANY):
                 what = "a test of this recipe imports Petastorm"

@@ -12,7 +12,7 @@ from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.requirement import find_requirements, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.runs import rewrite_runs
-from mdstorm_migrate.packaging.traces import report_traces
+from mdstorm_migrate.packaging.traces import report_traces, tested_imports
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
@@ -22,13 +22,18 @@ KIND = "conda"
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
+#: Keys that recipes have, and environments have not.
+_RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits below ``pip:``; what conda itself would install has to move there."""
     text = document.text
     pip_indent: int | None = None
+    imports = [found.span() for found in tested_imports(text)] if _is_recipe(document) else []
     for item in _ITEM.finditer(text):
+        if any(start <= item.start() < stop for start, stop in imports):
+            continue  # of its tests
         indent = len(item["indent"].expandtabs())
         if pip_indent is not None and indent <= pip_indent:
             pip_indent = None
@@ -48,7 +53,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 
 
 def _is_recipe(document: Document) -> bool:
-    return document.path is not None and document.path.name.startswith("meta.")
+    is_meta = document.path is not None and document.path.name.startswith("meta.")
+    return is_meta or all(key.search(document.text) for key in _RECIPE)
 
 
 def _of_item(

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.installing import RUN_HERE
-from mdstorm_migrate.packaging.runs import RUN
+from mdstorm_migrate.packaging.runs import RUN, RUN_HERE
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import FileOutcome

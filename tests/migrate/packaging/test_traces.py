@@ -82,6 +82,14 @@ def test_what_the_tests_of_a_recipe_import_is_told(path: str, text: str) -> None
 def test_commands_of_the_tests_of_a_recipe_are_told() -> None:
     text = 'test:\n  commands:\n    - python -c "import petastorm"\n'
     check_finding(text, "PM404", "import petastorm", "meta.yaml")
+    recipe = f"package:\n  name: a\nrequirements:\n  run: [python]\n{text}"
+    check_finding(recipe, "PM404", "import petastorm", "a_meta.yaml")
+    check_noop(recipe, "a_meta.yaml")
+    imports = recipe.replace("commands:", "imports:").replace(
+        'python -c "import petastorm"', "petastorm"
+    )
+    (found,) = migrate(imports, path="a_meta.yaml", todo=False).findings
+    assert found.message == "a test of this recipe imports Petastorm"
 
 
 @pytest.mark.parametrize(

@@ -343,13 +343,13 @@ EXPECTED: dict[str, Expected] = {
         stays=("petastorm-helpers==1.0", "pyspark==3.1.2"),
     ),
     "unrunnable/Dockerfile": Expected(
-        {"RUN pip install": "name mdstorm here", "ENTRYPOINT": "name mdstorm here"},
-        becomes=("install --no-cache-dir mdstorm &&", 'pip install "mdstorm[torch,images]"'),
-        stays=(
-            "PETASTORM_HOME=/opt/petastorm",
-            "COPY generate_petastorm.py",
-            'python -c "import petastorm"',
+        {"ENTRYPOINT": "name mdstorm here"},
+        becomes=(
+            "install --no-cache-dir mdstorm &&",
+            'pip install "mdstorm[torch,images]"',
+            'python -c "import mdstorm"',
         ),
+        stays=("PETASTORM_HOME=/opt/petastorm", "COPY generate_petastorm.py"),
     ),
     "unrunnable/environment.yml": Expected(
         {"- petastorm=0.11.4": "mdstorm to the list"},
