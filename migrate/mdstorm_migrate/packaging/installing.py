@@ -16,7 +16,9 @@ from mdstorm_migrate.packaging.runs import run_beside
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 #: Kinds of documents whose commands run.
-_SCRIPTS = frozenset({"cluster", "docker", "magic", "shell"})
+_SCRIPTS = frozenset({"cluster", "docker", "magic", "pyproject", "setup_cfg", "shell"})
+#: What is said of a command that asks for Petastorm where nothing depends on the answer.
+SHOWN = "this command shows whether Petastorm is installed; by mdstorm's name, it shows mdstorm"
 #: A command that brings the file of a distribution, and such a file as an install names it.
 _BRINGS = re.compile(r"\bpip[\d.]*[ \t](?:[^\n;&|]*[ \t])?(?:download|wheel)\b[^\n;&|]*\Z")
 _FILE = re.compile(r"(?<![\w-])petastorm-\d[^\s\"'/]*\.(?:whl|zip|tar\.gz)\b")
@@ -83,7 +85,9 @@ def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
         if is_moved:
             cls, _ = verdict(document)
             yield Edit(rule, cls, start, stop, NEW_ROOT, "ask for mdstorm, which is installed here")
-        elif not _only_shows(document, query):
+        elif _only_shows(document, query):
+            yield Finding(rule, "note", start, stop, SHOWN)
+        else:
             what = f"this command asks for the distribution of Petastorm: `{query[0]}`"
             remedy = "name mdstorm here, or take this out"
             yield Finding(rule, "manual", start, stop, what, remedy)

@@ -9,6 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.prose import is_prose
 from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.variables import definition, referenced
 from mdstorm_migrate.petastorm.names import OLD_ROOT
@@ -21,6 +22,12 @@ _PYTHONPATH = re.compile(
     rf"""\bPYTHONPATH["']?[ \t]*[=:][ \t]*[^\s;&|]*?/(?P<name>{OLD_ROOT})(?=[:/\s"'`;&|]|\Z)"""
 )
 _VERSION = re.compile(rf"(?<![\w.-]){OLD_ROOT}[_-]?version(?![\w-])", re.IGNORECASE)
+#: A module of the environment, as clusters of computers have it: ``module load petastorm/0.12``.
+_MODULE = re.compile(
+    rf"""(?<![\w.-])(?:module[ \t]+(?:load|add|switch|swap)|(?:^|[;&|])[ \t]*ml(?:[ \t]+load)?)
+    [ \t](?:[\w./+-]+[ \t]+)*(?P<name>{OLD_ROOT}(?:/[\w.+-]+)?)(?![\w./-])""",
+    re.MULTILINE | re.VERBOSE,
+)
 #: What the tests of a recipe of conda import: a list on one line, or one of lines.
 _IMPORTS = re.compile(
     r"^[ \t]*(?:-[ \t]+)?imports:[ \t]*(?P<names>\[[^\]]*\]|(?:\s*\n[ \t]*-[ \t]+[^\n]*)+)",
@@ -30,7 +37,7 @@ _NAME = re.compile(rf"(?<![\w.]){OLD_ROOT}(?:\.\w+)*(?![\w-])")
 
 
 def report_traces(document: Document, rule: str) -> Iterator[Finding]:
-    """Report loops that install the library, its folder and its version in variables.
+    """Report loops that install the library, its folder, version and module of the environment.
 
     Of a recipe of conda, also what its tests import.
     """
@@ -42,10 +49,22 @@ def report_traces(document: Document, rule: str) -> Iterator[Finding]:
         if not is_commented_out(text, found.start(), ANY):
             what = "a folder on PYTHONPATH has Petastorm's name: see whether it is a copy of it"
             yield Finding(rule, "note", *found.span("name"), what)
+    for found in _MODULE.finditer(text):
+        if document.kind in ("docker", "shell", "cluster") and not _is_shown(text, found.start()):
+            what = "this loads a module of the environment that has Petastorm"
+            remedy = f"{what}: install mdstorm by pip, or load a module that has it"
+            yield Finding(rule, "manual", *found.span("name"), what, remedy)
     yield from _versions(text, rule)
     is_recipe = document.path is not None and re.match(r"(?:meta|recipe)\.", document.path.name)
     if is_recipe or document.kind == "conda":
         yield from _tests_of_recipe(text, rule)
+
+
+def _is_shown(text: str, position: int) -> bool:
+    """Whether a command is commented out, or what another one says."""
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    is_said = re.search(r"\b(?:echo|printf)\b[^;&|]*\Z", line) is not None
+    return is_said or is_commented_out(text, position) or is_prose(text, position)
 
 
 def _in_loops(text: str) -> Iterator[tuple[int, int]]:

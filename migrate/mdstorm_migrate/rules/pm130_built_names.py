@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.packaging.asked_pip import asks_pip
 from mdstorm_migrate.packaging.installed_files import is_file, needs_files
+from mdstorm_migrate.packaging.installing import SHOWN
 from mdstorm_migrate.petastorm.configuration import (
     NAMED_ENTRY_POINT,
     OVERRIDE,
@@ -67,6 +69,9 @@ def check(module: PythonModule) -> Iterable[Finding]:
         remedy = f"{message}: see that it becomes mdstorm's"
         yield Finding(CODE, CLASS, *module.span(name), message, remedy, holds=OLD_ROOT)
     for string in module.scopes.strings:
+        if asks_pip(module, string) is False:
+            yield Finding(CODE, "note", *module.span(string), SHOWN)
+            continue
         what = _what(module, string)
         if what is not None and what.startswith(_TELLS):
             yield Finding(CODE, "note", *module.span(string), what)
@@ -82,6 +87,8 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     if is_docstring(module, string):
         return None
     value = str(string.value)
+    if asks_pip(module, string):
+        return "this command asks for the distribution of Petastorm"
     if value == OLD_ROOT:
         return _asked(module, string)
     if _is_setup(module) and NAMED_ENTRY_POINT.search(value):

@@ -41,6 +41,23 @@ def test_packages_that_a_command_is_given_are_told(text: str) -> None:
     check_silence(text.replace("pip install", "echo"), "i.sh")
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("job.slurm", "#!/bin/bash\nmodule load petastorm/0.12\n"),
+        ("job.sh", "module purge && module load cuda/12 petastorm\n"),
+        ("job.sbatch", "#!/bin/bash -l\nml petastorm/0.12 gcc\n"),
+        ("ci.yml", "script:\n  - module add petastorm\n"),
+    ],
+)
+def test_modules_of_the_environment_are_told(path: str, text: str) -> None:
+    (found,) = [one for one in check_noop(text, path).findings if one.rule != "PM001"]
+    assert (found.cls, "a module of the environment" in found.message) == ("manual", True)
+    check_silence(text.replace("petastorm", "petastorm-tools"), path)
+    check_silence(text.replace("m", "# m", 1), "job.sh")
+    check_silence(text.replace("module", "echo module").replace("ml ", "echo ml "), path)
+
+
 def test_a_folder_on_the_path_of_modules_is_a_note() -> None:
     result = check_noop("export PYTHONPATH=/a:/opt/petastorm:$PYTHONPATH\n", "i.sh")
     assert [(one.rule, one.cls) for one in result.findings] == [("PM406", "note")]
