@@ -27,6 +27,7 @@ _NEEDS = re.compile(
     rf"""(?<![\w.$-])
     (?: (?:g?sed|patch|perl|[gm]?awk|cp|mv|rm|ln|rsync|scp|tar|zip|unzip|chmod|chown|cd|pushd|touch
         |tee|2to3|strip)(?=[ \t"'])
+      | (?:test|\[{{1,2}})[ \t]+(?:![ \t]+)?-\w(?=[ \t])
       | (?:COPY|ADD|WORKDIR)(?=[ \t]) | install[ \t]+-\w | git\b{_LINE}[ \t"'](?:apply|am)\b
       | cat\b{_LINE}> | (?:compileall|py_compile|cythonize?)(?=[ \t"']) )""",
     re.VERBOSE,

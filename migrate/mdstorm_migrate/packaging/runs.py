@@ -42,6 +42,10 @@ _PROGRAMS = frozenset(
 )
 #: A command that only says something, up to a part of it.
 _SAYS = re.compile(r"(?:^|[;&|!])[ \t]*@?(?:echo|printf)\b[^;&|>]*\Z")
+#: How Python, or a variable that holds it, is given code.
+_RUNS_CODE = re.compile(
+    r"""(?:\bpython[\d.]*|\$[({]?PY)[)}"']*[ \t]+(?:-\w+[ \t]+)*-c[ \t]+\\*["']""", re.IGNORECASE
+)
 #: What is said of a part of a line for which its installs wait.
 RUN_HERE = "is run here"
 #: How the message of an edit of a command begins.
@@ -117,7 +121,7 @@ def _is_shown(text: str, position: int) -> bool:
 def _is_run(text: str, run: re.Match[str]) -> bool:
     """Whether a statement is what ``python -c`` runs."""
     before = text[max(run.start() - _BEFORE, 0) : run.start()].rpartition("\n")[2]
-    return re.search(r"""\bpython[\d.]*[ \t]+(?:-\w+[ \t]+)*-c[ \t]+\\*["']""", before) is not None
+    return _RUNS_CODE.search(before) is not None
 
 
 def run_beside(text: str, position: int) -> str | None:

@@ -64,7 +64,7 @@ _BUILD = re.compile(r"BUILD(?:\.\w+)?|WORKSPACE(?:\.\w+)?|.*\.(?:bazel|bzl)")
 _NEAR = re.compile(
     r"""[\w\]](?:==|~=|>=)\d | coordinates | pypi
     | (?<![\w-])(?:pip[\d.]*|pipx|pipenv|poetry|pdm|uv|conda|mamba)(?:["'`]|[ \t]*[({\[:=.]
-        |[ \t]+(?:-\S+[ \t]+)*(?:add|create|inject|install|update|upgrade)\b)
+        |[ \t]+(?:-\S+[ \t]+)*(?:add|install)(?:[ \t]+-\S+)*[ \t]*["'`])
     | (?:py|conda|virtualenv)_install[ \t]*\(
     | (?<!install\.)
       (?:requirements?|requires|dependenc(?:y|ies)|deps|librar(?:y|ies)|packages?)\w*["']?
@@ -110,7 +110,9 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
         if cells and isinstance(one, Edit) and one.cls == "exact":
             one = replace(one, cls="review", message=f"{one.message}; waits, since {_LEFT}")
         yield one
-    yield from rewrite_runs(document, CODE, is_prose=True)
+    runs = list(rewrite_runs(document, CODE, is_prose=True))
+    yield from runs
+    seen |= {at for one in runs for at in range(one.start, one.stop)}
     yield from report_other_languages(document, CODE)
     for cell in cells:
         what = "this `%python` cell of a notebook in another language imports Petastorm"

@@ -16,6 +16,7 @@ _FILE = "/v/site-packages/petastorm/fs_utils.py"
         ("i.sh", f"sed -i 's/a;b/c/' {_FILE}\n"),
         ("i.sh", "git apply --directory=/v/site-packages/petastorm a.diff\n"),
         ("i.sh", "python -m compileall /v/site-packages/petastorm\n"),
+        ("i.sh", f"[ -f {_FILE} ] || exit 1\n"),
         ("i.sh", f"cat fix.py >> {_FILE}\n"),
         ("i.sh", "find /v/site-packages/petastorm -name '*.pyc' -delete\n"),
         ("i.sh", "cd /v/site-packages && sed -i s/a/b/ petastorm/fs_utils.py\n"),

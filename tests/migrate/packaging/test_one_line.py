@@ -36,6 +36,19 @@ def test_plain_imports_move_with_the_install_of_their_line(code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Makefile", "a:\n\t$(PY) -m pip install petastorm && $(PYTHON) -c 'import petastorm'\n"),
+        ("ci.yml", "- run: \"pip install petastorm && python -c 'import petastorm'\"\n"),
+        ("Jenkinsfile", "sh 'pip install petastorm && python -c \"import petastorm\"'\n"),
+    ],
+)
+def test_imports_and_installs_in_files_of_other_kinds(path: str, text: str) -> None:
+    result = check_rewrite(text, text.replace("petastorm", "mdstorm"), path)
+    assert result.findings == ()
+
+
+@pytest.mark.parametrize(
     "run",
     [
         'python -c "from petastorm.etl.x import y; y(1)"',
