@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.one_line import line_around
 from mdstorm_migrate.packaging.prose import is_prose
 from mdstorm_migrate.packaging.running_text import is_page
 
@@ -48,8 +49,6 @@ _FOLDER = re.compile(
     (?P<value>[^\n]*?(?:(?:site|dist)-packages|getsitepackages|purelib)[^\n]*)""",
     re.MULTILINE | re.VERBOSE,
 )
-#: A line with those that a backslash joins to it.
-_LOGICAL = re.compile(r"(?:[^\n\\]|\\\r?\n|\\.|\\\Z)*(?:\n|\Z)")
 
 
 def needs_files(command: str) -> bool:
@@ -96,23 +95,20 @@ def _named(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_needed(text: str, start: int, stop: int) -> bool:
     """Whether the command at a place needs the files that are named there."""
-    line = next(one for one in _LOGICAL.finditer(text) if start < one.end() or not one[0])
-    before = text[line.start() : start]
+    first, last = line_around(text, start)
+    before = text[first:start]
     if _SAYS.search(before):
         return False
-    if _NEEDS.search(text, line.start(), stop) or _GIVEN.search(before):
+    if _NEEDS.search(text, first, stop) or _GIVEN.search(before):
         return True
-    if _CHANGES.search(line[0]):
+    if _CHANGES.search(text, first, last):
         return True
-    held = _FOLDER.match(text, line.start())
+    held = _FOLDER.match(text, first)
     if held is None:
         return False
     used = re.compile(rf"\$[({{]?{held['name']}\b")
-    return any(
-        used.search(one[0]) and _NEEDS.search(one[0])
-        for one in _LOGICAL.finditer(text)
-        if one.start() != line.start()
-    )
+    lines = (line_around(text, one.start()) for one in used.finditer(text))
+    return any(line != (first, last) and _NEEDS.search(text, *line) for line in lines)
 
 
 def _is_setting(document: Document, start: int) -> bool:

@@ -14,15 +14,17 @@ _IMPORT = re.compile(
     rf"import[ ]+({_PATH}(?:[ ]+as[ ]+\w+)?(?:[ ]*,[ ]*{_PATH}(?:[ ]+as[ ]+\w+)?)*)"
 )
 _FROM = re.compile(rf"from[ ]+(?P<module>{_PATH})[ ]+import[ ]+(?P<names>\w+(?:[ ]*,[ ]*\w+)*)")
-#: What code says of a module that it has imported, or says at all.
-_SAYS = re.compile(rf"(?:print\()?{OLD_ROOT}\.(?:__version__|__file__)\)?|print\([^()]*\)")
+#: A name that ``import`` gives to the library, or to a part of it.
+_BOUND = re.compile(rf"from[ ]+{OLD_ROOT}\b|\b{OLD_ROOT}(?:\.\w+)*[ ]+as\b")
+#: What every module has, such as its version and its file.
+_OF_MODULE = re.compile(rf"(?<![\w.]){OLD_ROOT}\.__\w+__")
 _NAME = re.compile(rf"(?<![\w.]){OLD_ROOT}(?!\w)")
 
 
 def line_around(text: str, position: int) -> tuple[int, int]:
     """Return the span of the line around a character, with those that a backslash joins to it."""
-    lines = (line for line in _LOGICAL.finditer(text) if line.start() <= position <= line.end())
-    return next(lines).span()
+    spans = (line.span() for line in _LOGICAL.finditer(text))
+    return next(span for span in spans if position < span[1] or span[1] == len(text))
 
 
 def plain_imports(text: str, position: int) -> list[tuple[int, int]]:
@@ -37,19 +39,26 @@ def plain_imports(text: str, position: int) -> list[tuple[int, int]]:
         return []
     start = opened.end("quote")
     code = text[start:stop]
-    if not all(_is_plain(one.strip()) for one in code.split(";")):
+    is_bound = _BOUND.search(code) is not None
+    if not all(_is_plain(one.strip(), is_bound) for one in code.split(";")):
         return []
     return [(start + found.start(), start + found.end()) for found in _NAME.finditer(code)]
 
 
-def _is_plain(statement: str) -> bool:
-    """Whether a statement imports what both libraries have, or only says something."""
+def _is_plain(statement: str, is_bound: bool) -> bool:
+    """Whether a statement imports what both libraries have, or only says something.
+
+    `is_bound` is whether parts of the library have names that what is said may call.
+    """
     if found := _IMPORT.fullmatch(statement):
         paths = [one.split()[0] for one in found[1].split(",")]
     elif found := _FROM.fullmatch(statement):
         paths = [f"{found['module']}.{name.strip()}" for name in found["names"].split(",")]
     else:
-        return _SAYS.fullmatch(statement) is not None or not statement
+        rest = _OF_MODULE.sub("", statement)
+        said = r"print\([^()]*\)" if is_bound else r"print\(.*\)"
+        is_said = re.fullmatch(said, rest) is not None
+        return not rest or (is_said and OLD_ROOT not in rest)
     return all(_is_shared(path) for path in paths)
 
 

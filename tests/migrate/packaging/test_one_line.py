@@ -13,6 +13,7 @@ from mdstorm_migrate.api import migrate
     [
         "import petastorm",
         "import petastorm; print(petastorm.__version__)",
+        "import petastorm,os;print(os.path.dirname(petastorm.__file__))",
         "import torch, petastorm.pytorch as p; print('ok')",
         "from petastorm import make_reader, TransformSpec",
         "import petastorm; from petastorm.codecs import ScalarCodec",
@@ -54,6 +55,8 @@ def test_imports_and_installs_in_files_of_other_kinds(path: str, text: str) -> N
         'python -c "from petastorm.etl.x import y; y(1)"',
         'python -c "from petastorm import make_reader; make_reader(1)"',
         "python -c 'import petastorm.hdfs._x'",
+        "python -c 'import petastorm as p; print(p.x())'",
+        "python -c 'import petastorm; print(petastorm.reader)'",
     ],
 )
 def test_installs_wait_for_other_code_in_their_line(run: str) -> None:
