@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 _WANTED = re.compile(
     r"""\s* mdstorm \s* (?: \[ (?P<extras>[\w\s,.-]*) \] )? \s*
@@ -83,6 +84,8 @@ class Needs:
     together : bool or None
         Whether the pins of this file are installed together with mdstorm; None: if the file
         requires it itself.
+    runs : frozenset of Path
+        Code that the file runs on a Python that is too old, as far as it names it.
     is_constraint : bool
         Whether the file constrains versions, and installs nothing.
     """
@@ -96,4 +99,5 @@ class Needs:
     moved: bool = True
     held: str | None = None
     together: bool | None = None
+    runs: frozenset[Path] = frozenset()
     is_constraint: bool = False

@@ -17,6 +17,7 @@ from mdstorm_migrate.packaging.hosts import (
 )
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.releases import pythons_of_releases
+from mdstorm_migrate.packaging.stages import other_stages
 from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
 from mdstorm_migrate.packaging.tox_text import ini_environments, toml_environments
 
@@ -59,7 +60,17 @@ _PATTERNS: dict[Kind, tuple[tuple[re.Pattern[str], Style], ...]] = {
 
 
 def pythons_of(document: Document) -> Iterator[Pin]:
-    """Yield the versions of Python and of Databricks Runtime that a document asks for."""
+    """Yield the versions of Python and of Databricks Runtime that a document asks for.
+
+    Those of a Dockerfile's stages that only other packages are installed in are left out.
+    """
+    others = other_stages(document.text) if document.kind == "docker" else []
+    for pin in _of(document):
+        if not any(start <= pin.start < stop for start, stop in others):
+            yield pin
+
+
+def _of(document: Document) -> Iterator[Pin]:
     text = document.text
     name = "" if document.path is None else document.path.name
     if document.kind == "cluster":

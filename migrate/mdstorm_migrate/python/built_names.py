@@ -54,12 +54,46 @@ def _names(module: PythonModule) -> Iterator[tuple[ast.expr, str]]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and node.args:
             name = function_of(module, node)
-            if name in IMPORTING or _imports(module, node, node.args[0]):
+            if name in IMPORTING:
+                if not _is_other(node.args[0], _package(node)):
+                    yield node.args[0], f"{name}() imports"
+            elif _imports(module, node, node.args[0]):
                 yield node.args[0], f"{name}() imports"
         if isinstance(node, ast.Call | ast.Compare | ast.Subscript):
             for key in keys_of_sys_modules(node):
-                if key is not None:
+                if key is not None and not _is_other(key):
                     yield key, "`sys.modules` has"
+
+
+def _package(call: ast.Call) -> ast.expr | None:
+    """Return what a relative name begins from."""
+    given = [one.value for one in call.keywords if one.arg == "package"]
+    return next(iter([*call.args[1:2], *given]), None)
+
+
+def _is_other(name: ast.expr, package: ast.expr | None = None) -> bool:
+    """Whether a name begins with a text that the library's cannot begin with."""
+    first = _first(name)
+    if first.startswith("."):
+        is_own = isinstance(package, ast.Name) and package.id in ("__package__", "__name__")
+        return is_own or (isinstance(package, ast.Constant) and not _begins(package))
+    return not (f"{OLD_ROOT}.".startswith(first) or first.startswith(f"{OLD_ROOT}."))
+
+
+def _first(name: ast.expr) -> str:
+    """Return the text that an expression begins with, whatever else is in it."""
+    match name:
+        case ast.BinOp(left=left, op=ast.Add()):
+            return _first(left)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return _first(left).partition("%")[0]
+        case ast.JoinedStr(values=[first, *_]):
+            return _first(first)
+        case ast.Call(func=ast.Attribute(value=text, attr="format")):
+            return _first(text).partition("{")[0]
+        case ast.Constant(value=str(text)):
+            return text
+    return ""
 
 
 def _named_constants(tree: ast.AST) -> set[str]:

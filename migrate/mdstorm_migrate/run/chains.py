@@ -19,6 +19,7 @@ from mdstorm_migrate.packaging.pythons import HOSTS
 from mdstorm_migrate.packaging.toml_text import toml_keys
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.closure import closure
+from mdstorm_migrate.run.named import Files, joined
 
 #: Kinds of documents that require or install something.
 PACKAGING: frozenset[Kind] = frozenset(
@@ -53,14 +54,9 @@ _VARIABLE = re.compile(
     (?P<name>[\w./${}~-]+)""",
     re.VERBOSE,
 )
-#: The notebooks and programs that they run.
-_PROGRAM = re.compile(
-    r"""\b(?:notebook_path|python_file|main_python_file|notebook)["']?[ \t]*[:=][ \t]*["']?
-    (?P<name>(?:\$\{[^}\n]*\}|[\w./~:@-])+)""",
-    re.VERBOSE,
-)
 _QUOTED = re.compile(r"""["'](?P<name>[\w./-]+\.(?:txt|in|pip))["']""")
-_PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+#: Files that describe a project, which ``pip install .`` reads.
+PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _CONSTRAINT = re.compile(r"constraint", re.IGNORECASE)
 #: Lists that are installed on top of ``requirements.txt``.
 _ON_TOP = re.compile(
@@ -88,14 +84,19 @@ class Chains:
     ----------
     documents : mapping of Path to sequence of Document
         Of the files that require or install something.
+
+    Attributes
+    ----------
+    links : dict of Path to set of Path
+        What each of them names, or stands for.
     """
 
     def __init__(self, documents: Mapping[Path, Sequence[Document]]) -> None:
         self._documents = documents
-        self._names = {path.name for path in documents}
+        self._files = Files(documents)
         self._constraints: set[Path] = set()
-        self._links = {path: set(self._of(path)) for path in documents}
-        self._closures = {path: closure([path], self._links) for path in documents}
+        self.links = {path: set(self._of(path)) for path in documents}
+        self._closures = {path: closure([path], self.links) for path in documents}
         self.pins = cache(self._pins)
 
     def together(self, path: Path) -> set[Path]:
@@ -114,7 +115,7 @@ class Chains:
         for document in self._documents[path]:
             yield from self._named(path, document)
         here = path.parent
-        beside: tuple[str, ...] = _PROJECT_FILES if path.name in _PROJECT_FILES else ()
+        beside: tuple[str, ...] = PROJECT_FILES if path.name in PROJECT_FILES else ()
         if beside or path.name in ("requirements.txt", "Pipfile"):
             beside += HOSTS
         yield from (here / name for name in beside if here / name in self._documents)
@@ -150,24 +151,24 @@ class Chains:
         if document.kind in ("cluster", "text"):
             yield from self._said(path, text)
         for variable in _VARIABLE.finditer(text):
-            if (found := self._resolve(path, variable["name"])) is not None:
+            if (found := self._files.resolve(path, variable["name"])) is not None:
                 yield found
         for start, stop in spans:
             for option in _OPTION.finditer(text, start, stop):
-                found = self._resolve(path, option["name"])
+                found = self._files.resolve(path, option["name"])
                 if found is not None:
                     if option["option"] in ("-c", "--constraint"):
                         self._constraints.add(found)
                     yield found
-        if path.name in _PROJECT_FILES:
+        if path.name in PROJECT_FILES:
             for quoted in _QUOTED.finditer(text):
-                found = self._resolve(path, quoted["name"])
+                found = self._files.resolve(path, quoted["name"])
                 if found is not None:
                     yield found
 
     def _notebooks(self, path: Path, name: str) -> Iterator[Path]:
         """Yield what ``%run`` means, with or without an ending."""
-        written = Path(_joined(path.parent, Path(name.lstrip("/"))))
+        written = joined(path.parent, Path(name.lstrip("/")))
         for suffix in ("", ".py", ".ipynb"):
             found = written.with_name(f"{written.name}{suffix}")
             if found in self._documents and found != path:
@@ -176,46 +177,16 @@ class Chains:
     def _said(self, path: Path, text: str) -> Iterator[Path]:
         """Yield the files that a definition installs or runs: lists, init scripts, notebooks."""
         for said in _SAID.finditer(text):
-            if (found := self._resolve(path, said["name"])) is not None:
+            if (found := self._files.resolve(path, said["name"])) is not None:
                 yield found
-        for said in _PROGRAM.finditer(text):
-            for suffix in ("", ".py", ".ipynb"):
-                if (found := self._resolve(path, f"{said['name']}{suffix}")) is not None:
-                    yield found
+        yield from self._files.programs(path, text)
 
     def _project(self, path: Path) -> Iterator[Path]:
         for directory in path.parents:
-            found = [directory / name for name in _PROJECT_FILES]
+            found = [directory / name for name in PROJECT_FILES]
             if any(one in self._documents for one in found):
                 yield from (one for one in found if one in self._documents)
                 return
-
-    def _resolve(self, path: Path, name: str) -> Path | None:
-        """Return the file that a name means: from its directory, or one above it.
-
-        Images and clusters keep files elsewhere: then the longest end of the name counts.
-        """
-        plain = Path(name)
-        if plain.name not in self._names:
-            return None
-        parts = [part for part in plain.parts if part not in ("/", "..", ".")]
-        for tried in (plain, *(Path(*parts[at:]) for at in range(len(parts)))):
-            for directory in path.parents:
-                found = Path(_joined(directory, tried))
-                if found in self._documents and found != path:
-                    return found
-        return None
-
-
-def _joined(directory: Path, name: Path) -> Path:
-    """Return a path with ``..`` taken out, without asking the file system."""
-    parts = list(directory.parts)
-    for part in name.parts:
-        if part == ".." and parts and parts[-1] != "..":
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    return Path(*parts)
 
 
 def required_names(documents: Sequence[Document]) -> set[str]:

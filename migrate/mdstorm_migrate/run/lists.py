@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.runs import RUN, RUN_HERE
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
@@ -37,7 +38,9 @@ _NO_LIST = re.compile(rb"(?m)(?:^|\s)#.*|^requirement[ \t]*=.*")
 _LARGEST = 1 << 20
 
 
-def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> dict[Path, str]:
+def waiting_code(
+    found: Mapping[Path, FileOutcome], paths: Sequence[Path], needed: Mapping[Path, Needs]
+) -> dict[Path, str]:
     """Return the files that must not move without the lists of theirs, and why.
 
     Parameters
@@ -46,6 +49,8 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
         Of the files that mention Petastorm, seen together.
     paths : sequence of Path
         All files of the project.
+    needed : mapping of Path to Needs
+        What the project needs of files; of hosts, what they run.
     """
     held = {path for path, one in found.items() if _is_held(one)}
     if not held:
@@ -54,7 +59,8 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
     moved |= {path for path in paths if path not in found and requires_mdstorm(path)}
     folders = {folder for path, one in found.items() if _moves(one) for folder in path.parents}
     serving: defaultdict[Path, list[Path]] = defaultdict(list)
-    for path in held | moved:
+    runs = {path: needed[path].runs for path in held if path in needed and needed[path].runs}
+    for path in {one for one in held if one not in runs or _awaits_review(found[one])} | moved:
         if (folder := _served(path, folders)) is not None:
             serving[folder].append(path)
     waiting: dict[Path, str] = {}
@@ -65,12 +71,15 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
         if _moves(one) and lists and held.issuperset(lists):
             pinned = [other for other in lists if _has_pin(found[other])]
             waiting[path] = _reason(path, min(pinned or lists), found)
+    for host in sorted(runs):
+        own = (path for path in runs[host] if path in found and _moves(found[path]))
+        waiting |= {path: _reason(path, host, found) for path in own}
     for path, one in found.items():
         together = next((name for name in one.group if Path(name) in waiting), None)
         if waiting and path not in waiting and (together or _is_shared(one)):
             waiting[path] = f"`{together or next(iter(waiting))}` waits"
-    own = {path: _reason(path, path, found) for path in held if _runs(found[path])}
-    return {**own, **waiting}
+    alone = {path: _reason(path, path, found) for path in held if _runs(found[path])}
+    return {**alone, **waiting}
 
 
 def _served(path: Path, folders: set[Path]) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +62,8 @@ class Project:
     code : dict of Path to Facts
         Of files of code, as they will be.
     settings : Settings
+    paths : collection of Path
+        All files.
     """
 
     documents: Mapping[Path, Sequence[Document]]
@@ -69,6 +71,7 @@ class Project:
     setting: set[Path]
     code: Mapping[Path, Facts]
     settings: Settings
+    paths: Collection[Path] = ()
 
     @cached_property
     def _below(self) -> dict[Path, Facts]:
@@ -98,7 +101,7 @@ class Project:
 
     @cached_property
     def _hosts(self) -> Hosts:
-        return Hosts(self.documents, self.requiring)
+        return Hosts(self.documents, self.requiring, self.code, self.paths, self._chains)
 
     @cached_property
     def _names(self) -> dict[Path, set[str]]:
@@ -119,7 +122,7 @@ class Project:
             extras = {*one.uses, *one.extras, *one.wanted.extras, *self._own_extras(path)}
             held = self._held(path, together, extras) if is_installed else None
             is_free = is_installed and held is None and not self._hosts.are_known(together)
-            if hosts := self._hosts.old(path.parent) if is_free else ():
+            if hosts := self._hosts.old(path) if is_free else ():
                 held = self._hosts.reason(hosts[0])
                 together = together.union(hosts)
             found[path] = replace(one, held=held, together=is_installed)
@@ -127,18 +130,22 @@ class Project:
                 before = found.get(other, Needs())
                 uses = tuple(sorted({*before.uses, *extras}))
                 found[other] = replace(before, uses=uses, together=True)
-        for path in self._running():
-            found[path] = replace(found.get(path, Needs()), together=True)
+        for host, files in self._running().items():
+            runs = frozenset(path for path in files if self._hosts.is_named(path))
+            found[host] = replace(found.get(host, Needs()), together=True, runs=runs)
         for path in sorted(self.setting - self.requiring):
             code = self._of_code(path, {path})
             before = found.get(path, Needs())
             found[path] = replace(before, importers=code.importers, moved=code.moved)
         return found
 
-    def _running(self) -> set[Path]:
-        """Return the hosts of code that uses mdstorm, if all that are told of are too old."""
-        folders = {path.parent for path, facts in self.code.items() if facts.is_moved}
-        return {host for folder in folders for host in self._hosts.old(folder)}
+    def _running(self) -> dict[Path, set[Path]]:
+        """Return code that uses mdstorm by its hosts, where all that are told of are too old."""
+        found: defaultdict[Path, set[Path]] = defaultdict(set)
+        for path, facts in self.code.items():
+            for host in self._hosts.old(path) if facts.is_moved else ():
+                found[host].add(path)
+        return found
 
     def _of_notebook(self, path: Path, together: set[Path]) -> Needs:
         """Return what a notebook needs of what it installs itself, by its own code."""

@@ -19,7 +19,7 @@ from mdstorm_migrate.rules import pm414_settings as settings_rule
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, facts_of, read_facts
-from mdstorm_migrate.run.hosts import Hosts
+from mdstorm_migrate.run.hosts import hosts_of
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.project import Project
 from mdstorm_migrate.run.settings import Settings
@@ -73,10 +73,10 @@ def needs_of(
     }
     requiring = {path for path in before if path in documents and _requires(documents[path])}
     setting = {path for path in before if path in documents and _sets(documents[path])}
-    if not requiring and not setting and not (code and Hosts(documents, ()).pins):
+    if not requiring and not setting and not (code and any(hosts_of(documents))):
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
-        return Project(documents, requiring, setting, {}, settings).needs()
+        return Project(documents, requiring, setting, {}, settings, paths).needs()
     others = [path for path in paths if is_code(path) and path not in before]
     read = dict(each(read_facts, others, jobs))
     code.update(read)
@@ -85,7 +85,7 @@ def needs_of(
         code[path] = code.get(path, Facts()) | Facts(keeps=(path,))
     for path in setting:
         code[path] = code.get(path, Facts()) | _of_entry_points(path, documents[path])
-    return Project(documents, requiring, setting, code, settings).needs()
+    return Project(documents, requiring, setting, code, settings, paths).needs()
 
 
 def _installing(code: Mapping[Path, Facts]) -> list[Path]:

@@ -83,7 +83,7 @@ def examine(
         said = around.get(path, ALONE)
         if again := examine_file(path, settings, said, needs):
             found[path] = replace(again, group=said.group)
-    for path, reason in waiting_code(found, [*paths, *others]).items():
+    for path, reason in waiting_code(found, [*paths, *others], needed).items():
         said = replace(around.get(path, ALONE), waits_with=reason)
         if again := examine_file(path, settings, said, needed.get(path)):
             found[path] = replace(again, group=said.group)
@@ -126,7 +126,11 @@ def _needs(
     seen = [(path.resolve(), before, after) for path, before, after in seen]
     naming = {path.resolve() for path in naming}
     needs = needs_of([*named, *around], seen, settings, jobs, naming)
-    return {named[path]: one for path, one in needs.items() if path in named}
+    return {
+        named[path]: replace(one, runs=frozenset(named.get(code, code) for code in one.runs))
+        for path, one in needs.items()
+        if path in named
+    }
 
 
 def _names_petastorm(one: FileOutcome) -> bool:

@@ -168,6 +168,28 @@ def test_the_python_of_images_and_commands_is_known(
 
 
 @pytest.mark.parametrize(
+    ("body", "final", "is_held"),
+    [
+        ("RUN pip install flake8", "RUN pip install petastorm", False),
+        ("RUN pip install flake8 -r a.txt", "RUN pip install petastorm", True),
+        ("RUN pip install flake8 ./a.whl", "RUN pip install petastorm", True),
+        ("RUN pip install poetry && poetry install", "RUN pip install petastorm", True),
+        ("RUN pip install flask\nCMD flask", "RUN pip install petastorm", True),
+        ("RUN pip install wheel", "COPY --from=old /venv /venv", True),
+        ("RUN pip install wheel", "FROM old\nRUN pip install petastorm", True),
+        ("RUN apt-get install git", "RUN pip install petastorm", True),
+    ],
+)
+def test_a_stage_of_linters_is_no_host(body: str, final: str, is_held: bool) -> None:
+    text = f"FROM python:3.9 AS old\n{body}\nFROM python:3.11\n{final}\n"
+    path = PurePath("Dockerfile")
+    source = find_source(path, text.encode())
+    assert source is not None
+    (document,) = source.read(text.encode(), path).documents
+    assert any(True for _ in conflicts_in(document)) == is_held
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ("py{37,38,39}", "py310"),

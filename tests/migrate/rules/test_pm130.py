@@ -32,6 +32,31 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        '"acme.readers." + name',
+        '"acme." + name + ".io"',
+        'f"acme.{name}"',
+        '"acme.%s" % name',
+        '"acme.{}".format(name)',
+        'f".{name}_io", package=__package__',
+        '"." + name, "acme"',
+    ],
+)
+def test_names_that_begin_with_another_package_are_not(name: str) -> None:
+    call = f'def load(name="petastorm"):\n    return importlib.import_module({name})\n'
+    check_silence(call, "PM130")
+
+
+@pytest.mark.parametrize(
+    "name", ['"peta" + name', 'f".{name}", "petastorm"', 'f".{name}", root', 'f"{name}.io"']
+)
+def test_names_that_may_begin_with_petastorm_are(name: str) -> None:
+    call = f'def load(root, name="petastorm"):\n    return importlib.import_module({name})\n'
+    check_finding(call, "PM130", name.partition(",")[0])
+
+
+@pytest.mark.parametrize(
     "string",
     [
         'exec("from petastorm import make_reader")',

@@ -18,6 +18,11 @@ NOTEBOOK = (
     "# Databricks notebook source\n# MAGIC %pip install petastorm==0.12.1\n\n"
     f"# COMMAND ----------\n\n{CODE}"
 )
+OLD_IMAGE = "FROM python:3.8-slim\n"
+STAGES = (
+    "FROM python:3.9-slim AS lint\nRUN pip install flake8\n"
+    "FROM python:3.11-slim\nCOPY requirements.txt .\nRUN pip install -r requirements.txt\n"
+)
 DAG = """run = DatabricksSubmitRunOperator(
     task_id="train",
     json={"new_cluster": {"spark_version": "11.3.x-scala2.12"}},
@@ -44,12 +49,13 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("host", "text"),
     [
-        ("resources/job.yml", OLD_JOB),
+        ("job.yml", OLD_JOB),
         ("cluster.json", '{"spark_version": "10.4.x-scala2.12"}\n'),
-        ("docker/Dockerfile", "FROM python:3.8-slim\n"),
+        ("Dockerfile", "FROM python:3.8-slim\n"),
+        ("Dockerfile", "FROM python:3.8-slim\nCOPY . /app\nWORKDIR /app\n"),
         (".github/workflows/ci.yml", "strategy: {matrix: {python: ['3.7', '3.8']}}\n"),
         ("tox.ini", "[tox]\nenvlist = py37,py38,lint\n"),
-        ("dags/dag.py", DAG),
+        ("dag.py", DAG),
         ("launch.py", SDK),
         ("pipeline.py", '@dsl.component(base_image="python:3.8")\ndef train(): ...\n'),
     ],
@@ -95,6 +101,82 @@ def test_one_host_that_is_new_enough_lets_a_list_move(files: dict[str, str]) -> 
     changed = after({**files, "requirements.txt": LIST, "src/train.py": CODE})
     assert changed["requirements.txt"] == "mdstorm\n"
     assert changed["src/train.py"] == MOVED
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "old/requirements.txt": "flask\n",
+            "old/Dockerfile": f"{OLD_IMAGE}RUN pip install flask\n",
+        },
+        {"old/requirements.txt": "x\n", "Dockerfile": f"{OLD_IMAGE}COPY old .\nCMD gunicorn x\n"},
+        {"old/Dockerfile": f"{OLD_IMAGE}COPY . .\n", "old/.python-version": "3.8.12\n"},
+        {"jobs/job.yml": OLD_JOB},
+        {"job.yml": f"{OLD_JOB}      python_file: other.py\n", "other.py": "print(1)\n"},
+        {".gitlab-ci.yml": "image: python:3.8\nscript:\n  - flake8\n"},
+        {"lint.sh": "python3.8 -m pip install flake8\nflake8 src/train.py\n"},
+        {"Dockerfile": STAGES},
+    ],
+    ids=["service", "copied", "versions", "job", "program", "linter", "script", "stage"],
+)
+def test_an_old_host_that_runs_nothing_of_the_project_is_left_alone(files: dict[str, str]) -> None:
+    changed = after({**files, "requirements.txt": LIST, "src/train.py": CODE}, "--unsafe")
+    assert changed == {**files, "requirements.txt": "mdstorm\n", "src/train.py": MOVED}
+    Path("requirements.txt").write_text(LIST)
+    Path("src/train.py").write_text(CODE)
+    assert after(files) == files
+    assert Path("requirements.txt").read_text() == "mdstorm\n"
+    assert Path("src/train.py").read_text() == MOVED
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("docker/Dockerfile", f'{OLD_IMAGE}COPY . .\nCMD ["python", "/app/src/train.py"]\n'),
+        ("docker/Dockerfile", f"{OLD_IMAGE}CMD python -m src.train\n"),
+        ("jobs/job.yml", f"{OLD_JOB}  spark_python_task: {{python_file: ../src/train.py}}\n"),
+        (".github/workflows/a.yml", "container: {image: 'python:3.8'}\nrun: bash bin/run.sh\n"),
+        ("dags/dag.py", f'{DAG}notebook_path = "src/train"\n'),
+    ],
+)
+def test_a_program_waits_for_the_old_python_that_runs_it(host: str, text: str) -> None:
+    files = {
+        host: text,
+        "requirements.txt": LIST,
+        "bin/run.sh": "python src/train.py\n",
+        "src/train.py": "import readers\n",
+        "src/readers.py": CODE,
+        "src/other.py": CODE,
+    }
+    changed = after(files)
+    assert changed["src/readers.py"] == CODE
+    assert changed["src/other.py"] == MOVED
+    assert changed["requirements.txt"] == "mdstorm\n"
+    assert after(files, "--unsafe")["src/readers.py"] == MOVED
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("docker/Dockerfile", f"{OLD_IMAGE}COPY requirements.txt /tmp/\n"),
+        ("docker/Dockerfile", f"{OLD_IMAGE}RUN pip install -r requirements.txt\n"),
+        ("ci/job.yml", "image: python:3.8\nscript:\n  - pip install -r requirements.txt\n"),
+        (".gitlab-ci.yml", "image: python:3.8\nscript:\n  - pytest\n"),
+        ("Dockerfile", STAGES.replace("3.11", "3.8")),
+    ],
+)
+def test_a_list_and_its_code_wait_for_the_old_python_that_installs_it(host: str, text: str) -> None:
+    files = {host: text, "requirements.txt": LIST, "src/train.py": CODE}
+    assert after(files) == files
+
+
+def test_libraries_wait_for_the_runtimes_of_the_jobs_below() -> None:
+    libraries = '{"libraries": [{"pypi": {"package": "petastorm==0.12.1"}}]}\n'
+    files = {"jobs/job.yml": OLD_JOB, "one.json": libraries, "b/two.json": libraries}
+    changed = after(files)
+    assert changed["one.json"] == libraries
+    assert "mdstorm" in changed["b/two.json"]
 
 
 def test_code_that_no_list_serves_waits_for_its_host() -> None:
