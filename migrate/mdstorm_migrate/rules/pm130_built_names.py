@@ -101,12 +101,13 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
-    if is_file(value) or (needs_files(value) and _call_around(module, string) not in _SAYS):
+    call = _call_around(module, string)
+    is_said = call is not None and function_of(module, call) in _SAYS
+    if is_file(value) or (needs_files(value) and not is_said):
         return "this names Petastorm's installed files"
     if match := _COMMAND.search(value):
-        call = _call_around(module, string)
         what = "this command runs Petastorm"
-        if call is not None and function_of(module, call) in _SAYS:
+        if call is not None and is_said:
             what = _WRITES if _is_of_file(call) else _TELLS
         elif isinstance(parent, ast.keyword) and parent.arg in _HELPS:
             what = "this help tells of a command of Petastorm"
