@@ -34,8 +34,10 @@ _OPTION = re.compile(
     (?P<name>[\w./${}~-]+)""",
     re.VERBOSE,
 )
-#: ``pip install .``, ``pip install -e ".[train]"``
-_ITSELF = re.compile(r"""(?:^|[\s"'])\.(?:\[[^\]]*\])?(?=["'\s]|\Z)""")
+#: ``pip install .``, ``pip install -e ".[train]"``, and in images ``pip install -e /src``
+_ITSELF = re.compile(
+    r"""(?:(?:^|[\s"'])\.|(?:-e|--editable)[ \t=]+["']?/[\w./-]+)(?:\[[^\]]*\])?(?=["'\s]|\Z)"""
+)
 _RUN = re.compile(
     r"""^[ \t]*%run[ \t]+(?P<quote>["']?)(?P<name>[^\s"']+)(?P=quote)""", re.MULTILINE
 )

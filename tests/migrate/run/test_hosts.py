@@ -171,6 +171,13 @@ def test_a_list_and_its_code_wait_for_the_old_python_that_installs_it(host: str,
     assert after(files) == files
 
 
+def test_a_project_waits_for_the_image_that_has_it_editable() -> None:
+    setup = 'setup(name="x", install_requires=["petastorm"])\n'
+    image = f"{OLD_IMAGE}COPY . /src\nRUN pip install -e /src\n"
+    files = {"docker/Dockerfile": image, "setup.py": setup, "x/a.py": CODE}
+    assert after(files) == files
+
+
 def test_libraries_wait_for_the_runtimes_of_the_jobs_below() -> None:
     libraries = '{"libraries": [{"pypi": {"package": "petastorm==0.12.1"}}]}\n'
     files = {"jobs/job.yml": OLD_JOB, "one.json": libraries, "b/two.json": libraries}
