@@ -21,14 +21,21 @@ from mdstorm_migrate.packaging.bounds import (
     release,
 )
 from mdstorm_migrate.packaging.environments import are_old, without_old
+from mdstorm_migrate.packaging.own_extras import own_extras
+from mdstorm_migrate.packaging.pin import LISTED, Pin
 from mdstorm_migrate.packaging.pin import PYTHON as PYTHON_NAME
-from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
-from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 from mdstorm_migrate.petastorm.extras import USES
 
 #: What of Petastorm's stands for extras in the code of a file.
-_USES = {extra: re.compile(USES[extra]) for extra in ("tf", "torch")}
+_USES = {extra: re.compile(USES[extra]) for extra in ("spark", "tf", "torch")}
+#: What parts of mdstorm need, by what lists pin: the extra, and the name of the part.
+_PARTS = {
+    "pyspark": ("spark", "Spark"),
+    "tensorflow": ("tf", "TensorFlow"),
+    "tensorflow-cpu": ("tf", "TensorFlow"),
+    "torch": ("torch", "PyTorch"),
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,8 @@ class Conflict:
         """What mdstorm needs, in words."""
         if self.pin.style == "runtime":
             return f"mdstorm needs Databricks Runtime {RUNTIME} or newer, for Python {PYTHON}"
+        if self.pin.where == LISTED:
+            return f"{LISTED} has Python {self.pin.specifier}; mdstorm needs {PYTHON} or newer"
         if self.pin.name == PYTHON_NAME:
             return f"mdstorm needs Python {PYTHON} or newer"
         if self.pin.name in ENDED:
@@ -63,6 +72,17 @@ class Conflict:
         if any(one.get(self.pin.name) == self.lowest for one in (BASE, *EXTRAS.values())):
             return f"mdstorm needs {self.pin.name} {self.lowest} or newer"
         return f"{self.pin.name} goes with mdstorm from {self.lowest} on"
+
+    @property
+    def refusal(self) -> str:
+        """Who does not install mdstorm beside the pin, in words."""
+        is_range = self.pin.name == PYTHON_NAME and self.pin.style in ("pip", "poetry")
+        if is_range and not conflicts(self.pin.specifier, PYTHON, self.pin.style):
+            return (
+                "Poetry, uv and PDM, which resolve for every Python that is stated, refuse it "
+                f"beside `{self.shown}`, and pip does on older Pythons"
+            )
+        return f"no installer takes it beside `{self.shown}`"
 
     @property
     def shown(self) -> str:
@@ -79,13 +99,31 @@ class Conflict:
 
 def conflicts_in(document: Document) -> Iterator[Conflict]:
     """Yield what of a document conflicts with mdstorm, as it is required there or used."""
+    yield from conflicts_of(pins_of(document), _extras(document))
+
+
+def conditions_in(document: Document) -> Iterator[tuple[Pin, str]]:
+    """Yield pins that conflict with a part of mdstorm that no code is known to use, and why."""
+    extras = _extras(document)
+    bounds = lower_bounds(extras)
+    for pin in pins_of(document):
+        extra, part = _PARTS.get(pin.name, ("", ""))
+        if not extra or extra in extras or "$" in pin.specifier or "{" in pin.specifier:
+            continue
+        if pin.name in bounds and conflicts(pin.specifier, bounds[pin.name], pin.style):
+            continue  # in any case
+        lowest = lower_bounds({extra})[pin.name]
+        if conflicts(pin.specifier, lowest, pin.style):
+            yield pin, f"mdstorm's {part} part needs {pin.name}>={lowest}, if the code uses it"
+
+
+def _extras(document: Document) -> set[str]:
+    """Return the extras of mdstorm that a document requires, or code uses that goes with it."""
     needs = document.needs
-    extras = {*needs.uses, *needs.extras, *needs.wanted.extras}
+    extras = {*needs.uses, *needs.extras, *needs.wanted.extras, *own_extras(document)}
     if document.kind == "python":  # which says itself what it uses
         extras.update(one for one, names in _USES.items() if names.search(document.text))
-    for found in find_requirements(document.text):
-        extras.update(mdstorm_extras(found.extras))
-    yield from conflicts_of(pins_of(document), extras)
+    return extras
 
 
 def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[Conflict]:
@@ -111,7 +149,8 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
 
 def is_host(pin: Pin) -> bool:
     """Whether a pin says which Pythons run something, not which ones a project supports."""
-    return pin.name == PYTHON_NAME and pin.style not in ("pip", "poetry")
+    is_python = pin.name == PYTHON_NAME and pin.where != LISTED
+    return is_python and pin.style not in ("pip", "poetry")
 
 
 def is_old_host(pin: Pin) -> bool:
@@ -125,6 +164,8 @@ def is_old_host(pin: Pin) -> bool:
 
 
 def _python(pin: Pin) -> str | None:
+    if pin.where == LISTED:
+        return "" if conflicts(pin.specifier, PYTHON, pin.style) else None
     if pin.style == "runtime":
         return "" if release(pin.specifier) < release(RUNTIME) else None
     if pin.style == "list":

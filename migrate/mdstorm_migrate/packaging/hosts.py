@@ -60,13 +60,30 @@ _PACKAGES = (
 )
 _SYSTEM_PYTHON = re.compile(rf"{_PACKAGES}[ \t]python3(?:-(?:pip|dev|venv))?(?![\w.-])")
 _OTHER_PYTHON = re.compile(r"conda|mamba|pyenv|deadsnakes|\buv[ ]|python3\.\d")
+#: What a Python is called for that installs something, or makes an environment.
+_MAKES = r"[ \t]+-m[ \t]+(?:pip|venv|virtualenv)"
+#: A variable that is called so, or handed to what makes one: ``$(PYTHON) -m venv``.
+_CALLED = re.compile(
+    rf"""{REFERENCE} (?:[:}}][^}}\s]*)? \}}? ["']? (?={_MAKES}|[ \t]+install\b)""", re.VERBOSE
+)
+_HANDED = re.compile(
+    rf"""\b(?:uv|virtualenv|pipenv|poetry)\b[^\n;&|]*?[ \t](?:--python|-p|env[ ]use)[ =]["']?
+    {REFERENCE}""",
+    re.VERBOSE,
+)
+_BY_VARIABLE = (_CALLED, _HANDED)
+#: Where such a variable gets a Python.
+_PROGRAM = (
+    r"""(?:(?<![\w.$-]){0}[ \t]*(?:[:?]{{0,2}}=|:-?)|^[ \t]*ENV[ \t]+{0}[ \t])[ \t]*["']?"""
+    r"""(?:\$\{{\w+:?-)?(?:[\w./~-]*/)?(?:python|pip)(?P<version>3\.\d+)(?![\w.])"""
+)
 #: Commands that name a Python, which nobody but the user can exchange for another.
 _COMMANDS = (
     re.compile(
         r"""\bpip[\d.]*\b(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.)*?--python-version"""
         r"""(?:[ \t=]|["'][ \t]*,[ \t]*["'])["']?(?P<version>3\.?\d+)(?:\.\d+)?(?!\d)"""
     ),
-    re.compile(r"(?<![\w.-])python(?P<version>3\.\d+)(?=[ \t]+-m[ \t]+(?:pip|venv|virtualenv))"),
+    re.compile(rf"""(?<![\w.-])python(?P<version>3\.\d+)(?=\}}?["']?{_MAKES})"""),
     re.compile(r"(?<![\w.-])pip(?P<version>3\.\d+)(?=[ \t]+install\b)"),
     re.compile(
         r"\b(?:uv|virtualenv|pipenv|poetry)\b[^\n;&|]*?[ \t](?:--python|-p|env[ ]use)[ =]"
@@ -141,6 +158,13 @@ def pythons_of_commands(text: str) -> Iterator[Pin]:
         for found in pattern.finditer(text):
             if not is_commented_out(text, found.start(), ANY):
                 yield _fixed(found, dotted(found["version"]), "")
+    names = {
+        found[found.lastgroup or 0] for called in _BY_VARIABLE for found in called.finditer(text)
+    }
+    for name in sorted(names):
+        for found in re.finditer(_PROGRAM.format(re.escape(name)), text, re.MULTILINE):
+            if not is_commented_out(text, found.start(), ANY):
+                yield _fixed(found, found["version"], "")
 
 
 def pythons_of_keys(text: str, name: str) -> Iterator[Pin]:

@@ -10,6 +10,8 @@ Style: TypeAlias = Literal[
 ]
 
 PYTHON = "python"
+#: Where a Python comes from that a list of packages in code names: the code runs on another one.
+LISTED = "this list"
 
 
 @dataclass(frozen=True)

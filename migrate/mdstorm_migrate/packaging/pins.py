@@ -11,7 +11,7 @@ from mdstorm_migrate.packaging.bounds import known_names, normalised
 from mdstorm_migrate.packaging.calls import install_calls
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.flow_lists import flow_items
-from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
+from mdstorm_migrate.packaging.pin import LISTED, PYTHON, Pin, Style
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.pythons import pythons_of
 from mdstorm_migrate.packaging.requirement import VERSION, VERSIONS, is_for_old_python
@@ -37,6 +37,8 @@ _CONDA = re.compile(
 _VARIABLE = re.compile(r"\$[\[{( ]*(?:\w+\.)?(?P<name>\w+)")
 _ITEM = re.compile(r"""^[ \t]*-[ \t]+["']?(?P<value>[^#\r\n"']*)""", re.MULTILINE)
 _LINE = re.compile(r"^[ \t]*(?P<body>[^#\r\n-](?:[^#\r\n]|(?<=\S)\#)*)", re.MULTILINE)
+#: A package of conda's as a string of code: ``"python=3.8.10"``.
+_CONDA_STRING = re.compile(rf"""(["']){_CONDA.pattern}\1""", re.IGNORECASE | re.VERBOSE)
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"'\n]*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"'\n]*)\1""")
 
@@ -184,6 +186,13 @@ def _of_call(text: str, start: int, stop: int) -> Iterator[Pin]:
     """Yield the pins in a call that installs something: nobody but the user changes them."""
     for pin in _pins(text, start, stop):
         yield replace(pin, is_fixed=True)
+    for match in _CONDA_STRING.finditer(text, start, stop):
+        group = "spec" if match["spec"] is not None else "plain"
+        name = match["name"].lower()
+        where = LISTED if name == PYTHON else ""
+        name = PYTHON if name == PYTHON else normalised(name)
+        span = match.span(group)
+        yield Pin(name, *span, match[group], "conda", is_fixed=True, where=where)
     for match in _NAME_AND_VERSION.finditer(text, start, stop):
         name = normalised(match["name"])
         yield Pin(name, *match.span("version"), f"=={match['version']}", is_fixed=True)

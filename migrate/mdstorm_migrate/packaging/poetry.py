@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON, conflicts
+from mdstorm_migrate.packaging.own_extras import extra_names, extras_in
 from mdstorm_migrate.packaging.requirement import (
     COPY,
     is_for_old_python,
@@ -15,15 +16,13 @@ from mdstorm_migrate.packaging.requirement import (
     other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import FOR_OLD_PYTHON, requirement_of, verdict
-from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
+from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings, value_of
 
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
-_EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
 _INLINE = re.compile(r"\{[^}\n]*\}")
 _PYTHON = re.compile(r"""\bpython[ \t]*=[ \t]*(["'])(?P<python>[^"'\n]*)\1""")
 _MARKERS = re.compile(r"""\bmarkers[ \t]*=[ \t]*(?:"(?P<basic>(?:[^"\\\n]|\\.)*)"|'([^'\n]*)')""")
-_BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
 _URL = re.compile(r"""[ \t]*["'](?:[\w+.-]+://|file:)""")
 _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 
@@ -49,7 +48,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         message = f"Petastorm stays: {needs.importers[0]} still imports it"
         yield Finding(rule, "note", key.start, key.stop, message)
         if needs.moved and not any(one.name == "mdstorm" for one in toml_keys(text)):
-            names = [name for extras in _EXTRAS.finditer(value) for name in _names(extras)]
+            names = [name for extras in extras_in(value) for name in extra_names(extras)]
             yield from _beside(document, key, rule, [requirement_of(document, names), *beside])
         return
     cls, message = verdict(document)
@@ -57,9 +56,9 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     plain = _STRING.match(value)
     # PDM puts what follows a name behind it.
     wanted = needs.wanted.version or (">=0" if key.table.startswith("tool.pdm.") else "*")
-    named = list(_EXTRAS.finditer(value))
+    named = list(extras_in(value))
     for extras in named:
-        kept = ", ".join(f'"{name}"' for name in _extras(document, _names(extras)))
+        kept = ", ".join(f'"{name}"' for name in _extras(document, extra_names(extras)))
         first, last = extras.span("extras")
         if kept != extras["extras"].strip():
             yield Edit(rule, cls, start + first, start + last, kept, "name mdstorm's extras")
@@ -106,15 +105,6 @@ def _is_for_old_python(value: str) -> bool:
     return True
 
 
-def value_of(text: str, key: TomlKey) -> tuple[int, int]:
-    """Return the span of the value of a key, which may be a table of its own."""
-    if key.value_start == key.value_stop:
-        return key.value_start, _end_of_table(text, key.value_stop)
-    if text[key.value_start : key.value_stop].lstrip().startswith("["):
-        return key.value_start, _end_of_array(text, key.value_start)
-    return key.value_start, key.value_stop
-
-
 def _from_elsewhere(value: str, key: TomlKey, rule: str) -> Iterator[Finding]:
     if any(other_origins(value, rule)):
         return  # of which `other_origins` speaks, for the whole file
@@ -159,10 +149,6 @@ def _as_key(requirement: str) -> str:
     return f'{name} = {{version = "{version}", extras = [{listed}]}}'
 
 
-def _names(extras: re.Match[str]) -> list[str]:
-    return re.findall(r"""["']([^"']+)["']""", extras["extras"])
-
-
 def _extras(document: Document, names: list[str]) -> list[str]:
     """Return mdstorm's extras in place of some of Petastorm's."""
     match = re.search(r"\[(.*)\]", requirement_of(document, names))
@@ -174,23 +160,3 @@ def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
     for string in toml_strings(text):
         if string.table == "tool.poetry.extras" and string.value.lower() == "petastorm":
             yield Edit(rule, "exact", string.start, string.stop, "mdstorm", "follow the dependency")
-
-
-def _end_of_array(text: str, start: int) -> int:
-    """Return where the array that begins at `start`, or behind white space, ends."""
-    depth = 0
-    for part in _BRACKET.finditer(text, start):
-        depth += {"[": 1, "]": -1}.get(part.group(), 0)
-        if depth == 0:
-            return part.end()
-    return len(text)
-
-
-def _end_of_table(text: str, start: int) -> int:
-    """Return where the table that begins at `start` ends: at the next one."""
-    following = (key.start for key in toml_keys(text) if key.start > start and _is_table(text, key))
-    return next(following, len(text))
-
-
-def _is_table(text: str, key: TomlKey) -> bool:
-    return text[text.rfind("\n", 0, key.start) + 1 : key.start].lstrip().startswith("[")

@@ -24,6 +24,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
 
+_BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
+
 
 @dataclass(frozen=True)
 class TomlString:
@@ -100,6 +102,15 @@ def toml_keys(text: str) -> Iterator[TomlKey]:
             yield TomlKey(table, name, start, start + len(name), match.end(), stop)
 
 
+def value_of(text: str, key: TomlKey) -> tuple[int, int]:
+    """Return the span of the value of a key, which may be a table of its own."""
+    if key.value_start == key.value_stop:
+        return key.value_start, _end_of_table(text, key.value_stop)
+    if text[key.value_start : key.value_stop].lstrip().startswith("["):
+        return key.value_start, _end_of_array(text, key.value_start)
+    return key.value_start, key.value_stop
+
+
 def _tokens(text: str) -> Iterator[re.Match[str]]:
     """Yield tables and keys, and what stands in values.
 
@@ -120,3 +131,23 @@ def _string(match: re.Match[str], table: str, key: str) -> Iterator[TomlString]:
 
 def _plain(name: str) -> str:
     return name.replace('"', "").replace("'", "").strip()
+
+
+def _end_of_array(text: str, start: int) -> int:
+    """Return where the array that begins at `start`, or behind white space, ends."""
+    depth = 0
+    for part in _BRACKET.finditer(text, start):
+        depth += {"[": 1, "]": -1}.get(part.group(), 0)
+        if depth == 0:
+            return part.end()
+    return len(text)
+
+
+def _end_of_table(text: str, start: int) -> int:
+    """Return where the table that begins at `start` ends: at the next one."""
+    following = (key.start for key in toml_keys(text) if key.start > start and _is_table(text, key))
+    return next(following, len(text))
+
+
+def _is_table(text: str, key: TomlKey) -> bool:
+    return text[text.rfind("\n", 0, key.start) + 1 : key.start].lstrip().startswith("[")

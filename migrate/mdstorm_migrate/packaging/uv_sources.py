@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit
-from mdstorm_migrate.packaging.poetry import value_of
-from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys
+from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, value_of
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 _TABLE = "tool.uv.sources"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
-from mdstorm_migrate.packaging.conflicts import conflicts_in
+from mdstorm_migrate.packaging.conflicts import conditions_in, conflicts_in
+from mdstorm_migrate.packaging.own_extras import petastorm_keys
 from mdstorm_migrate.packaging.requirement import find_requirements, is_generated, quoted_word
 from mdstorm_migrate.python.module import PythonModule
 
@@ -25,11 +26,12 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         text = document.text
         found = (one.start for one in find_requirements(text))
         together = any(not is_commented_out(text, start) for start in found)
+        together = together or bool(petastorm_keys(document))
     if not together or (document.kind == "requirements" and is_generated(document.text)):
         return
     for conflict in conflicts_in(document):
         pin = conflict.pin
-        message = f"{conflict.needed}: no installer takes it beside `{conflict.shown}`"
+        message = f"{conflict.needed}: {conflict.refusal}"
         if not conflict.replacement:
             yield Finding(CODE, "manual", pin.start, pin.stop, conflict.needed, conflict.needed)
             continue
@@ -39,3 +41,5 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
             new = document.text[start : pin.start] + new
             new = quoted_word(document.text, start, pin.stop, new)
         yield Edit(CODE, CLASS, start, pin.stop, new, message)
+    for pin, message in conditions_in(document):
+        yield Finding(CODE, "note", pin.start, pin.stop, message)

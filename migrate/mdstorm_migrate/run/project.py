@@ -12,7 +12,8 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.conflicts import conflicts_of
-from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
+from mdstorm_migrate.packaging.own_extras import own_extras
+from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
@@ -119,7 +120,8 @@ class Project:
                 one = self._of_code(path, together)
                 together = together | self._bringing(path, one.uses)
             is_installed = one.moved or not one.importers
-            extras = {*one.uses, *one.extras, *one.wanted.extras, *self._own_extras(path)}
+            own = set().union(*map(own_extras, self.documents[path]))
+            extras = {*one.uses, *one.extras, *one.wanted.extras, *own}
             held = self._held(path, together, extras) if is_installed else None
             is_free = is_installed and held is None and not self._hosts.are_known(together)
             if hosts := self._hosts.old(path) if is_free else ():
@@ -243,10 +245,6 @@ class Project:
         for name, modules in tables.items():
             if facts.imports & set(modules) and not _is_in(name, brought):
                 yield name
-
-    def _own_extras(self, path: Path) -> set[str]:
-        found = (one for doc in self.documents[path] for one in find_requirements(doc.text))
-        return {extra for one in found for extra in mdstorm_extras(one.extras)}
 
     def _held(self, path: Path, together: set[Path], extras: set[str]) -> str | None:
         """Return a pin of a file that is installed with another one, in words."""

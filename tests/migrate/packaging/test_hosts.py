@@ -217,3 +217,27 @@ def test_packages_for_an_old_python_are_held(python: str) -> None:
         f"pip install {new} --only-binary=:all: -t pkg mdstorm\n",
         "f.sh",
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Makefile", "PYTHON ?= python3.9\nv:\n\t$(PYTHON) -m venv v\n\tv/bin/{}\n"),
+        ("run.sh", "PY=/usr/bin/python3.8; $PY -m venv v\nv/bin/{}\n"),
+        ("run.sh", '"${{PYTHON:-python3.8}}" -m {}\n'),
+        ("run.sh", ': "${{PY:=python3.8}}"\nvirtualenv -p "$PY" v\nv/bin/{}\n'),
+        ("Dockerfile", "FROM x\nENV PIP pip3.9\nRUN $PIP {}\n"),
+    ],
+)
+def test_the_python_of_a_variable_is_that_of_the_command(path: str, text: str) -> None:
+    install = "install petastorm" if "$PIP" in text else "pip install petastorm"
+    text = text.format(install)
+    result = check_noop(text, path)
+    assert {one.rule: one.cls for one in result.findings}["PM412"] == "manual"
+    newer = text.replace("3.8", "3.11").replace("3.9", "3.11")
+    check_rewrite(newer, newer.replace("petastorm", "mdstorm"), path)
+
+
+def test_a_variable_that_installs_nothing_is_no_host() -> None:
+    text = "PY=python3.8\n$PY docs.py\npip install petastorm\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), "run.sh")

@@ -110,7 +110,9 @@ def test_lists_of_packages_in_code_are_read_with_what_the_code_uses(environment:
     text = "from petastorm.pytorch import DataLoader\n" + environment.replace("PINS", pins)
     result = migrate(text, path="train.py")
     spans = [text[one.start : one.stop] for one in result.findings if one.rule == "PM412"]
-    assert spans == ["==1.13.1", "==10.0.1"]
+    assert spans == ["==1.13.1", "==10.0.1", "==2.9.0"]
+    notes = [text[one.start : one.stop] for one in result.findings if one.cls == "note"]
+    assert notes == ["==2.9.0"]  # the code does not use that part
 
 
 def test_a_dictionary_that_lists_no_packages_pins_nothing() -> None:
@@ -127,6 +129,65 @@ def tests(session):
     check_finding(text, "PM412", '"3.9", "3.11"', "noxfile.py")
     newer = text.replace("3.9", "3.12")
     assert "PM412" not in {one.rule for one in migrate(newer, path="noxfile.py").findings}
+
+
+@pytest.mark.parametrize("table", [True, False])
+@pytest.mark.parametrize(
+    ("path", "head"),
+    [("pyproject.toml", "tool.poetry.dependencies"), ("Pipfile", "packages")],
+)
+@pytest.mark.parametrize(
+    ("extra", "pin", "needed"),
+    [("torch", 'torch = "^1.12"', ">=2.0.1"), ("tf", 'tensorflow = "~2.10"', ">=2.14.1,<3")],
+)
+def test_extras_in_tables_count(
+    path: str, head: str, table: bool, extra: str, pin: str, needed: str
+) -> None:
+    before = f'[{head}]\n{pin}\npetastorm = {{version = "^0.11", extras = ["{extra}"]}}\n'
+    if table:
+        before = f'[{head}]\n{pin}\n[{head}.petastorm]\nversion = "0.11"\nextras = ["{extra}"]\n'
+    check_noop(before, path)
+    after = migrate(before, path=path, unsafe=True).output
+    assert f'= "{needed}"' in after
+    assert "petastorm" not in after
+
+
+def test_pins_of_parts_that_no_code_uses_are_noted() -> None:
+    text = "petastorm==0.11.4\npyspark==3.2.1\ntensorflow==2.8.0\ntorch==1.12\n"
+    result = check_rewrite(text, text.replace("petastorm==0.11.4", "mdstorm"), "requirements.txt")
+    assert [(one.cls, one.message) for one in result.findings if one.rule == "PM412"] == [
+        ("note", "mdstorm's Spark part needs pyspark>=3.5, if the code uses it"),
+        ("note", "mdstorm's TensorFlow part needs tensorflow>=2.14.1, if the code uses it"),
+        ("note", "mdstorm's PyTorch part needs torch>=2.0.1, if the code uses it"),
+    ]
+
+
+def test_a_pin_of_spark_conflicts_where_the_same_code_writes_with_it() -> None:
+    text = """def write():
+    from petastorm.etl.dataset_metadata import materialize_dataset
+
+PythonVirtualenvOperator(python_callable=write, requirements=["petastorm", "pyspark==3.2.1"])
+"""
+    check_finding(text, "PM412", "==3.2.1", "dag.py")
+
+
+def test_the_python_of_an_environment_in_code_is_told() -> None:
+    text = """from petastorm import make_reader
+conda_env = {"dependencies": ["python=3.8.10", "pip", {"pip": ["petastorm==0.11.4"]}]}
+"""
+    result = migrate(text, path="log.py")
+    (finding,) = [one for one in result.findings if one.rule == "PM412"]
+    assert result.source[finding.start : finding.stop] == "=3.8.10"
+    assert "from mdstorm import" in result.output  # the code itself runs elsewhere
+    newer = migrate(text.replace("=3.8.10", ">=3.8,<3.12"), path="log.py")
+    assert "PM412" not in {one.rule for one in newer.findings}
+
+
+def test_a_range_of_pythons_is_refused_by_those_that_resolve_for_all_of_it() -> None:
+    for spec, who in ((">=3.8", "Poetry, uv and PDM"), ("<3.10", "no installer")):
+        text = f'[project]\nrequires-python = "{spec}"\ndependencies = ["petastorm"]\n'
+        said = [one.message for one in migrate(text, path="pyproject.toml").findings]
+        assert any(f"or newer: {who}" in one for one in said)
 
 
 def test_a_comment_requires_nothing() -> None:

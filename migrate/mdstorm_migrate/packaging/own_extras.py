@@ -1,0 +1,48 @@
+"""The extras of mdstorm that stand for Petastorm's in one document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.packaging.pyproject import dependency_keys
+from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
+from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, value_of
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+
+_EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
+
+
+def own_extras(document: Document) -> set[str]:
+    """Return the extras of mdstorm that a document requires by those of Petastorm.
+
+    They stand behind the name, as in ``petastorm[torch]``, or in the table of a dependency, as
+    Poetry and Pipenv have it.
+    """
+    found = {
+        extra for one in find_requirements(document.text) for extra in mdstorm_extras(one.extras)
+    }
+    for key in petastorm_keys(document):
+        start, stop = value_of(document.text, key)
+        for names in extras_in(document.text[start:stop]):
+            found.update(mdstorm_extras(extra_names(names)))
+    return found
+
+
+def petastorm_keys(document: Document) -> list[TomlKey]:
+    """Return the keys and tables that require Petastorm by their name."""
+    if document.kind not in ("pyproject", "pipfile"):
+        return []
+    keys = dependency_keys if document.kind == "pyproject" else toml_keys
+    return [key for key in keys(document.text) if key.name.lower() == OLD_ROOT]
+
+
+def extras_in(value: str) -> Iterator[re.Match[str]]:
+    """Yield the lists of extras in the value of a dependency, as the group ``extras``."""
+    return _EXTRAS.finditer(value)
+
+
+def extra_names(extras: re.Match[str]) -> list[str]:
+    """Return the names in such a list."""
+    return re.findall(r"""["']([^"']+)["']""", extras["extras"])
