@@ -38,7 +38,7 @@ _UPDATE = re.compile(r"(?:pdm|pipenv|poetry)[ \t]+(?:-\S+[ \t]+)*(?:update|upgra
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
 #: Commands that ask whether the distribution is installed: ``pip freeze | grep petastorm``.
 _QUERY = re.compile(
-    r"""\b(?:pip[\d.]*|conda|mamba)[ \t]+(?:
+    r"""(?:\b(?:pip[\d.]*|conda|mamba)|\$[({]?PIP\d?[)}]?"?)[ \t]+(?:
         show[ \t]+(?:-[\w-]+[ \t]+)*
       | (?:freeze|list)\b[^\n;&|]*\|[ \t]*[ef]?grep[ \t]+(?:-[\w-]+[ \t]+)*["']?\^? )
     (?P<name>petastorm)(?=["'\s;&|)>]|\Z)""",

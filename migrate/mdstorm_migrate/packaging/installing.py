@@ -13,6 +13,7 @@ from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.requirement import Requirement, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
 from mdstorm_migrate.packaging.runs import run_beside
+from mdstorm_migrate.packaging.sentences import MAY_SPEAK, is_sentence
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 #: Kinds of documents whose commands run.
@@ -34,6 +35,10 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     stays = bool(document.needs.importers)
     reasons = []
     for tool, found in command_requirements(document.text):
+        if document.kind in MAY_SPEAK and is_sentence(document.text, found.start):
+            what = "this text speaks of a command that installs Petastorm"
+            yield Finding(rule, "note", found.start, found.stop, what)
+            continue
         if tool == "pip":
             if not stays and (file := _file_of(document.text, found)):
                 what = f"`{file}` is installed by its name, which this brings"
@@ -82,6 +87,8 @@ def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
     is_moved = any(not found.is_fork for found in installed)
     for query in queries(document.text):
         start, stop = query.span("name")
+        if document.kind in MAY_SPEAK and is_sentence(document.text, start):
+            continue
         if is_moved:
             cls, _ = verdict(document)
             yield Edit(rule, cls, start, stop, NEW_ROOT, "ask for mdstorm, which is installed here")

@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.requirement import (
     has_channel,
     of_conda,
 )
+from mdstorm_migrate.packaging.sentences import MAY_SPEAK, is_sentence
 
 #: What is before the last words of a command that goes over several lines, as in folded YAML.
 _INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
@@ -87,6 +88,8 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
     end = text.find("\n", found.stop)
     before, line = text[start : found.start], text[start : len(text) if end < 0 else end]
     if is_commented_out(text, found.start, ANY) or _SAYING.match(line):
+        return False
+    if document.kind in MAY_SPEAK and is_sentence(text, found.start):
         return False
     if found.is_fork or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
         return True

@@ -6,9 +6,10 @@ import re
 
 from mdstorm_migrate.base.document import Document
 
-#: A sentence, or a line of a session in Python.
+#: A sentence, a line of a session in Python, or one with a date before words.
 _PROSE = re.compile(
     r"""^[ \t]*(?: >>>[ ]
+    | \[?\d{4}-\d\d-\d\d[\dTZ:.,+ ]*\]?[ ]*[:-]?[ ]+ (?:[\w'()`=.-]+[,;:]?[ ]){3}
     | (?:[-*][ ]|\d+[.)][ ])? [A-Z]\w*,? (?:[ ][\w'()"`-]+[,;:]?){2,} (?:[ ]|[.!?:]?[ \t]*\r?$)
     | (?!\#|[$%][ ])(?:[\w'(),`=-]+[ ]){3,}[\w'()`-]+[.!?:][ \t]*\r?$ )""",
     re.MULTILINE | re.VERBOSE,

@@ -13,6 +13,8 @@ from mdstorm_migrate.packaging.installed_files import report_installed_files
 from mdstorm_migrate.packaging.one_line import line_around, plain_imports
 from mdstorm_migrate.packaging.prose import is_prose, is_searched_for
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.script_paths import folder_of, may_hold_scripts, python_of
+from mdstorm_migrate.packaging.sentences import MAY_SPEAK, is_sentence
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
 #: The same between the items of a list, each on a line of its own, or without quotes.
@@ -28,7 +30,7 @@ _RUN = re.compile(
     rf"|\bfrom[ \t]+(?P<part>petastorm)"
     rf"(?=(?:\.\w+)*[ \t]+import\b))"
     rf"|(?<![\w-])-m{_ITEM}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
-    r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
+    r"|(?<![\w.-])(?P<script>petastorm-[a-z-]+\.py)\b"
 )
 #: The modules of mdstorm that do what Petastorm's scripts do.
 _SCRIPTS = {
@@ -73,6 +75,7 @@ def rewrite_runs(
         match
         for match in _runs_in(text)
         if not (is_prose and (match["code"] or match["part"]) and not _is_run(text, match))
+        and not (match["script"] and _is_own(text, match))
         and not _is_marker(text, match)
         and not _is_said(text, match)
         and not ((match["code"] or match["part"]) and _is_shown(text, match.start()))
@@ -85,14 +88,19 @@ def rewrite_runs(
         if needs.importers and not needs.moved:
             what = f"this command stays: {needs.importers[0]} still imports Petastorm"
             yield Finding(rule, "note", *match.span(), what)
+        elif document.kind in MAY_SPEAK and is_sentence(text, match.start()):
+            what = "this text speaks of a command that runs Petastorm"
+            yield Finding(rule, "note", *match.span(), what)
         elif module in _PROGRAMS:
             start = match.start("module")
             message = f"{RUN}mdstorm{module[9:]}`, which takes the same arguments"
             yield Edit(rule, cls, start, start + len(OLD_ROOT), NEW_ROOT, message)
         elif script in _SCRIPTS and _is_command(text, match):
-            new = f"python -m {_SCRIPTS[script]}"
+            folder = folder_of(text, match.start())
+            new = f"{python_of(folder)} -m {_SCRIPTS[script]}"
             message = f"{RUN}{new}` instead of `{script}`, if that is the Python that has mdstorm"
-            yield Edit(rule, "review", *match.span(), new, message)
+            start = match.start() - len(folder)
+            yield Edit(rule, "review", start, match.end(), new, message)
         elif edits := _imports(document, match, rule):
             yield from (edit for edit in edits if edit not in done)
             done += edits
@@ -108,10 +116,18 @@ def rewrite_runs(
 
 def _is_command(text: str, run: re.Match[str]) -> bool:
     """Whether a script is the first word of a command, and not one of a list of its words."""
-    before = text[: run.start()].rpartition("\n")[2]
+    folder = folder_of(text, run.start())
+    before = text[: run.start() - len(folder)].rpartition("\n")[2]
     rest = text[run.end() :].partition("\n")[0]
-    is_item = before.lstrip().startswith("- ") and not rest.strip("\"' \t\r")
-    return _COMMAND.search(before) is not None and not is_item
+    # A path alone is of a list of words or of files: the scripts need arguments.
+    is_item = (folder or before.lstrip().startswith("- ")) and not rest.strip("\"' \t\r")
+    return bool(_COMMAND.search(before) and not is_item and python_of(folder))
+
+
+def _is_own(text: str, run: re.Match[str]) -> bool:
+    """Whether a script lies in a folder of the project, and is none that Petastorm installs."""
+    folder = folder_of(text, run.start())
+    return bool(folder) and not (run["script"] in _SCRIPTS and may_hold_scripts(folder))
 
 
 def _is_shown(text: str, position: int) -> bool:

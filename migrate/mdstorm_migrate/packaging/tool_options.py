@@ -8,11 +8,18 @@ from collections.abc import Iterator
 from mdstorm_migrate.packaging.tool_settings import Setting
 
 #: Of pylint and isort, as words of a command or as items of a list.
+_GAP = r"""(?: = | [ \t]+ | ["'][ \t]*,\s*["'] | ["']?[ \t]*\r?\n[ \t]*-[ \t]+ ) ["']?"""
 _MODULES = re.compile(
-    r"""(?<![\w-])(?P<option>--(?:ignored-(?:modules|classes)|known-third-party|thirdparty
+    rf"""(?<![\w-])(?P<option>--(?:ignored-(?:modules|classes)|known-third-party|thirdparty
       |extension-pkg-(?:whitelist|allow-list)))
-    (?: = | [ \t]+ | ["'][ \t]*,\s*["'] | ["']?[ \t]*\r?\n[ \t]*-[ \t]+ )
-    ["']? (?P<value>[\w.*]+(?:,[\w.*]+)*)""",
+    {_GAP} (?P<value>[\w.*]+(?:,[\w.*]+)*)""",
+    re.VERBOSE,
+)
+#: The short name of ``--thirdparty``, behind isort in its line or in its hook of pre-commit.
+_ISORT = re.compile(
+    rf"""(?: \bisort\b [^\n;&|]*?
+      | \bid:[ \t]*isort\b [^\n]*\n (?:(?![ \t]*-[ ]id:)[^\n]*\n){{0,12}}? [^\n]*? )
+    (?<![\w-])(?P<option>-o) {_GAP} (?P<value>petastorm(?![\w-]))""",
     re.VERBOSE,
 )
 #: The module or the class of a filter of warnings: ``ignore::FutureWarning:petastorm.*``.
@@ -26,7 +33,7 @@ _FILTER = re.compile(
 
 def module_options(text: str) -> Iterator[Setting]:
     """Yield the values of options whose modules mean the same with mdstorm."""
-    for found in _MODULES.finditer(text):
+    for found in (*_MODULES.finditer(text), *_ISORT.finditer(text)):
         yield Setting("modules", found["option"], *found.span("value"))
 
 

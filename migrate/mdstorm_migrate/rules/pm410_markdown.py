@@ -31,7 +31,7 @@ _INDENTED = re.compile(
 )
 _USE = re.compile(
     r"""^[ \t>]*(?:from|import)[ \t]+petastorm\b | \bpetastorm\.\w
-    | (?<![\w/.-])petastorm-[a-z-]+\.py\b
+    | (?:(?<![\w/.-])|(?<=bin/))petastorm-[a-z-]+\.py\b
     | \bpip[\d.]*[ \t]+install\b[^\n]*\bpetastorm\b""",
     re.MULTILINE | re.VERBOSE,
 )

@@ -105,6 +105,47 @@ def test_programs_of_petastorm_are_those_of_mdstorm(
     check_rewrite(text.format(script), new, path, unsafe=True)
 
 
+@pytest.mark.parametrize(
+    ("folder", "path", "text"),
+    [
+        ("$(VENV)/bin/", "Makefile", "a:\n\t@{} file:///a\n"),
+        ("/opt/venv/bin/", "Dockerfile", "RUN pip install -q numpy && {} file:///a\n"),
+        ('"$VENV"/bin/', "a.sh", "if ! {} file:///a; then exit 1; fi\n"),
+        ("${V:-v}/bin/", "a.sh", "{} \\\n  file:///a\n"),
+        ("v/bin/", "ci.yml", "steps:\n- run: {} file:///a\n"),
+    ],
+)
+def test_scripts_called_by_a_path_are_run_by_the_python_beside_them(
+    folder: str, path: str, text: str
+) -> None:
+    before = text.format(f"{folder}petastorm-throughput.py")
+    check_noop(before, path)
+    after = text.format(f"{folder}python -m mdstorm.benchmark.cli")
+    check_rewrite(before, after, path, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$BIN/{} x",
+        "/usr/bin/{} x",
+        "~/.local/bin/{} x",
+        '"$VENV/bin/{}" x',
+        "srun v/bin/{} x",
+        "v/bin/{}",
+    ],
+)
+def test_scripts_whose_python_is_unknown_need_manual_review(command: str) -> None:
+    name = "petastorm-copy-dataset.py"
+    check_noop(f"{command.format(name)}\n", "a.sh", unsafe=True)
+    check_finding(f"{command.format(name)}\n", "PM406", name, "a.sh")
+
+
+@pytest.mark.parametrize("command", ["tools/petastorm-throughput.py x", "v/bin/petastorm-own.py x"])
+def test_scripts_of_ones_own_by_a_path_stay(command: str) -> None:
+    check_silence(f"{command}\n", "a.sh")
+
+
 def test_programs_in_notebooks_and_lists_of_words() -> None:
     check_rewrite(
         '["python3", "-m", "petastorm.tools.copy_dataset", "a"]\n'.join(["CMD ", ""]),
@@ -249,6 +290,9 @@ QUERIES = [
     "pip list --format=freeze | grep -i '{}'",
     "/opt/bin/pip show -f {} > /dev/null",
     "python -m pip freeze | grep -q ^{}",
+    "X=$($PIP show {})",
+    '"$PIP" freeze | grep {}',
+    "$(PIP3) show -q {}",
 ]
 
 
@@ -367,6 +411,7 @@ def test_commands_that_edit_installed_files_are_reported(command: str) -> None:
     "text",
     [
         "pip install petastorm && petastorm-throughput.py x\n",
+        "v/bin/pip install petastorm && v/bin/petastorm-throughput.py x\n",
         "pip show petastorm\npip install petastorm \\\n  && petastorm-copy-dataset.py a b\\",
     ],
 )

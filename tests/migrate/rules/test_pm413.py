@@ -161,6 +161,8 @@ def test_messages_and_names_of_ones_own_in_other_languages(path: str, line: str)
         "run `pip install petastorm` before you train.\n",
         "To use it:\n\n  pip install petastorm\n\nThen run the training.\n",
         "The metadata are written by python -m petastorm.etl.petastorm_generate_metadata\n",
+        "2021-03-02: tried pip install petastorm==0.9.8 on the cluster, failed\n",
+        "[2021-03-02 10:11:12] step two of three\n\npip install petastorm==0.9.8\n",
     ],
 )
 def test_commands_in_running_text_are_told_and_left(text: str) -> None:

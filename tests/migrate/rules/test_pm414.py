@@ -243,6 +243,11 @@ def test_functions_that_tasks_call_are_those_of_mdstorm(table: str) -> None:
         ("a.yaml", "args:\n  - --ignored-modules\n  - {0}.*\n"),
         ("tox.ini", "[testenv]\ncommands = pylint --ignored-modules={0} src\n"),
         ("lint.sh", "isort --thirdparty {0} src\n"),
+        ("lint.sh", "isort -o numpy -o {0} src\nsort -o petastorm a\n"),
+        (
+            ".pre-commit-config.yaml",
+            '- id: isort\n  args: ["-q", "-o", "{0}"]\n- id: own\n  args: ["-o", "petastorm"]\n',
+        ),
     ],
 )
 def test_options_that_name_modules_follow_the_code(path: str, text: str) -> None:
