@@ -67,8 +67,7 @@ def rewrite_runs(
     A module is run by the same command under mdstorm's name. Petastorm's scripts are not installed
     by mdstorm: their modules do the same, if ``python`` is the Python that has them. Commands of
     one text move together, and with the code beside it. Plain imports by ``python -c`` move with
-    the install in their line. In prose, import statements that no command
-    runs are left alone.
+    the install in their line. In prose, import statements that no command runs are left alone.
     """
     text, needs = document.text, document.needs
     runs = [
@@ -145,8 +144,11 @@ def run_beside(text: str, position: int) -> str | None:
     for match in _runs_in(text, *line_around(text, position)):
         if match["script"] in _SCRIPTS and _is_command(text, match):
             return f"`{match['script']}` {RUN_HERE}, and mdstorm has it as a module"
-        is_code = match["code"] or match["part"]
-        if is_code and _is_run(text, match) and not plain_imports(text, match.start()):
+        is_program = match["module"] and match["module"] not in _PROGRAMS
+        is_code = (match["code"] or match["part"]) and _is_run(text, match)
+        if (is_program and not _is_marker(text, match)) or (
+            is_code and not plain_imports(text, match.start())
+        ):
             return f"`{match[0]}` {RUN_HERE}, in code that is for you to change"
     return None
 

@@ -106,13 +106,12 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
         return
     seen = {found.start for _, found in command_requirements(text)}
     cells = list(_CELL.finditer(text))
-    for one in rewrite_commands(document, CODE):
+    runs = list(rewrite_runs(document, CODE, is_prose=True))
+    seen |= {at for one in runs for at in range(one.start, one.stop)}
+    for one in (*rewrite_commands(document, CODE), *runs):
         if cells and isinstance(one, Edit) and one.cls == "exact":
             one = replace(one, cls="review", message=f"{one.message}; waits, since {_LEFT}")
         yield one
-    runs = list(rewrite_runs(document, CODE, is_prose=True))
-    yield from runs
-    seen |= {at for one in runs for at in range(one.start, one.stop)}
     yield from report_other_languages(document, CODE)
     for cell in cells:
         what = "this `%python` cell of a notebook in another language imports Petastorm"

@@ -56,6 +56,7 @@ def test_imports_and_installs_in_files_of_other_kinds(path: str, text: str) -> N
         'python -c "from petastorm import make_reader; make_reader(1)"',
         "python -c 'import petastorm.hdfs._x'",
         "python -c 'import petastorm as p; print(p.x())'",
+        "python -m petastorm.generator",
         "python -c 'import petastorm; print(petastorm.reader)'",
     ],
 )
