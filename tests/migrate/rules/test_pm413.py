@@ -199,7 +199,7 @@ def test_messages_labels_and_other_installers_require_nothing(path: str, line: s
     [
         ("a.ts", 'run("pip", ["install", "petastorm"]);'),
         ("a.ts", 'const requirements = ["petastorm"];'),
-        ("a.scala", 'val libs = Seq("torch==1.13", "petastorm")'),
+        ("a.scala", 'val libs = Seq("tqdm==4.66", "petastorm")'),
         ("a.R", 'reticulate::py_install("petastorm")'),
         ("main.tf", 'python_packages = ["petastorm"]'),
     ],
