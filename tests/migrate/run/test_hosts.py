@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.migrate.checks import invoke
+from tests.migrate.run.written import after
 
 from mdstorm_migrate.cli.migrate import migrate
+
+pytestmark = pytest.mark.usefixtures("inside")
 
 CODE = "from petastorm import make_reader\n"
 MOVED = CODE.replace("petastorm", "mdstorm")
@@ -29,21 +32,6 @@ DAG = """run = DatabricksSubmitRunOperator(
 )
 """
 SDK = 'cluster = ClusterSpec(spark_version="11.3.x-gpu-ml-scala2.12", num_workers=2)\n'
-
-
-def after(files: dict[str, str], *options: str) -> dict[str, str]:
-    """Write files below the working directory, migrate them, and return what they have become."""
-    for name, text in files.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(text)
-    done = invoke(migrate, "-w", "--no-diff", "-j", "1", *options, ".")
-    assert done.exit_code == 0, done.stderr
-    return {name: Path(name).read_text() for name in files}
-
-
-@pytest.fixture(autouse=True)
-def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -6,28 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import invoke
+from tests.migrate.run.written import after
 
-from mdstorm_migrate.cli.migrate import migrate
+pytestmark = pytest.mark.usefixtures("inside")
 
 HEAD = "# Databricks notebook source\n"
 USE = "\n# COMMAND ----------\n\nfrom petastorm import make_reader\n"
 INSTALL = f"{HEAD}# MAGIC %pip install petastorm==0.12.1\n"
-
-
-def after(files: dict[str, str], *options: str) -> dict[str, str]:
-    """Write files below the working directory, migrate them, and return what they have become."""
-    for name, text in files.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(text)
-    done = invoke(migrate, "-w", "--no-diff", "-j", "1", *options, ".")
-    assert done.exit_code == 0, done.stderr
-    return {name: Path(name).read_text() for name in files}
-
-
-@pytest.fixture(autouse=True)
-def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(

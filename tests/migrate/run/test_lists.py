@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from tests.migrate.run.test_installed_together import after
+from tests.migrate.run.written import after
+
+pytestmark = pytest.mark.usefixtures("inside")
 
 HELD = "petastorm==0.12.1\npyarrow==10.0.0\n"
 CODE = "from petastorm import make_reader\n"
 MOVED = "from mdstorm import make_reader\n"
-
-
-@pytest.fixture(autouse=True)
-def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_code_and_its_list_wait_for_a_pin_and_move_together() -> None:

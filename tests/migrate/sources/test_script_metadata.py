@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
-from tests.migrate.run.test_installed_together import after
+from tests.migrate.run.written import after
 
 from mdstorm_migrate.api import migrate
 
