@@ -33,10 +33,9 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat test-engine test-peers \
-	test-sessions test-connect test-refusing test-lowest test-interop test-trainers test-runtime \
-	test-installers java \
-	environments clean distclean
+.PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat \
+	test-engine test-peers test-sessions test-connect test-refusing test-lowest test-interop \
+	test-trainers test-runtime test-installers java environments clean distclean
 
 # Three jobs at a time, on two cores: an installation, or a test run, waits half of its time.
 side_by_side = $(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)

@@ -86,12 +86,12 @@ class WeightedSamplingReader(Described, OwnContext):
     def _mdstorm_description(self, *, full: bool) -> Description:
         weights = [f"{weight:.4g}" for weight in np.diff(self._cum_prob, prepend=0)]
         delivers = "batches" if self.is_batched_reader else "rows"
-        readers = list(map(repr, self._readers))
+        readers = list(map(repr, self._readers)) if full else []
         return Description(
-            [f"{len(readers)} readers", f"probabilities {', '.join(weights)}", delivers],
-            [("readers", str(len(readers))), ("delivers", delivers)],
+            [f"{len(self._readers)} readers", f"probabilities {', '.join(weights)}", delivers],
+            [("readers", str(len(self._readers))), ("delivers", delivers)],
             ["probability", "reader"],
-            list(zip(weights, readers, strict=True)),
+            list(zip(weights, readers, strict=True)) if full else [],
         )
 
     def __len__(self) -> int:

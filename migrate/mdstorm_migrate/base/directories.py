@@ -1,4 +1,4 @@
-"""Directories that hold no code of the project: tools, environments, vendored code."""
+"""Which directories begin a project, and which hold none of its code: tools, vendored code."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ _NAMES = frozenset(
         "venv",
     }
 )
+#: What the directory of a project holds.
+_PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+
+
+def is_project(directory: Path) -> bool:
+    """Whether a project begins in a directory, by what it holds."""
+    return any(os.path.exists(directory / name) for name in _PROJECT)
 
 
 def is_foreign(directory: Path) -> bool:

@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, queries
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.requirement import Requirement, of_conda, other_origins
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
+from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement, verdict
 from mdstorm_migrate.packaging.runs import run_beside
 from mdstorm_migrate.packaging.sentences import MAY_SPEAK, is_sentence
 from mdstorm_migrate.petastorm.names import NEW_ROOT
@@ -34,7 +34,8 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     """
     stays = bool(document.needs.importers)
     reasons = []
-    for tool, found in command_requirements(document.text):
+    required = list(command_requirements(document.text))
+    for tool, found in required:
         if document.kind in MAY_SPEAK and is_sentence(document.text, found.start):
             what = "this text speaks of a command that installs Petastorm"
             yield Finding(rule, "note", found.start, found.stop, what)
@@ -52,15 +53,14 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
             continue
         if tool == "name":
             if not document.needs.importers:
-                cls, _ = verdict(document)
-                message = "name mdstorm, which takes Petastorm's place"
-                yield Edit(rule, cls, found.start, found.stop, NEW_ROOT, message)
+                yield renamed(document, found.start, found.stop, rule)
             continue
         remedy = "take petastorm out of this command and add `pip install mdstorm`"
         yield of_conda(found, rule, remedy)
     yield from other_origins(document.text, rule)
     if document.kind in _SCRIPTS:
-        for one in _rewrite_queries(document, rule):
+        installed = [found for tool, found in required if tool == "pip"]
+        for one in _rewrite_queries(document, installed, rule):
             yield _held(one, reasons[0]) if reasons and isinstance(one, Edit) else one
 
 
@@ -79,11 +79,12 @@ def _file_of(text: str, found: Requirement) -> str | None:
     return file[0] if brings and file and not is_commented_out(text, file.start()) else None
 
 
-def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
+def _rewrite_queries(
+    document: Document, installed: list[Requirement], rule: str
+) -> Iterator[Edit | Finding]:
     """Yield what becomes of commands that ask for Petastorm, as the install here does."""
     if document.needs.importers:
         return  # it stays
-    installed = [found for tool, found in command_requirements(document.text) if tool == "pip"]
     is_moved = any(not found.is_fork for found in installed)
     for query in queries(document.text):
         start, stop = query.span("name")

@@ -132,11 +132,15 @@ def _of_conda(text: str) -> Iterator[Pin]:
     for at, end in spans:
         match = _CONDA.match(text, at, end)
         if match is not None:
-            group = "spec" if match["spec"] is not None else "plain"
-            start, stop = match.span(group)
-            name = match["name"].lower()
-            name = PYTHON if name == PYTHON else normalised(name)
-            yield Pin(name, start, stop, match[group].strip(), "conda")
+            yield _of_package(match)
+
+
+def _of_package(match: re.Match[str]) -> Pin:
+    """Return the pin of a package of conda's, as `_CONDA` has it."""
+    group = "spec" if match["spec"] is not None else "plain"
+    name = match["name"].lower()
+    name = PYTHON if name == PYTHON else normalised(name)
+    return Pin(name, *match.span(group), match[group].strip(), "conda")
 
 
 def _of_commands(text: str) -> Iterator[Pin]:
@@ -187,12 +191,8 @@ def _of_call(text: str, start: int, stop: int) -> Iterator[Pin]:
     for pin in _pins(text, start, stop):
         yield replace(pin, is_fixed=True)
     for match in _CONDA_STRING.finditer(text, start, stop):
-        group = "spec" if match["spec"] is not None else "plain"
-        name = match["name"].lower()
-        where = LISTED if name == PYTHON else ""
-        name = PYTHON if name == PYTHON else normalised(name)
-        span = match.span(group)
-        yield Pin(name, *span, match[group], "conda", is_fixed=True, where=where)
+        pin = _of_package(match)
+        yield replace(pin, is_fixed=True, where=LISTED if pin.name == PYTHON else "")
     for match in _NAME_AND_VERSION.finditer(text, start, stop):
         name = normalised(match["name"])
         yield Pin(name, *match.span("version"), f"=={match['version']}", is_fixed=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.packaging.requirement import is_requirement
+from mdstorm_migrate.packaging.requirement import is_requirement, is_versioned
 from mdstorm_migrate.packaging.toml_text import TomlKey, TomlString, toml_keys, toml_strings
 
 #: Tables whose strings are requirements, with the keys that hold them; None for all of them.
@@ -55,8 +55,8 @@ def is_of_conda(key: TomlKey) -> bool:
 def other_requirements(text: str) -> Iterator[TomlString]:
     """Yield the strings that require Petastorm in tables of tools that are not known."""
     for string in toml_strings(text):
-        is_versioned = re.search(r"[=<>~!\[]", string.value) is not None
-        if is_versioned and is_requirement(string.value) and not _holds_requirements(string):
+        is_one = is_versioned(string.value) and is_requirement(string.value)
+        if is_one and not _holds_requirements(string):
             yield string
 
 

@@ -12,6 +12,7 @@ from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_requirements,
     has_channel,
+    is_versioned,
     of_conda,
 )
 from mdstorm_migrate.packaging.sentences import MAY_SPEAK, is_sentence
@@ -91,7 +92,7 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
         return False
     if document.kind in MAY_SPEAK and is_sentence(text, found.start):
         return False
-    if found.is_fork or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
+    if found.is_fork or is_versioned(text[found.start : found.stop]):
         return True
     if found.is_open and re.match(r"[=<>~!]=", text[found.stop :]):
         return True

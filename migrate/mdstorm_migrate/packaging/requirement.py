@@ -148,6 +148,11 @@ def _goes_on(text: str, match: re.Match[str]) -> bool:
     return _GOES_ON.match(text, match.end()) is not None
 
 
+def is_versioned(text: str) -> bool:
+    """Whether a requirement has a version or an extra, so that nothing else can be meant."""
+    return re.search(r"[\[=<>~!]", text) is not None
+
+
 def is_requirement(text: str) -> bool:
     """Whether a text, such as a string of a list, begins with a requirement of Petastorm.
 

@@ -23,6 +23,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.same_list import is_second
 from mdstorm_migrate.packaging.variables import definition, referenced
+from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 #: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
 #: ``ini`` file, a ``word`` of a command, an ``item`` of a list in YAML; ``alone`` where one value
@@ -114,6 +115,12 @@ def _unused(document: Document, found: Requirement, rule: str) -> Iterator[Findi
 
 def _versions(text: str) -> Iterator[str]:
     return (text[one.start : one.stop] for one in find_requirements(text))
+
+
+def renamed(document: Document, start: int, stop: int, rule: str) -> Edit:
+    """Return the edit of a name that goes with a requirement, as in an option of an installer."""
+    cls, _ = verdict(document)
+    return Edit(rule, cls, start, stop, NEW_ROOT, "name mdstorm, which takes Petastorm's place")
 
 
 def of_fork(found: Requirement, rule: str) -> Finding:

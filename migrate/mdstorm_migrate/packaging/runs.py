@@ -60,7 +60,7 @@ _COMMAND = re.compile(
 
 
 def rewrite_runs(
-    document: Document, rule: str, *, is_prose: bool = False
+    document: Document, rule: str, *, in_prose: bool = False
 ) -> Iterator[Edit | Finding]:
     """Rewrite commands that run Petastorm's programs; report others that run code of Petastorm's.
 
@@ -73,7 +73,7 @@ def rewrite_runs(
     runs = [
         match
         for match in _runs_in(text)
-        if not (is_prose and (match["code"] or match["part"]) and not _is_run(text, match))
+        if not (in_prose and (match["code"] or match["part"]) and not _is_run(text, match))
         and not (match["script"] and _is_own(text, match))
         and not _is_marker(text, match)
         and not _is_said(text, match)

@@ -9,11 +9,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 
-from mdstorm_migrate.base.directories import is_foreign
+from mdstorm_migrate.base.directories import is_foreign, is_project
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-
-#: What the directory of a project holds.
-_PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 
 _FROM = re.compile(
     rf"^[ \t]*from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*"
@@ -38,8 +35,7 @@ def is_imported_from(path: PurePath | None, roots: Sequence[Path] = ()) -> bool:
     if path is None or path.suffix != ".py":
         return False
     above = Path(path).absolute().parents
-    projects = (one for one in above if any((one / name).exists() for name in _PROJECT))
-    if (project := next(projects, None)) is not None:
+    if (project := next(filter(is_project, above), None)) is not None:
         return path.stem in _imported_from(str(project), True)
     packages = next(one for one in above if not (one / "__init__.py").exists())
     named = (path.stem in _imported_from(str(one), True) for one in roots)
@@ -47,22 +43,22 @@ def is_imported_from(path: PurePath | None, roots: Sequence[Path] = ()) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _imported_from(directory: str, is_project: bool) -> frozenset[str]:
+def _imported_from(directory: str, is_whole: bool) -> frozenset[str]:
     """Return the last parts of the modules from which files of a directory take the name."""
-    files = _python_files(directory, is_project)
+    files = _python_files(directory, is_whole)
     return frozenset(stem for path in files for stem in _modules(path))
 
 
-def _python_files(project: str, is_project: bool) -> Iterator[str]:
-    """Yield the files of a project, or else those of the packages in a directory."""
-    for directory, below, names in os.walk(project):
+def _python_files(directory: str, is_whole: bool) -> Iterator[str]:
+    """Yield the files of a whole project, or else those of the packages in a directory."""
+    for folder, below, names in os.walk(directory):
         below[:] = [
             name
             for name in below
-            if not is_foreign(Path(directory, name))
-            and (is_project or os.path.exists(os.path.join(directory, name, "__init__.py")))
+            if not is_foreign(Path(folder, name))
+            and (is_whole or os.path.exists(os.path.join(folder, name, "__init__.py")))
         ]
-        yield from (os.path.join(directory, name) for name in names if name.endswith(".py"))
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
 
 
 def _modules(path: str) -> Iterator[str]:

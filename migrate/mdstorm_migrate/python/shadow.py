@@ -6,13 +6,11 @@ import re
 from functools import lru_cache
 from pathlib import Path, PurePath
 
+from mdstorm_migrate.base.directories import is_project
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.vendored import SOURCES, VENDORING, copy_for
-
-#: What the directory of a project holds.
-_PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 
 
 def shadowed(module: PythonModule, binding: Binding) -> str | None:
@@ -96,7 +94,7 @@ def _own_package(folder: str) -> str | None:
 def _is_root(folder: Path) -> bool:
     """Whether packages are imported from a folder."""
     is_named = folder.name in (*SOURCES, *VENDORING)
-    return is_named or any((folder / one).exists() for one in _PROJECT)
+    return is_named or is_project(folder)
 
 
 @lru_cache(maxsize=1024)

@@ -41,6 +41,7 @@ _COMMAND = re.compile(
     r"|(?:\bpython[\d.]*|^)[ \t]+(?:-\w+[ \t]+)*-c[ \t]*[\"'][^\n]*?"
     rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b"
 )
+_ASKS = "this command asks for the distribution of Petastorm"
 _USES = "this string is code that uses Petastorm"
 _IMPORTS = "this string is code that imports Petastorm"
 _TELLS = "this text tells of a command of Petastorm"
@@ -69,10 +70,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
         remedy = f"{message}: see that it becomes mdstorm's"
         yield Finding(CODE, CLASS, *module.span(name), message, remedy, holds=OLD_ROOT)
     for string in module.scopes.strings:
-        if asks_pip(module, string) is False:
+        asks = asks_pip(module, string)
+        if asks is False:
             yield Finding(CODE, "note", *module.span(string), SHOWN)
             continue
-        what = _what(module, string)
+        what = _ASKS if asks and not is_docstring(module, string) else _what(module, string)
         if what is not None and what.startswith(_TELLS):
             yield Finding(CODE, "note", *module.span(string), what)
         elif what is not None:
@@ -87,8 +89,6 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     if is_docstring(module, string):
         return None
     value = str(string.value)
-    if asks_pip(module, string):
-        return "this command asks for the distribution of Petastorm"
     if value == OLD_ROOT:
         return _asked(module, string)
     if _is_setup(module) and NAMED_ENTRY_POINT.search(value):

@@ -44,24 +44,15 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             continue
         start, stop = match.span("path")
         path, is_entry = match["path"].replace(":", "."), ":" in match["path"]
-        what = f'"{path}" names a part of Petastorm'
-        if lacking := missing(path):
-            if is_called(match["key"]) or is_entry:
-                why = f"{what}; `{lacking}` is not in mdstorm"
-                remedy = f"{why}: change it by hand"
-                yield Finding(CODE, "manual", start, stop, why, remedy, holds=path)
-        elif is_called(match["key"]) or is_entry:
-            message = f'"{path}" becomes "{renamed(path)}"'
-            yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
-        elif is_entry:
-            message = f'"{match["path"]}" names mdstorm'
-            yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
-        elif not is_module(path):
+        if is_called(match["key"]) or is_entry:
+            yield _renamed(start, path)
+        elif not missing(path) and not is_module(path):
+            what = f'"{path}" names a part of Petastorm'
             remedy = f"{what}: name mdstorm in it if it is looked up"
             yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
     for start, _ in loggers(document.text):
         message = "configure the logger of mdstorm"
-        yield Edit(CODE, "review", start, start + len(OLD_ROOT), NEW_ROOT, message)
+        yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message)
 
 
 def _in_commands(document: Document) -> Iterator[Edit | Finding]:
@@ -70,18 +61,10 @@ def _in_commands(document: Document) -> Iterator[Edit | Finding]:
     done = set()
     for match in OVERRIDE.finditer(document.text):
         done.add(match.start("path"))
-        path, (start, stop) = match["path"], match.span("path")
-        if is_commented_out(document.text, start) or (
-            start in told and document.kind not in _COMMANDS
-        ):
-            continue
-        if lacking := missing(path):
-            why = f'"{path}" names a part of Petastorm; `{lacking}` is not in mdstorm'
-            remedy = f"{why}: change it by hand"
-            yield Finding(CODE, "manual", start, stop, why, remedy, holds=path)
-        else:
-            message = f'"{path}" becomes "{renamed(path)}"'
-            yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
+        path, start = match["path"], match.start("path")
+        is_told = start in told and document.kind not in _COMMANDS
+        if not is_told and not is_commented_out(document.text, start):
+            yield _renamed(start, path)
     for match in ARGUMENT.finditer(document.text):
         path, (start, stop) = match["path"], match.span("path")
         is_told = start in done or (start in told and document.kind not in _COMMANDS)
@@ -91,6 +74,16 @@ def _in_commands(document: Document) -> Iterator[Edit | Finding]:
             what = f'a command is given "{path}", a part of Petastorm'
             remedy = f"{what}: name mdstorm in it if it is looked up"
             yield Finding(CODE, "manual", start, stop, what, remedy)
+
+
+def _renamed(start: int, path: str) -> Edit | Finding:
+    """Return the edit of a path that is imported; a finding if mdstorm has nothing of the name."""
+    if lacking := missing(path):
+        why = f'"{path}" names a part of Petastorm; `{lacking}` is not in mdstorm'
+        remedy = f"{why}: change it by hand"
+        return Finding(CODE, "manual", start, start + len(path), why, remedy, holds=path)
+    message = f'"{path}" becomes "{renamed(path)}"'
+    return Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
 
 
 def _is_file(path: str) -> bool:

@@ -12,8 +12,7 @@ from mdstorm_migrate.packaging.requirement import (
     is_generated,
     other_origins,
 )
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
-from mdstorm_migrate.petastorm.names import NEW_ROOT
+from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement
 
 CODE = "PM401"
 TITLE = "Requirements files name mdstorm"
@@ -60,6 +59,4 @@ def _of_option(document: Document, line: re.Match[str]) -> Iterator[Edit]:
         return
     for option in _FORMATS.finditer(document.text, *line.span("body")):
         for name in _NAME.finditer(document.text, *option.span("names")):
-            cls, _ = verdict(document)
-            message = "name mdstorm, which takes Petastorm's place"
-            yield Edit(CODE, cls, *name.span(), NEW_ROOT, message)
+            yield renamed(document, *name.span(), CODE)

@@ -15,6 +15,7 @@ from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
     is_requirement,
+    is_versioned,
     other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import requirement_of, rewrite_requirement, verdict
@@ -48,7 +49,6 @@ _PROSE = re.compile(
     r"\b(?:an?|and|are|for|from|has|in|is|needed|needs|not|of|or|required|the|to|uses?|with)\b",
     re.IGNORECASE,
 )
-_VERSIONED = re.compile(r"[\[=<>~!]")
 #: The channel of a package of conda's, as in ``conda-forge::petastorm``.
 _CHANNEL = re.compile(r"^[\w-]+::")
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
@@ -111,7 +111,7 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
             continue
         if not is_requirement(node.value) or "\n" in node.value:
             continue
-        if is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
+        if is_in_list(module, node) or is_versioned(node.value):
             for found in find_requirements(module.text, *module.span(node)):
                 marker = _marker_above(module, node)
                 yield from rewrite_requirement(module.document, found, CODE, "string", marker)
@@ -137,7 +137,7 @@ def _is_told(module: PythonModule, node: ast.Constant) -> bool:
         return True
     if value == OLD_ROOT:
         made = ((one, module.source_of(one)) for one in read_as(module, node))
-        return any(is_in_list(module, one) or _VERSIONED.search(source) for one, source in made)
+        return any(is_in_list(module, one) or is_versioned(source) for one, source in made)
     return _lists_it(module, node)
 
 
@@ -177,8 +177,8 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         if is_docstring(module, string) or _is_anchor(module, string):
             continue
         value = _CHANNEL.sub("", value)
-        pinned = is_requirement(value) and _VERSIONED.search(value)
-        pinned = pinned or re.fullmatch(r"petastorm=[\d.*]+", value)  # as conda has it
+        is_of_conda = re.fullmatch(r"petastorm=[\d.*]+", value) is not None
+        pinned = is_of_conda or (is_requirement(value) and is_versioned(value))
         installs = value == OLD_ROOT and _is_installed(module, string)
         # Commands may go without their first word: ``run_line_magic("pip", "install petastorm")``.
         command = f"pip {value}" if value.startswith("install ") else value
@@ -222,7 +222,7 @@ def _is_list_of_packages(module: PythonModule, string: ast.Constant) -> bool:
     name = name_of(module, string)
     if name is None or not _lists_it(module, string, words=True):
         return False
-    pinned = (one for one in str(string.value).split() if _VERSIONED.search(one))
+    pinned = (one for one in str(string.value).split() if is_versioned(one))
     return _PACKAGES.search(name) is not None or any(map(is_requirement, pinned))
 
 

@@ -12,7 +12,11 @@ from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.other_code import uses_of_zeppelin
 from mdstorm_migrate.packaging.prose import is_searched_for
 from mdstorm_migrate.packaging.remaining import report_remaining
-from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
+from mdstorm_migrate.packaging.requirement import (
+    find_requirements,
+    is_requirement,
+    is_versioned,
+)
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
@@ -96,4 +100,4 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 def _is_library(text: str, package: re.Match[str]) -> bool:
     """Whether a package is one that pip installs: it has a version, an extra, or ``pypi`` above."""
     above = text[max(package.start() - _NEAR, 0) : package.start()]
-    return "pypi" in above or re.search(r"[\[=<>~!]", package[package.lastgroup or 0]) is not None
+    return "pypi" in above or is_versioned(package[package.lastgroup or 0])

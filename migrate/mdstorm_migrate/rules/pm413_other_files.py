@@ -106,7 +106,7 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
         return
     seen = {found.start for _, found in command_requirements(text)}
     cells = list(_CELL.finditer(text))
-    runs = list(rewrite_runs(document, CODE, is_prose=True))
+    runs = list(rewrite_runs(document, CODE, in_prose=True))
     seen |= {at for one in runs for at in range(one.start, one.stop)}
     for one in (*rewrite_commands(document, CODE), *runs):
         if cells and isinstance(one, Edit) and one.cls == "exact":
