@@ -34,11 +34,11 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat \
-	test-engine test-peers test-sessions test-connect test-refusing test-lowest test-interop \
-	test-trainers test-runtime test-installers java environments clean distclean
+	test-engine test-peers test-spark test-sessions test-connect test-refusing test-lowest \
+	test-interop test-trainers test-runtime test-installers java environments clean distclean
 
-# Three jobs at a time, on two cores: an installation, or a test run, waits half of its time.
-side_by_side = $(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time.
+side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long`, and on the lowest versions, without what says
 # little of other versions, the folders where versions matter most.
@@ -104,15 +104,19 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-# The tests on the newest versions, in three parts: Petastorm's API and the migration; the engine; the
-# comparison with MosaicML Streaming, and the packages.
-test-dev: test-engine test-compat test-peers
-test-compat: TESTS := compat conformance end_to_end migrate
+# The tests on the newest versions, in four parts: the engine; Petastorm's API and the migration; the
+# tests that use a Spark session; the comparison with MosaicML Streaming, and the packages.
+test-dev: test-engine test-compat test-spark test-peers
 test-engine: TESTS := mds_backend
+test-compat: TESTS := compat conformance end_to_end migrate
+test-spark: TESTS := compat end_to_end interop mds_backend migrate
 test-peers: TESTS := interop packaging
-test-compat test-engine test-peers: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
-	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest -m "$(GATE)" \
-		$(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
+test-spark: KIND := spark_session
+test-engine test-compat test-peers: KIND := not spark_session
+test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \
+		$(AZURITE)/.complete
+	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest \
+		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
 
 # One after the other, since servers of Spark Connect listen at one port.
 test-sessions:
