@@ -6,6 +6,7 @@ is there already. What they write below ``/tmp`` goes into the test's own direct
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,11 @@ def test_the_readme_shows_python() -> None:
         if python_blocks(p)
     ],
 )
-def test_python_blocks_run(page: Path, spark: SparkSession, tmp_path: Path) -> None:
+def test_python_blocks_run(
+    page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # For the drop-ins that a page installs: processes of later tests do not inherit them.
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     names: dict[str, Any] = {"__name__": page.name, "spark": spark}
     try:
         for line, block in python_blocks(page):
