@@ -82,6 +82,8 @@ def main() -> None:
 
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # A session of the process that starts this one leaves its conf there.
+    os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
     spark = (
         SparkSession.builder.master("local[1]")
         .config("spark.driver.host", "127.0.0.1")
