@@ -35,7 +35,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat \
 	test-engine test-peers test-spark test-sessions test-connect test-refusing test-lowest \
-	test-interop test-trainers test-runtime test-installers java environments clean distclean
+	test-interop test-trainers test-runtime test-installers java clean distclean
 
 # Four jobs at a time, on two cores: an installation, or a test run, waits half of its time.
 side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
@@ -50,8 +50,7 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_ty
 	$(addprefix tests/mds_backend/,format loaders/tf parquet read spark write) tests/packaging
 
 test: java
-	+$(side_by_side) environments lint
-	+$(side_by_side) test-dev test-lowest test-sessions test-trainers
+	+$(side_by_side) lint test-dev test-lowest test-sessions test-trainers
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
@@ -163,9 +162,6 @@ test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 
 java:
 	@scripts/check_java.sh
-
-environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete $(AZURITE)/.complete \
-	$(TRAINERS)/.complete
 
 # $(1): name of the constraints file. $(2): the extra, by default dev.
 define install
