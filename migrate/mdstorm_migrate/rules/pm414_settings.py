@@ -145,21 +145,36 @@ def _modules(document: Document, setting: Setting) -> Iterator[Edit | Finding]:
             message = "this setting is for the modules that the code imports"
             yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message)
         elif NEW_ROOT not in text[setting.start - 1 : setting.stop] and not _is_beside(text, start):
-            at, gap = _place(text, start)
-            new = f"{renamed(word[0])}{gap}"
-            yield Edit(CODE, "exact", at, at, new, "this setting is for both libraries")
+            yield _beside(document, setting, word)
 
 
-def _place(text: str, start: int) -> tuple[int, str]:
-    """Return where a name goes before another one, and what stands between the two."""
-    before = text[start - 1 : start]
-    if before in ('"', "'"):
-        return start, f"{before}, {before}"
+def _beside(document: Document, setting: Setting, word: re.Match[str]) -> Edit:
+    """Return the edit that names mdstorm before Petastorm in a setting of both libraries."""
+    text, start = document.text, word.start()
+    new, message = renamed(word[0]), "this setting is for both libraries"
+    quote = text[start - 1 : start]
+    is_string = document.kind == "pyproject" and quote in ('"', "'")
+    if is_string and start == setting.start and not _is_item(text, start - 1):
+        if word.end() == setting.stop:  # one name, which becomes an array
+            array = f"[{quote}{new}{quote}, {quote}{word[0]}{quote}]"
+            return Edit(CODE, "exact", start - 1, setting.stop + 1, array, message)
+        is_string = False  # the names in the string have commas between them
+    gap = f"{quote}, {quote}" if is_string else _gap(text, start)
+    return Edit(CODE, "exact", start, start, f"{new}{gap}", message)
+
+
+def _is_item(text: str, start: int) -> bool:
+    """Whether a string of TOML stands in an array, not behind the equals sign of its key."""
+    return not text[:start].rstrip(" \t").endswith("=")
+
+
+def _gap(text: str, start: int) -> str:
+    """Return what stands between two names where no string of TOML ends."""
     line = text.rfind("\n", 0, start) + 1
     if line and not text[line:start].strip():
         newline = "\r\n" if text[:line].endswith("\r\n") else "\n"
-        return start, f"{newline}{text[line:start]}"
-    return start, ","
+        return f"{newline}{text[line:start]}"
+    return ","
 
 
 def _is_beside(text: str, start: int) -> bool:

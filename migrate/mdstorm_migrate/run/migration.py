@@ -20,6 +20,7 @@ from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
 from mdstorm_migrate.run.comments import Suppressions
 from mdstorm_migrate.run.facts import needs_alone
+from mdstorm_migrate.run.formats import check_format
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.mentions import without_told
 from mdstorm_migrate.run.naming import Naming, naming_of
@@ -106,6 +107,7 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
     """Raise if the outcome cannot be read as the file could."""
     try:
         outcome = source.read(after, path)
+        check_format(path, file.text, outcome.text)
         for document in outcome.documents:
             if document.kind == "python":
                 parse_python(document.code)

@@ -282,3 +282,36 @@ def test_entry_points_are_spoken_of_with_one_voice() -> None:
     result = migrate(text, path="setup.py")
     assert "PM130" not in {found.rule for found in result.findings}
     assert "a = mdstorm:make_reader" in result.output
+
+
+@pytest.mark.parametrize(
+    ("table", "before", "after"),
+    [
+        ("[[tool.mypy.overrides]]\nmodule", '"petastorm.*"', '["mdstorm.*", "petastorm.*"]'),
+        ("[tool.isort]\nknown_third_party", "'petastorm'", "['mdstorm', 'petastorm']"),
+        ("[tool.pylint.main]\nignored-modules", '"petastorm,a"', '"mdstorm,petastorm,a"'),
+        ("[tool.pylint.main]\nignored-modules", '"a,petastorm"', '"a,mdstorm,petastorm"'),
+        ("[tool.mypy]\noverrides", '[{module = "petastorm"}]', None),
+        ("[tool.isort]\nknown_third_party", '["petastorm"]', '["mdstorm", "petastorm"]'),
+    ],
+)
+def test_a_setting_of_both_libraries_is_still_toml(
+    tmp_path: Path, table: str, before: str, after: str | None
+) -> None:
+    (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
+    (tmp_path / "b.py").write_text("import petastorm\nprint(petastorm.__version__ < '1')\n")
+    path = tmp_path / "pyproject.toml"
+    path.write_text(f"{table} = {before}\n")
+    for _ in range(2):
+        found = list(run(sorted(tmp_path.iterdir()), Settings(todo=False), write=True))
+        assert [one for one in found if one.outcome.problems] == []
+        assert path.read_text() == f"{table} = {after or before}\n"
+
+
+def test_an_option_in_a_list_gets_no_second_item(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
+    (tmp_path / "b.py").write_text("import petastorm\nprint(petastorm.__version__ < '1')\n")
+    path = tmp_path / ".pre-commit-config.yaml"
+    path.write_text('args: ["--ignored-modules", "petastorm"]\n')
+    list(run(sorted(tmp_path.iterdir()), Settings(todo=False), write=True))
+    assert path.read_text() == 'args: ["--ignored-modules", "mdstorm,petastorm"]\n'
