@@ -167,7 +167,8 @@ def _python(pin: Pin) -> str | None:
     if pin.where == LISTED:
         return "" if conflicts(pin.specifier, PYTHON, pin.style) else None
     if pin.style == "runtime":
-        return "" if release(pin.specifier) < release(RUNTIME) else None
+        last = pin.specifier.replace("x", "99")  # of `13.x`
+        return "" if release(last) < release(RUNTIME) else None
     if pin.style == "list":
         return _listed(pin.specifier)
     if pin.style == "block":

@@ -27,7 +27,7 @@ _RELEASES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 _IMAGE = re.compile(
     r"""(?<![\w.-])(?P<name>tensorflow/tensorflow|pytorch/pytorch|nvidia/(?:pytorch|tensorflow)|
-    apache/airflow|databricksruntime/[\w-]+):(?P<tag>v?(?P<version>\d+\.\d+)[\w.-]*)""",
+    apache/airflow|databricksruntime/[\w-]+):(?P<tag>v?(?P<version>\d+\.(?:\d+|x\b))[\w.-]*)""",
     re.VERBOSE,
 )
 _IMAGES: dict[str, tuple[tuple[str, str], ...]] = {
