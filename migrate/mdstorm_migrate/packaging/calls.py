@@ -10,9 +10,10 @@ from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
+from mdstorm_migrate.python.required import INSTALLING, REQUIRES
 
-_NAME = re.compile(r"install\w*\Z|installPyPI\Z", re.IGNORECASE)
-_ARGUMENT = re.compile(r"packages_to_install\Z|requirements\Z|\Apip\Z|\Adependencies\Z")
+#: One of these is in each text that such a call stands in.
+_WORDS = re.compile(r"install|requirement|pip|pypi|package|dependenc|librar", re.IGNORECASE)
 
 
 def install_calls(document: Document) -> Iterator[tuple[int, int]]:
@@ -20,7 +21,7 @@ def install_calls(document: Document) -> Iterator[tuple[int, int]]:
 
     So do lists in dictionaries, as in ``runtime_env = {"pip": ["torch==1.13.1"]}`` of Ray's.
     """
-    if not any(word in document.text for word in ("install", "requirements", "pip")):
+    if _WORDS.search(document.text) is None:
         return
     try:
         module = PythonModule(document, parse_python(document.code))
@@ -39,16 +40,15 @@ def _is_list_of_packages(key: ast.expr | None, value: ast.expr) -> bool:
     return (
         isinstance(key, ast.Constant)
         and isinstance(key.value, str)
-        and _ARGUMENT.search(key.value) is not None
+        and REQUIRES.search(key.value) is not None
         and isinstance(value, ast.List | ast.Tuple)
     )
 
 
 def _installs(call: ast.Call) -> bool:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if _NAME.search(name):
+    if isinstance(call.func, ast.Attribute) and INSTALLING.search(call.func.attr):
         return True
-    if any(word.arg and _ARGUMENT.search(word.arg) for word in call.keywords):
+    if any(word.arg and REQUIRES.search(word.arg) for word in call.keywords):
         return True
     strings = [
         node.value

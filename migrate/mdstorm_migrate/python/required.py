@@ -29,14 +29,14 @@ _OTHER_ARGUMENTS = frozenset(
     ]
 )
 #: Functions that take what is installed: ``session.install``, ``cd.add_pip_package``.
-_INSTALLING = re.compile(
+INSTALLING = re.compile(
     r"install\w*$|(?:^|_)add_(?:\w+_)?(?:packages?|dependenc(?:y|ies)|requirements?|librar(?:y|ies))$",
     re.IGNORECASE,
 )
 #: Arguments of these functions that say what is installed.
 _IS_PACKAGE = re.compile(r"name|package|librar|requirement|dependenc|spec|pip|pypi")
 #: Keys and arguments that hold requirements: of Ray, MLflow, Databricks and others.
-_REQUIRES = re.compile(
+REQUIRES = re.compile(
     r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|(?:pip|conda)_packages"
 )
 #: Arguments that hold names with versions, as Metaflow has them.
@@ -68,7 +68,7 @@ def is_required(module: PythonModule, node: ast.expr) -> bool:
         if key == "packages" and child is not node:  # of a function of Snowpark's
             call = module.scopes.parents.get(parent) if parent else None
             return isinstance(call, ast.Call) and last_name(call.func) != "setup"
-    return key is not None and _REQUIRES.search(key) is not None
+    return key is not None and REQUIRES.search(key) is not None
 
 
 def is_in_list(module: PythonModule, node: ast.expr) -> bool:
@@ -160,7 +160,7 @@ def _is_installed(module: PythonModule, node: ast.expr) -> bool:
     """Whether it is an argument, or in a list that is one, of a function that installs."""
     for parent in module.ancestors(node):
         if isinstance(parent, ast.Call):
-            return _INSTALLING.search(last_name(parent.func)) is not None
+            return INSTALLING.search(last_name(parent.func)) is not None
         if isinstance(parent, ast.keyword):
             if _IS_PACKAGE.search(parent.arg or "") is None:
                 return False
