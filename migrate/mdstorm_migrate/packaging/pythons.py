@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.conda_lists import conda_packages
 from mdstorm_migrate.packaging.hosts import (
     pythons_of_arguments,
     pythons_of_code,
@@ -20,6 +21,7 @@ from mdstorm_migrate.packaging.releases import pythons_of_releases
 from mdstorm_migrate.packaging.stages import other_stages
 from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
 from mdstorm_migrate.packaging.tox_text import ini_environments, toml_environments
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _HOOK_PYTHON = re.compile(r"""\blanguage_version[ \t]*:[ \t]*["']?python(?P<version>\d\.\d+)""")
 _BASE_PYTHON = re.compile(
@@ -85,6 +87,10 @@ def _of(document: Document) -> Iterator[Pin]:
         yield from pythons_of_releases(text)
     if document.kind == "python":
         yield from pythons_of_code(text)
+    if document.kind == "text":
+        packages = conda_packages(text)
+        if PYTHON in packages and OLD_ROOT in packages:
+            yield replace(_python(packages[PYTHON], "version"), is_fixed=True)
     if document.kind == "setup_cfg":
         yield from ini_environments(text)
     for pattern, style in _PATTERNS.get(document.kind, ()):

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.conda_lists import conda_packages
 from mdstorm_migrate.packaging.conflicts import conditions_in, conflicts_in
 from mdstorm_migrate.packaging.own_extras import petastorm_keys
 from mdstorm_migrate.packaging.requirement import find_requirements, is_generated, quoted_word
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM412"
@@ -26,7 +28,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         text = document.text
         found = (one.start for one in find_requirements(text))
         together = any(not is_commented_out(text, start) for start in found)
-        together = together or bool(petastorm_keys(document))
+        together = together or bool(petastorm_keys(document)) or OLD_ROOT in conda_packages(text)
     if not together or (document.kind == "requirements" and is_generated(document.text)):
         return
     for conflict in conflicts_in(document):

@@ -11,6 +11,8 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.code_text import is_code, is_name
 from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.conda_lists import REMEDY as OF_LIST
+from mdstorm_migrate.packaging.conda_lists import conda_packages
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.other_code import (
     imports_elsewhere,
@@ -23,6 +25,7 @@ from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_requirements,
     is_requirement,
+    of_conda,
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.packaging.running_text import is_page
@@ -124,6 +127,9 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
                 yield Finding(CODE, CLASS, *use.span(), what, f"{what}: name mdstorm there")
     if document.path is not None and document.path.suffix == ".nix":
         yield from _of_nix(text)
+    if listed := conda_packages(text).get(OLD_ROOT):
+        seen.add(listed.start("name"))
+        yield of_conda(Requirement(*listed.span("name")), CODE, OF_LIST)
     for package in _PACKAGE.finditer(text):
         if is_requirement(package["value"]):
             for found in find_requirements(text, *package.span("value")):

@@ -9,6 +9,7 @@ from pathlib import Path
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.conda_lists import REMEDY as OF_LIST
 from mdstorm_migrate.packaging.requirement import OF_CONDA
 from mdstorm_migrate.packaging.runs import RUN
 from mdstorm_migrate.petastorm.names import OLD_ROOT
@@ -120,13 +121,14 @@ def _requires(documents: Sequence[Document]) -> bool:
     return any(
         _MDSTORM.fullmatch(found.replacement)
         if isinstance(found, Edit)
-        else found.cls == "manual" and (found.rule == "PM404" or _is_of_pixi(found))
+        else found.cls == "manual" and (found.rule == "PM404" or _is_of_conda(found))
         for found in _found(documents, _REQUIRING)
     )
 
 
-def _is_of_pixi(found: Finding) -> bool:
-    return found.rule == "PM402" and found.message == OF_CONDA
+def _is_of_conda(found: Finding) -> bool:
+    """Whether Pixi, or a list that conda has written, installs Petastorm."""
+    return found.message == OF_CONDA and (found.rule == "PM402" or found.remedy == OF_LIST)
 
 
 def _sets(documents: Sequence[Document]) -> bool:

@@ -192,3 +192,24 @@ def test_a_range_of_pythons_is_refused_by_those_that_resolve_for_all_of_it() -> 
 
 def test_a_comment_requires_nothing() -> None:
     check_silence("# petastorm is vendored\npyarrow==8.0.0\n", "requirements.txt")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["pip_packages=[{}]", "f(conda_packages=[{}])", "c.add_pip_package({})", "{{'pypi': [{}]}}"],
+)
+def test_pins_in_arguments_that_list_packages_are_told(place: str) -> None:
+    call = place if "(" in place or "{{" in place else f"f({place})"
+    text = call.format('"petastorm==0.12.0", "pyarrow==3.0.0"') + "\n"
+    check_finding(text, "PM412", "==3.0.0", "submit.py")
+
+
+@pytest.mark.parametrize(
+    ("tag", "is_old"),
+    [("9.x", True), ("10.4-LTS", True), ("8.x-gpu", True), ("13.x", False), ("14.3-LTS", False)],
+)
+def test_images_of_runtimes_without_a_minor_version_count(tag: str, is_old: bool) -> None:
+    text = f"FROM databricksruntime/standard:{tag}\nRUN pip install petastorm\n"
+    result = migrate(text, path="Dockerfile", todo=False)
+    assert [one.cls for one in result.findings if one.rule == "PM412"] == ["manual"] * is_old
+    assert ("mdstorm" in result.output) is not is_old

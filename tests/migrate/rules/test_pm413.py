@@ -208,3 +208,32 @@ def test_installers_and_lists_of_requirements_are_told(path: str, line: str) -> 
     result = migrate(f"{line}\n", path=path, todo=False)
     told = [*result.edits, *result.findings]
     assert [one.rule for one in told if one.rule != "PM001"] == ["PM413"]
+
+
+EXPORTED = "# $ conda create --name <env> --file <this file>\nnumpy=1.19.2=py37h54a_0\n"
+URL = "https://conda.anaconda.org/conda-forge/noarch"
+
+
+@pytest.mark.parametrize(
+    ("text", "fragments"),
+    [
+        (f"{EXPORTED}petastorm=0.9.2=py_0\npython=3.7.9=h75_0\n", ["petastorm", "3.7.9"]),
+        ("numpy=1.19.2\npetastorm=0.9.2\n", ["petastorm"]),
+        (f"@EXPLICIT\n{URL}/petastorm-0.9.2-py_0.tar.bz2#a1\n", ["petastorm"]),
+        (
+            f"@EXPLICIT\n{URL}/python-3.8.1-h1_0.conda\n{URL}/petastorm-0.9-py_0.conda\n",
+            ["3.8.1", "petastorm"],
+        ),
+    ],
+)
+def test_lists_that_conda_writes_are_to_be_written_again(text: str, fragments: list[str]) -> None:
+    result = check_noop(text, "spec.txt", unsafe=True)
+    assert [text[one.start : one.stop] for one in result.findings] == fragments
+    assert {one.cls for one in result.findings} == {"manual"}
+
+
+@pytest.mark.parametrize(
+    "text", ["petastorm=0.9\nand=some prose\n", f"see {URL}/petastorm-0.9-py_0.conda\n"]
+)
+def test_other_texts_are_no_lists_of_conda(text: str) -> None:
+    check_silence(text, "notes.txt")
