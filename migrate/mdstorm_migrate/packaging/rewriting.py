@@ -74,7 +74,7 @@ def rewrite_requirement(
         is_done = _names_mdstorm(document, found, place) or is_second(document, found, place)
         if not needs.moved or is_done:
             return
-        beside, message = [new, *beside], "require it beside Petastorm, which code still imports"
+        beside, message = [new, *beside], _beside(message if cls == "review" else None)
     elif place in ("line", "item") and _names_mdstorm(document, found, place):
         line, end = _line_of(document, found)
         yield Edit(rule, cls, line, end, "", "mdstorm is required already")
@@ -89,16 +89,25 @@ def rewrite_requirement(
             text = new if is_quoted else f'"{new}"'
         yield Edit(rule, cls, found.start, found.stop, text, message)
         yield from _unused(document, found, rule)
+        message = "require what came in through Petastorm, and what the code needs"
+        if is_second(document, found, place):
+            beside = []  # it stands with the first
     if needs.index is not None and needs.index not in document.text:
         yield from _index(document, found, rule, place, cls)
     if beside:
-        edit = _inserted(document, found, rule, place, beside, cls)
+        edit = _inserted(document, found, rule, place, beside, cls, message)
         if edit is not None:
             yield edit
         else:
             names = ", ".join(f"`{name}`" for name in beside)
             text = f"the code also needs {names}, which this place cannot hold"
             yield Finding(rule, "manual", found.start, found.stop, text, f"require {names} as well")
+
+
+def _beside(held: str | None) -> str:
+    """Return what is said of mdstorm beside Petastorm; `held` is what it waits for."""
+    why = "beside Petastorm, which code still imports"
+    return f"require mdstorm {why}" if held is None else f"{held} ({why})"
 
 
 def _unused(document: Document, found: Requirement, rule: str) -> Iterator[Finding]:
@@ -192,7 +201,7 @@ def _index(
     if place == "line":
         yield Edit(rule, cls, 0, 0, f"{option}{document.lines.newline}", message)
     elif place == "item":
-        edit = _inserted(document, found, rule, place, [option], cls)
+        edit = _inserted(document, found, rule, place, [option], cls, message)
         if edit is not None:
             yield edit
     elif place == "word":
@@ -213,12 +222,12 @@ def _inserted(
     place: Place,
     items: Sequence[str],
     cls: Class,
+    message: str,
 ) -> Edit | None:
     """Return the edit that lists others before a requirement; None where that cannot be done."""
     text, newline = document.text, document.lines.newline
     line = document.lines.start_of(found.start)
     head = text[line : found.start]
-    message = "require what came in through Petastorm, and what the code needs"
     if place in ("line", "item"):
         prefix = re.match(r"[ \t]*(?:-[ \t]+)?" if place == "item" else r"[ \t]*", head)
         if prefix is None or (place == "item" and "-" not in prefix[0]):

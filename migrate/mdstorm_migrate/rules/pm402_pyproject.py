@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.factors import report_factors
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
@@ -61,9 +62,14 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     yield from rewrite_extras(text, CODE)
     yield from rewrite_indexes(document, OLD_ROOT, CODE)
     start, stop = legacy_ini(text)
-    for line in requirement_lines(text):
-        if start <= line.start() < stop and is_requirement(line["requirement"]):
-            for found in find_requirements(text, *line.span("requirement")):
-                yield from rewrite_requirement(document, found, CODE, "ini")
+    lines = [
+        line
+        for line in requirement_lines(text)
+        if start <= line.start() < stop and is_requirement(line["requirement"])
+    ]
+    for line in lines:
+        for found in find_requirements(text, *line.span("requirement")):
+            yield from rewrite_requirement(document, found, CODE, "ini")
+    yield from report_factors(document, lines, CODE)
     yield from rewrite_commands(document, CODE)  # of scripts that environments and runners have
     yield from rewrite_runs(document, CODE)

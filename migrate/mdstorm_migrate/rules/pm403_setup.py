@@ -10,6 +10,7 @@ from itertools import pairwise
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements
+from mdstorm_migrate.packaging.factors import report_factors
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import (
@@ -79,12 +80,17 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         return
     text = module.text
     settings = [(one.start, one.stop) for one in tool_settings(module)]
-    for line in requirement_lines(text):
-        if any(start <= line.start("requirement") < stop for start, stop in settings):
-            continue  # of a tool that names modules
-        if is_requirement(line["requirement"]):
-            for found in find_requirements(text, *line.span("requirement")):
-                yield from rewrite_requirement(module, found, CODE, "ini")
+    lines = [
+        line
+        for line in requirement_lines(text)
+        if is_requirement(line["requirement"])
+        # others are of a tool that names modules
+        and not any(start <= line.start("requirement") < stop for start, stop in settings)
+    ]
+    for line in lines:
+        for found in find_requirements(text, *line.span("requirement")):
+            yield from rewrite_requirement(module, found, CODE, "ini")
+    yield from report_factors(module, lines, CODE)
     yield from rewrite_commands(module, CODE)
     yield from rewrite_runs(module, CODE)
 

@@ -257,3 +257,35 @@ def test_commands_are_data_where_nothing_runs_them() -> None:
     assert [one.cls for one in migrate(text).findings] == ["note"]
     for more in ("import subprocess\nsubprocess.run(SAMPLES)\n", "import petastorm\n"):
         assert "manual" in [one.cls for one in migrate(text + more).findings]
+
+
+TOX = "[testenv]\ndeps =\n    {}: petastorm>=0.11,<0.12\n    {}: petastorm>=0.12\n    pytest\n"
+
+
+def test_factors_that_choose_a_version_are_named_once() -> None:
+    result = migrate(TOX.format("peta11", "py310-peta12"), path="tox.ini")
+    (found,) = [one for one in result.findings if one.rule == "PM403"]
+    assert (found.cls, found.line) == ("manual", 3)
+    assert "`peta11`, `py310-peta12` choose a version of Petastorm" in result.output
+    assert migrate(result.output, path="tox.ini").output == result.output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOX.format("py39", "!py39"),
+        "[testenv]\ndeps =\n    spark: petastorm\n    tf: petastorm\n",
+        "[testenv:a]\ndeps =\n    a: petastorm>=0.11\n[testenv:b]\ndeps =\n    b: petastorm<1\n",
+    ],
+)
+def test_other_factors_are_left_alone(text: str) -> None:
+    result = check_rewrite(text, migrate(text, path="tox.ini").output, "tox.ini")
+    assert result.findings == ()
+
+
+def test_what_came_in_through_petastorm_is_required_once_a_list(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import six\nfrom petastorm import make_reader\n")
+    path = tmp_path / "tox.ini"
+    path.write_text(TOX.format("old", "new"))
+    invoke(command, "-w", "-j", "1", tmp_path)
+    assert path.read_text().count("    six\n") == 1
