@@ -11,6 +11,7 @@ from pathlib import Path
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
+from mdstorm_migrate.packaging.compiled import is_compiled_from
 from mdstorm_migrate.packaging.conflicts import conflicts_of
 from mdstorm_migrate.packaging.own_extras import own_extras
 from mdstorm_migrate.packaging.requirement import find_requirements
@@ -249,6 +250,8 @@ class Project:
     def _held(self, path: Path, together: set[Path], extras: set[str]) -> str | None:
         """Return a pin of a file that is installed with another one, in words."""
         for other in sorted(together if is_code(path) else together - {path}):
+            if any(is_compiled_from(one.text, other, path) for one in self.documents[other]):
+                continue  # it is compiled again once its source has moved
             for conflict in conflicts_of(self._chains.pins(other), extras):
                 where = "this notebook" if other == path else other
                 return f"`{conflict.shown}` of {where}: {conflict.needed}"
