@@ -8,6 +8,8 @@ import re
 SHELL = re.compile(r"(?:^|\s)#")
 ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
 INI = re.compile(r"(?:^|\s)[#;]")
+#: In SQL, but for the lines of cells that Databricks writes as such comments.
+SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
 
 
 def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -> bool:

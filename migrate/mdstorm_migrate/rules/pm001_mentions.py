@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.comments import ANY, SQL, is_commented_out
 from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
@@ -21,13 +21,15 @@ TITLE = "Lines that still name Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 
-#: The library's name, also before its version, and its files: not a part of the user's own names,
-#: of a path, or of an address.
+#: The library's name, also before its version or in a pattern, and its files: not a part of the
+#: user's own names, of a path, or of an address.
 _MENTION = re.compile(
-    rf"""(?<![\w/\\.@$-]){OLD_ROOT}(?![\w/\\]|-[a-z]|\.(?:readthedocs|io)\b)
+    rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)){OLD_ROOT}
+      (?![\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
     | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]*\.(?:egg|git|jar|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+_PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
 #: Lines of a file that is not Python; what is left is counted.
 _MOST = 10
 #: What is shown of a line, in characters.
@@ -78,16 +80,25 @@ def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
 def _in_text(document: Document) -> Iterator[Finding]:
     lines: dict[int, tuple[int, int]] = {}
     markers = [one for one in _settings(document) if one.where.endswith("/markers")]
+    is_sql = document.path is not None and document.path.suffix.lower() == ".sql"
     for found in _MENTION.finditer(document.text):
         if any(one.start <= found.start() < one.stop for one in markers):
             continue  # people's own names
-        if not is_commented_out(document.text, found.start(), ANY):
+        is_comment = is_commented_out(document.text, found.start(), ANY)
+        if not (is_comment or (is_sql and _is_of_sql(document.text, found.start()))):
             lines.setdefault(document.lines.start_of(found.start()), found.span())
     spans = list(lines.values())
     yield from (_note(document, *span) for span in spans[:_MOST])
     if spans[_MOST:]:
         what = f"{len(spans) - _MOST:,} more lines still name Petastorm; see whether they should"
         yield Finding(CODE, CLASS, *spans[_MOST], what)
+
+
+def _is_of_sql(text: str, position: int) -> bool:
+    """Whether a character is in a comment of SQL, or in a cell of prose that is written as one."""
+    cells = (cell.span() for cell in _PROSE_CELL.finditer(text))
+    is_prose = any(start <= position < stop for start, stop in cells)
+    return is_prose or is_commented_out(text, position, SQL)
 
 
 def _settings(document: Document) -> Iterator[Setting]:

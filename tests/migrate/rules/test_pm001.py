@@ -23,6 +23,9 @@ def mentions(text: str, path: str | None = None) -> list[int]:
         'VERSIONS = {"petastorm": "0.9"}\n',
         "reader = loaders.petastorm.make()\n",
         "from .loaders import petastorm\n",
+        'ignore(message=r".*petastorm\\.fs_utils.*")\n',
+        'OURS = re.compile(r"^petastorm\\.")\n',
+        'OURS = re.compile(r"\\bpetastorm\\b")\n',
     ],
 )
 def test_each_in_code_is_noted(text: str) -> None:
@@ -95,3 +98,11 @@ def test_a_long_file_of_them_is_counted() -> None:
 def test_a_file_that_stays_as_a_whole_has_none() -> None:
     text = 'import petastorm\npetastorm.make_reader = None\nname = "petastorm"\n'
     assert mentions(text) == []
+
+
+def test_comments_and_prose_of_sql_are_not_noted() -> None:
+    text = (
+        "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
+        "-- COMMAND ----------\n-- MAGIC %md\n-- MAGIC petastorm\n"
+    )
+    assert mentions(text, "a.sql") == [3]
