@@ -21,6 +21,8 @@ KIND = "conda"
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
+#: What is mdstorm, or becomes it, below ``- pip:``.
+_BELOW = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
 #: Keys that recipes have, and environments have not.
 _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
@@ -28,6 +30,23 @@ _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "re
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits below ``pip:``; what conda itself would install has to move there."""
+    text = document.text
+    items = list(_items(document))
+    remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
+    if _is_recipe(document):
+        remedy = "take petastorm out here: a recipe cannot require what only pip has"
+    elif any(place and _BELOW.match(text, start, stop) for start, stop, place in items):
+        remedy = "take petastorm out here, which leaves mdstorm to the list below `- pip:`"
+    for start, stop, place in items:
+        yield from _of_item(document, start, stop, place, remedy)
+    yield from other_origins(text, CODE)
+    if _is_recipe(document):
+        yield from report_traces(document, CODE)
+        yield from rewrite_runs(document, CODE)  # of its tests
+
+
+def _items(document: Document) -> Iterator[tuple[int, int, Place | None]]:
+    """Yield the spans of the items of lists; with a place, those that pip installs."""
     text = document.text
     pip_indent: int | None = None
     imports = [found.span() for found in tested_imports(text)] if _is_recipe(document) else []
@@ -41,15 +60,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             pip_indent = indent
             continue
         place: Place | None = "item" if pip_indent is not None else None
-        yield from _of_item(document, *item.span("value"), place)
+        yield *item.span("value"), place
     for one in flow_items(text):
         if not is_commented_out(text, one.start):
             place = None if one.key != "pip" else "string" if one.is_quoted else "alone"
-            yield from _of_item(document, one.start, one.stop, place)
-    yield from other_origins(text, CODE)
-    if _is_recipe(document):
-        yield from report_traces(document, CODE)
-        yield from rewrite_runs(document, CODE)  # of its tests
+            yield one.start, one.stop, place
 
 
 def _is_recipe(document: Document) -> bool:
@@ -58,7 +73,7 @@ def _is_recipe(document: Document) -> bool:
 
 
 def _of_item(
-    document: Document, start: int, stop: int, place: Place | None
+    document: Document, start: int, stop: int, place: Place | None, remedy: str
 ) -> Iterator[Edit | Finding]:
     """Yield what becomes of an item that pip installs, at a place of its kind, or conda itself."""
     if not _REQUIREMENT.match(document.text[start:stop]):
@@ -66,8 +81,5 @@ def _of_item(
     for found in find_requirements(document.text, start, stop):
         if place is not None:
             yield from rewrite_requirement(document, found, CODE, place)
-            continue
-        remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
-        if _is_recipe(document):
-            remedy = "take petastorm out here: a recipe cannot require what only pip has"
-        yield of_conda(found, CODE, remedy)
+        else:
+            yield of_conda(found, CODE, remedy)

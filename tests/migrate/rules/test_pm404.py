@@ -88,3 +88,13 @@ def test_what_conda_installs_by_a_list_on_one_line_has_to_move(item: str) -> Non
 def test_what_conda_alone_takes_is_reported_elsewhere(path: str, text: str, rule: str) -> None:
     findings = [one for one in check_noop(text, path).findings if one.cls != "note"]
     assert [(one.rule, "conda has no package" in one.message) for one in findings] == [(rule, True)]
+
+
+@pytest.mark.parametrize(
+    ("below", "is_there"), [("petastorm[torch]", True), ("mdstorm", True), ("numpy", False)]
+)
+def test_mdstorm_is_added_below_pip_where_it_is_not_yet(below: str, is_there: bool) -> None:
+    text = f"dependencies:\n  - petastorm\n  - pip:\n    - {below}\n"
+    output = migrate(text, path=PATH).output
+    assert ("leaves mdstorm to the list" in output) is is_there
+    assert ("add mdstorm to the list" in output) is not is_there
