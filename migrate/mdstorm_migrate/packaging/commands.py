@@ -15,8 +15,10 @@ _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(
 #: Between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 _WORD = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"';&|]+)"""
+#: A command with its path, wholly in quotes: ``"$VENV/bin/pip" install x``.
+_IN_QUOTES = r"""(?<=/)(?:pip[\d.]*|pipenv|poetry|uv|pdm)["'](?=[ \t])"""
 _PIP = re.compile(
-    rf"(?:(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|rye|pipx)|\$[({{]?PIP\d?[)}}]?\"?){_GAP}"
+    rf"(?:(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|rye|pipx)|{_IN_QUOTES}|\$[({{]?PIP\d?[)}}]?\"?){_GAP}"
     rf"(?:(?:pip|tool){_GAP})?"
     rf"(?:-[\w-]+{_GAP})*(?:install|add|download|wheel|inject)\b{_END}"
     rf"|\bpixi{_GAP}add\b(?=[^\n;&|]*[ \t]--pypi\b){_END}"

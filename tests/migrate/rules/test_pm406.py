@@ -427,3 +427,8 @@ def test_installs_wait_for_scripts_of_their_line_that_only_petastorm_brings(text
 def test_magics_that_import_are_told(given: str) -> None:
     cell = f"# Databricks notebook source\n# MAGIC %aimport {given}\n"
     check_finding(cell, "PM407", "petastorm", "n.py")
+
+
+@pytest.mark.parametrize("pip", ['"$VENV/bin/pip"', "'/opt/a b/bin/pip3.11'", '"./uv" pip'])
+def test_a_command_may_stand_wholly_in_quotes(pip: str) -> None:
+    check_rewrite(f"{pip} install petastorm==0.9 x\n", f"{pip} install mdstorm x\n", "a.sh")
