@@ -112,49 +112,6 @@ _TENSORFLOW = joined(
         "contrib",
         Removed("TensorFlow 2.0", "use what took its place: parts are in tf_slim or Keras"),
     ),
-    all_of(
-        "tensorflow.keras.utils",
-        "multi_gpu_model",
-        Removed("TensorFlow 2.4", "use `tf.distribute.MirroredStrategy`"),
-    ),
-    all_of(
-        "tensorflow.keras.utils",
-        "np_utils",
-        Removed("TensorFlow 2.0", "call `tf.keras.utils.to_categorical`"),
-    ),
-    all_of(
-        "tensorflow.keras.layers",
-        "CuDNNLSTM CuDNNGRU",
-        Removed("TensorFlow 2.0", "use `LSTM` or `GRU`, which use cuDNN by themselves"),
-    ),
-    all_of(
-        "tensorflow.keras.backend",
-        "get_session set_session",
-        Removed("TensorFlow 2.0", "use those of `tf.compat.v1.keras.backend`"),
-    ),
-)
-
-_KERAS = joined(
-    all_of(
-        "keras.utils",
-        "np_utils",
-        Removed("Keras 3.0", "call `keras.utils.to_categorical`"),
-    ),
-    all_of(
-        "keras.utils",
-        "multi_gpu_model",
-        Removed("Keras 2.4", "use `tf.distribute.MirroredStrategy`"),
-    ),
-    all_of(
-        "keras.backend",
-        "tensorflow_backend",
-        Removed("Keras 2.4", "use `tf.compat.v1.keras.backend`"),
-    ),
-    all_of(
-        "keras.layers",
-        "CuDNNLSTM CuDNNGRU",
-        Removed("Keras 3.0", "use `LSTM` or `GRU`, which use cuDNN by themselves"),
-    ),
 )
 
 _PL = "pytorch_lightning"
@@ -192,7 +149,7 @@ _LIGHTNING = joined(
     ),
 )
 
-NAMES = joined(_SPARK, _TORCH, _TENSORFLOW, _KERAS, _LIGHTNING)
+NAMES = joined(_SPARK, _TORCH, _TENSORFLOW, _LIGHTNING)
 
 MEMBERS = {
     name: Member(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_migrate.libraries import frameworks, numpy, pandas, pyarrow, science, standard
+from mdstorm_migrate.libraries import frameworks, keras, numpy, pandas, pyarrow, science, standard
 from mdstorm_migrate.libraries.removed import joined
 
 #: What is gone, by dotted path.
@@ -12,6 +12,7 @@ NAMES = joined(
     pyarrow.NAMES,
     science.NAMES,
     frameworks.NAMES,
+    keras.NAMES,
     standard.NAMES,
 )
 #: Members of objects, by name.

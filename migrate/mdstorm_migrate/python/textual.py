@@ -33,6 +33,8 @@ _EVALUATING = frozenset(
 )
 #: Those that make types, after whose first argument, a name, strings are code.
 _MAKES_TYPES = frozenset({"NamedTuple", "NewType", "TypeVar", "TypedDict"})
+#: Those whose other strings are all types, not names of fields.
+_TAKES_TYPES = frozenset({"ForwardRef", "NewType", "TypeVar"})
 _GENERIC_BUILTINS = frozenset({"dict", "frozenset", "list", "set", "tuple", "type"})
 _GENERICS = frozenset(typing.__all__) - _MAKES_TYPES
 _NAMESPACES = frozenset({"dir", "globals", "locals", "vars"})
@@ -189,11 +191,13 @@ def is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def is_for_typing(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string stands in a type of ``typing``, such as ``Union["a.B", C]``."""
+    """Whether a string stands in a type of ``typing``: ``Union["a.B", C]``, ``TypeVar(…)``."""
     for parent in module.ancestors(string):
         if isinstance(parent, ast.Subscript):
             name = last_name(parent.value)
             return name != "Literal" and (name in _GENERICS or name in _GENERIC_BUILTINS)
+        if isinstance(parent, ast.Call):
+            return last_name(parent.func) in _TAKES_TYPES
         if isinstance(parent, ast.stmt):
             return False
     return False

@@ -76,9 +76,32 @@ def test_types_elsewhere_that_mdstorm_lacks_keep_the_import() -> None:
     check_finding(text, "PM107", "petastorm")
 
 
-def test_types_that_no_import_reaches_follow_the_others() -> None:
-    text = 'from petastorm import TransformSpec as T\nA = Union["petastorm.reader.Reader", T]\n'
+@pytest.mark.parametrize(
+    "made",
+    [
+        'Union["petastorm.reader.Reader", T]',
+        'TypeVar("A", bound="petastorm.reader.Reader")',
+        'TypeVar("A", "petastorm.reader.Reader", T)',
+        'NewType("A", "petastorm.reader.Reader")',
+        'Optional[ForwardRef("petastorm.reader.Reader")]',
+    ],
+)
+def test_types_that_no_import_reaches_follow_the_others(made: str) -> None:
+    text = f"from petastorm import TransformSpec as T\nA = {made}\n"
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'NamedTuple("A", [("petastorm", int)])',
+        'TypedDict("A", {"petastorm.reader": int})',
+        'TypeVar("petastorm", bound=int)',
+    ],
+)
+def test_names_of_fields_stay(made: str) -> None:
+    text = f"import petastorm.reader as r\nA = {made}\n"
+    check_rewrite(text, text.replace("import petastorm", "import mdstorm"))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ HEAD = (
         ("df = pd.concat(a)\nx = df['a'].mad()", "df['a'].mad"),
         ("from torch._six import string_classes", "string_classes"),
         ("import tensorflow as tf\ns = tf.Session()", "tf.Session"),
+        (
+            "import tensorflow as tf\n"
+            "x = tf.keras.layers.experimental.preprocessing.Hashing(num_bins=9)",
+            "tf.keras.layers.experimental",
+        ),
+        ("from tensorflow.keras.layers import DenseFeatures", "DenseFeatures"),
         ("from collections import Mapping, OrderedDict", "Mapping"),
         ("import collections\nisinstance(x, collections.Mapping)", "collections.Mapping"),
         ("from pyspark.sql.types import to_arrow_schema", "to_arrow_schema"),
