@@ -432,3 +432,9 @@ def test_magics_that_import_are_told(given: str) -> None:
 @pytest.mark.parametrize("pip", ['"$VENV/bin/pip"', "'/opt/a b/bin/pip3.11'", '"./uv" pip'])
 def test_a_command_may_stand_wholly_in_quotes(pip: str) -> None:
     check_rewrite(f"{pip} install petastorm==0.9 x\n", f"{pip} install mdstorm x\n", "a.sh")
+
+
+def test_a_loop_over_environments_in_quotes_is_left_to_people() -> None:
+    text = 'for v in 0.9.8 0.12.1; do\n  "/tmp/$v/bin/pip" install "petastorm==$v"\ndone\n'
+    check_noop(text, "a.sh")
+    assert [one.cls for one in migrate(text, path="a.sh").findings] == ["manual"]
