@@ -12,9 +12,9 @@ from mdstorm_migrate.packaging.ini_text import ini_values
 from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
 
 #: What a setting does: it runs a part of Petastorm as a ``program``; it names ``modules`` whose
-#: names mean the same with mdstorm; it filters ``warnings``; or something ``other`` that people
-#: must decide on.
-Use: TypeAlias = Literal["program", "modules", "warnings", "other"]
+#: names mean the same with mdstorm, or ``distributions``, as the requirements do; it filters
+#: ``warnings``; or something ``other`` that people must decide on.
+Use: TypeAlias = Literal["program", "modules", "distributions", "warnings", "other"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,10 @@ _TOML: dict[Use, re.Pattern[str]] = {
         r"|(?:ruff\.)?(?:lint\.)?flake8-type-checking/exempt-modules"
         r"|pylint(?:\..*)?/(?:ignored[-_]modules|ignored[-_]classes|known[-_]third[-_]party"
         r"|extension-pkg-(?:whitelist|allow-list))"
-        r"|deptry(?:\.per_rule_ignores)?/(?:per_rule_ignores|DEP\d+|ignore_\w+)"
+        r"|deptry(?:\.per_rule_ignores)?/(?:DEP(?!002)\d+|ignore_(?!unused|obsolete)\w+)"
+    ),
+    "distributions": re.compile(
+        r"deptry(?:\.per_rule_ignores)?/(?:DEP002|ignore_(?:unused|obsolete))"
     ),
     "warnings": re.compile(r"pytest(?:\.ini_options)?/(?:filterwarnings|addopts)"),
     "other": re.compile(
@@ -78,6 +81,9 @@ _INI: dict[Use, re.Pattern[str]] = {
     ),
 }
 
+#: The codes of deptry's rules.
+_DEPTRY = re.compile(r"\bDEP\d+")
+
 
 def tool_settings(document: Document) -> Iterator[Setting]:
     """Yield the settings of a ``pyproject.toml``, a ``ruff.toml`` or an INI file."""
@@ -87,6 +93,9 @@ def tool_settings(document: Document) -> Iterator[Setting]:
         return
     for string in toml_strings(document.text):
         where = f"{string.table.removeprefix('tool.')}/{string.key}"
+        if where == "deptry/per_rule_ignores":  # an inline table, whose keys are codes
+            codes = _DEPTRY.findall(document.text, 0, string.start)
+            where = f"{where.replace('/', '.')}/{codes[-1]}" if codes else where
         yield from _setting(_TOML, where, string.start, string.stop)
     for key in toml_keys(document.text):
         where = f"{key.table.removeprefix('tool.')}/"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.asked_pip import asks_pip
@@ -20,7 +21,7 @@ from mdstorm_migrate.petastorm.configuration import (
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module, missing
 from mdstorm_migrate.python.built_names import RUNS, built_names
 from mdstorm_migrate.python.call_strings import function_of, is_docstring
-from mdstorm_migrate.python.code_strings import is_code, is_given_to_python
+from mdstorm_migrate.python.code_strings import is_code, is_given_to_python, is_run_by_name
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM130"
@@ -46,6 +47,7 @@ _USES = "this string is code that uses Petastorm"
 _IMPORTS = "this string is code that imports Petastorm"
 _TELLS = "this text tells of a command of Petastorm"
 _WRITES = "this text with a command of Petastorm is written to a file"
+_RUN_HERE = "the code that this file runs imports Petastorm"
 _IN_PROCESS = frozenset({_USES, _IMPORTS})
 #: Functions that say something, and those that look for a text in another one.
 _SAYS = frozenset(
@@ -78,9 +80,9 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if what is not None and what.startswith(_TELLS):
             yield Finding(CODE, "note", *module.span(string), what)
         elif what is not None:
-            holds = OLD_ROOT if what in _IN_PROCESS and _is_run(module, string) else None
             remedy = f"{what}: name mdstorm in it"
-            yield Finding(CODE, CLASS, *module.span(string), what, remedy, holds=holds)
+            found = Finding(CODE, CLASS, *module.span(string), what, remedy)
+            yield _held(module, string, found) if what in _IN_PROCESS else found
 
 
 def _what(module: PythonModule, string: ast.Constant) -> str | None:
@@ -119,17 +121,30 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return _USES
     if (
         _IMPORTED.search(value)
-        and (is_run or "\n" in value or is_given_to_python(module, string))
+        and ("\n" in value or is_run or _is_handed_on(module, string))
         and is_code(module, string)
     ):
         return _IMPORTS
     return None
 
 
+def _held(module: PythonModule, string: ast.Constant, found: Finding) -> Finding:
+    """Return a finding that holds the file if it runs that code, or has a Python run it."""
+    if _is_run(module, string):
+        return replace(found, holds=OLD_ROOT)
+    if _is_handed_on(module, string):
+        return replace(found, holds=OLD_ROOT, because=_RUN_HERE)
+    return found
+
+
 def _is_run(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is code that this program runs itself."""
     parent = module.scopes.parents.get(string)
     return isinstance(parent, ast.Call) and function_of(module, parent) in RUNS
+
+
+def _is_handed_on(module: PythonModule, string: ast.Constant) -> bool:
+    return is_given_to_python(module, string) or is_run_by_name(module, string)
 
 
 def _is_setup(module: PythonModule) -> bool:

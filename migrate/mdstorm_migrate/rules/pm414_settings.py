@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Class, Edit, Finding
@@ -66,6 +67,8 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
                 yield from _entries(module, ENTRY_POINT, start, stop)
             case "modules":
                 yield from _modules(module, setting)
+            case "distributions":
+                yield from _distributions(module, setting)
             case "warnings":
                 found = [*warning_filters(module.text, start, stop)]
                 yield from (_of_filter(module, *one) for one in found)
@@ -146,6 +149,20 @@ def _modules(document: Document, setting: Setting) -> Iterator[Edit | Finding]:
             yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message)
         elif NEW_ROOT not in text[setting.start - 1 : setting.stop] and not _is_beside(text, start):
             yield _beside(document, setting, word)
+
+
+def _distributions(document: Document, setting: Setting) -> Iterator[Edit | Finding]:
+    """Yield what becomes of the names of distributions, which follow what is required."""
+    cls, _ = verdict(document)
+    is_of_fork = _is_of_fork(document)
+    for found in _modules(document, setting):
+        if is_of_fork and isinstance(found, Edit):
+            what = f"`{setting.where}` names the distribution, which has a source of its own"
+            yield Finding(CODE, "note", setting.start, setting.stop, what)
+        elif isinstance(found, Edit):
+            yield replace(found, cls=cls, message="this setting is for what is required")
+        else:
+            yield found
 
 
 def _beside(document: Document, setting: Setting, word: re.Match[str]) -> Edit:

@@ -201,3 +201,26 @@ def test_modules_that_an_option_chooses_are_told(code: str) -> None:
     assert "put together" in found.message
     other = migrate(code.replace('"petastorm"', '"y"') + 'X = "petastorm"\n').findings
     assert [one for one in other if one.rule == "PM130"] == []
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "exec(SOURCE)",
+        'exec(compile(SOURCE, "x", "exec"))',
+        'subprocess.run([sys.executable, "-c", SOURCE])',
+        "timeit.exec(dedent(SOURCE))",
+    ],
+)
+@pytest.mark.parametrize("source", ['"from petastorm import make_reader"', '"import petastorm"'])
+def test_names_wait_for_code_in_a_string_that_a_name_is_given(run: str, source: str) -> None:
+    text = f'SOURCE = {source}\n{run}\nm = __import__("petastorm").__version__\n'
+    check_noop(text)
+    check_finding(text, "PM130", source)
+
+
+def test_names_wait_for_code_that_is_handed_to_a_python() -> None:
+    check_noop(
+        'subprocess.run([sys.executable, "-c", "from petastorm import make_reader"])\n'
+        'm = __import__("petastorm").__version__\n'
+    )

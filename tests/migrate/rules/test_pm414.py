@@ -32,6 +32,7 @@ CODE = "PM414"
         ("ruff.toml", '[lint.isort]\nknown-third-party = ["petastorm"]\n'),
         ("pyproject.toml", '[tool.pylint.main]\nignored-modules = ["petastorm"]\n'),
         ("pyproject.toml", '[tool.deptry.per_rule_ignores]\nDEP002 = ["petastorm"]\n'),
+        ("pyproject.toml", '[tool.deptry]\nper_rule_ignores = {DEP003 = ["petastorm"]}\n'),
         (
             "setup.cfg",
             "[options.entry_points]\nconsole_scripts =\n    x = petastorm.benchmark.cli:main\n",
@@ -315,3 +316,19 @@ def test_an_option_in_a_list_gets_no_second_item(tmp_path: Path) -> None:
     path.write_text('args: ["--ignored-modules", "petastorm"]\n')
     list(run(sorted(tmp_path.iterdir()), Settings(todo=False), write=True))
     assert path.read_text() == 'args: ["--ignored-modules", "mdstorm,petastorm"]\n'
+
+
+def test_deptrys_names_of_distributions_follow_the_requirement() -> None:
+    ignored = '[tool.deptry.per_rule_ignores]\nDEP002 = ["petastorm"]\nDEP003 = ["petastorm"]\n'
+    project = '[project]\ndependencies = ["petastorm"]\n'
+    source = '[tool.uv.sources]\npetastorm = { git = "https://example.com/fork" }\n'
+    both = ignored.replace("petastorm", "mdstorm")
+    check_rewrite(
+        f"{project}{ignored}",
+        f"{project}{ignored}".replace("petastorm", "mdstorm"),
+        "pyproject.toml",
+    )
+    moved = migrate(f"{project}{source}{ignored}", path="pyproject.toml", todo=False).output
+    assert moved.endswith(both.replace('DEP002 = ["mdstorm"]', 'DEP002 = ["petastorm"]'))
+    inline = '[tool.deptry]\nper_rule_ignores = {DEP003 = ["x"], DEP002 = ["petastorm"]}\n'
+    check_noop(f"{project}{source}{inline}", "pyproject.toml")
