@@ -14,12 +14,14 @@ from pathspec import GitIgnoreSpec
 from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import find_source
-from mdstorm_migrate.sources.plain import HEAD, may_be_text
+from mdstorm_migrate.sources.plain import HEAD, kind_of, may_be_text
 
 #: Code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 #: Directories of tools that hold code of the project where git tracks it.
 _PERHAPS_OURS = frozenset({"build", "dist"})
+#: Directories of vendored code where lists of requirements stand beside it, as Bazel's do.
+_VENDORED = frozenset({"third_party", "vendor"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 
@@ -148,11 +150,14 @@ class _Walk:
             if entry.is_dir(follow_symlinks=False):
                 if self.exclude.match_file(f"{relative}/"):
                     continue
-                if is_foreign(path) and not (
+                is_entered = not is_foreign(path) or (
                     entry.name in _PERHAPS_OURS and rules.tracks(here / entry.name)
-                ):
+                )
+                if rules.ignore(here / entry.name, True):
                     continue
-                if not rules.ignore(here / entry.name, True):
+                if entry.name in _VENDORED:
+                    yield from self._lists(path, root, rules)
+                elif is_entered:
                     yield from self._below(path, root, rules.within(here / entry.name))
                 continue
             is_link = entry.is_symlink() and _is_directory(path)
@@ -161,6 +166,16 @@ class _Walk:
             if self.exclude.match_file(relative) or rules.ignore(here / entry.name, False):
                 continue
             yield Skipped(path, "links to directories are not followed") if is_link else path
+
+    def _lists(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path]:
+        """Yield the lists of requirements that lie directly in a directory of vendored code."""
+        here = directory.resolve()
+        for path in sorted(directory.glob("*")):
+            relative = path.relative_to(root).as_posix()
+            is_list = kind_of(Path(path.name)) == "requirements" and path.is_file()
+            is_left_out = self.exclude.match_file(relative) or rules.ignore(here / path.name, False)
+            if is_list and not is_left_out and self._is_wanted(path, relative):
+                yield path
 
     def _is_wanted(self, path: Path, relative: str) -> bool:
         if self.include is not None and not self.include.match_file(relative):

@@ -34,6 +34,8 @@ _RUNNING = ("cluster", "docker", "shell", "text")
 _MDSTORM = re.compile(rb"""(?:^|[\s"'=,])mdstorm(?=[\[\s"'=<>~!,;]|$)(?!\))""", re.MULTILINE)
 #: Comments, and the setting of this command that says how mdstorm is to be required.
 _NO_LIST = re.compile(rb"(?m)(?:^|\s)#.*|^requirement[ \t]*=.*")
+#: Where hooks of pre-commit are listed, whose environments hold nothing but what they list.
+_HOOKS = re.compile(r"\.pre-commit-(?:config|hooks)\.ya?ml")
 #: Larger files are no lists, in bytes.
 _LARGEST = 1 << 20
 
@@ -71,6 +73,10 @@ def waiting_code(
         if _moves(one) and lists and held.issuperset(lists):
             pinned = [other for other in lists if _has_pin(found[other])]
             waiting[path] = _reason(path, min(pinned or lists), found)
+    for path in found:
+        below = (one for one in sorted(waiting) if path.parent in one.parents)
+        if _HOOKS.fullmatch(path.name) and (first := next(below, None)) is not None:
+            waiting[path] = f"`{first.as_posix()}` waits"
     for host in sorted(runs):
         own = (path for path in runs[host] if path in found and _moves(found[path]))
         waiting |= {path: _reason(path, host, found) for path in own}
@@ -83,8 +89,11 @@ def waiting_code(
 
 
 def _served(path: Path, folders: set[Path]) -> Path | None:
-    """Return the nearest folder above a list with code that would move; None of a notebook."""
-    if path.suffix in CODE and path.name != "setup.py":
+    """Return the nearest folder above a list with code that would move.
+
+    None of a notebook, and of hooks, which install nothing for code.
+    """
+    if (path.suffix in CODE and path.name != "setup.py") or _HOOKS.fullmatch(path.name):
         return None
     return next((folder for folder in path.parents if folder in folders), None)
 

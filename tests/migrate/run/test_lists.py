@@ -44,6 +44,26 @@ def test_one_list_that_installs_mdstorm_is_enough(other: dict[str, str]) -> None
     assert changed["requirements.txt"] == HELD
 
 
+def test_hooks_of_pre_commit_free_no_code_and_wait_with_it() -> None:
+    hooks = (
+        "repos:\n  - repo: https://github.com/pre-commit/mirrors-mypy\n    rev: v1.0\n    hooks:\n"
+        "      - id: mypy\n        additional_dependencies: [petastorm==0.12.1]\n"
+    )
+    files = {".pre-commit-config.yaml": hooks, "requirements.txt": HELD, "src/a.py": CODE}
+    assert after(files) == files
+    changed = after({**files, "requirements.txt": "petastorm\n"})
+    assert changed["src/a.py"] == MOVED
+    assert "additional_dependencies: [mdstorm]" in changed[".pre-commit-config.yaml"]
+
+
+def test_code_goes_with_the_list_that_bazel_has_beside_vendored_code() -> None:
+    files = {"third_party/requirements.in": "petastorm\n", "a.py": CODE}
+    changed = after(files)
+    assert changed == {"third_party/requirements.in": "mdstorm\n", "a.py": MOVED}
+    held = {**files, "third_party/requirements.in": HELD}
+    assert after(held) == held
+
+
 def test_what_this_command_is_told_installs_nothing() -> None:
     told = '[tool.mdstorm.migrate]\nrequirement = "mdstorm>=0.1"\n'
     files = {"requirements.txt": HELD, "a.py": CODE, "pyproject.toml": told}
