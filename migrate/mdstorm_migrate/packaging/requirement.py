@@ -61,7 +61,8 @@ _REPOSITORY = re.compile(
 #: What commands of Spark, and of clouds, send along with a program.
 _SHIPPED = re.compile(
     r"""(?:--(?:py-?files|archives|files|py-file|python-files)(?:[ \t=]+|["'][ \t]*,[ \t]*["'])
-    | \bspark\.(?:submit\.pyFiles|yarn\.dist\.archives|archives)["']?[ \t]*[=:][ \t]*
+    | \bspark\.(?:submit\.pyFiles|(?:yarn\.dist\.)?(?:archives|files)
+        |executorEnv\.PYTHONPATH)["']?[ \t]*[=:][ \t]*
     | \b(?:py_?[fF]iles|python_?[fF]ile_?[uU]ris|archive_?[uU]ris)["']?[ \t]*[:=][ \t]*\[? )
     ["']?(?P<files>[^\s"';&|\]]+)""",
     re.VERBOSE,

@@ -10,6 +10,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.python.archives import shipped_library
 
 CODE = "PM408"
 TITLE = "Spark's configuration files use mdstorm's key"
@@ -19,6 +20,8 @@ KIND = ("spark_conf", "docker", "magic", "shell", "text")
 _KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re.MULTILINE)
 #: In commands, texts that they write, and maps of Terraform.
 _ANYWHERE = re.compile(rf"(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?![\w.])")
+#: A line of Spark's own settings.
+_SETTING = re.compile(r"^[ \t]*spark\.[\w.]+[ \t]*[=: \t][ \t]*(?P<value>[^\r\n]+)", re.MULTILINE)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -35,4 +38,17 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)
     if is_conf:
-        yield from report_remaining(document, CODE, ())
+        shipped = list(_shipped(document))
+        yield from shipped
+        yield from report_remaining(document, CODE, {one.start for one in shipped})
+
+
+def _shipped(document: Document) -> Iterator[Finding]:
+    """Report files of Petastorm's that settings send to executors, or have on their path."""
+    for setting in _SETTING.finditer(document.text):
+        file = shipped_library(setting["value"])
+        if file is not None:
+            start = setting.start("value") + setting["value"].index(file)
+            what = f"`{file}` belongs to Petastorm"
+            remedy = f"{what}: ship mdstorm and mdstorm_backend instead"
+            yield Finding(CODE, "manual", start, start + len(file), what, remedy)
