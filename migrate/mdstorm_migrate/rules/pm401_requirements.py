@@ -27,6 +27,10 @@ _PYSPARK = re.compile(r"^[ \t]*(pyspark|databricks-connect)\b", re.MULTILINE | r
 #: Options that say whether some distributions are built from their source.
 _FORMATS = re.compile(r"--(?:no|only)-binary(?:[ \t]+|=)(?P<names>[\w.,:-]+)")
 _NAME = re.compile(r"(?<![\w.-])petastorm(?![\w.-])", re.IGNORECASE)
+#: A distribution that is made for Petastorm, on a line or at the end of an address.
+_COMPANION = re.compile(
+    r"^(?:[ \t]*|[^#\r\n]*\#egg=)(?P<name>petastorm[_-][A-Za-z][\w-]*)(?![\w./-])", re.MULTILINE
+)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -50,6 +54,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                     found.stop,
                     "Petastorm brought pyspark and pandas along, mdstorm does so as mdstorm[spark]",
                 )
+    for companion in _COMPANION.finditer(text):
+        what = f"`{companion['name']}` may need Petastorm itself, which it then brings along"
+        yield Finding(CODE, "note", *companion.span("name"), what)
     yield from other_origins(text, CODE)
 
 

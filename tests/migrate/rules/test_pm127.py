@@ -1,0 +1,48 @@
+"""Packages that are made for Petastorm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+HEAD = "import petastorm_contrib as pc\nfrom petastorm import make_reader\n\n"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "with make_reader(url) as reader:\n    pc.wrap(reader)\n",
+        "reader = make_reader(url)\npc.io.wrap(rows=reader.next)\n",
+        "pc.wrap(make_reader(url))\n",
+        "pc.wrap(make_reader, url)\n",
+    ],
+)
+def test_what_gets_an_object_holds_the_file(use: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.py")
+    check_noop(HEAD + use, path)
+    check_finding(HEAD + use, "PM127", "pc.io.wrap" if "io" in use else "pc.wrap", path)
+
+
+def test_what_gets_none_is_mentioned(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.py")
+    text = f"{HEAD}pc.log(url)\nmake_reader(url)\n"
+    check_rewrite(text, text.replace("from petastorm", "from mdstorm"), path)
+    check_finding(text, "PM127", "petastorm_contrib as pc", path)
+
+
+@pytest.mark.parametrize("place", ["petastorm_contrib.py", "src/petastorm_contrib/__init__.py"])
+def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).touch()
+    text = f"{HEAD}pc.wrap(make_reader(url))\n"
+    after = text.replace("from petastorm", "from mdstorm")
+    check_rewrite(text, after, str(tmp_path / "jobs" / "a.py"))
+
+
+def test_lists_of_requirements_mention_the_distribution() -> None:
+    text = "petastorm-contrib==1.0\n-e git+https://x/y.git#egg=petastorm_more\n"
+    check_noop(text, "requirements.txt")
+    check_finding(text, "PM401", "petastorm-contrib", "requirements.txt")
+    check_finding(text, "PM401", "petastorm_more", "requirements.txt")
