@@ -10,6 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, queries
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.loops import looped
 from mdstorm_migrate.packaging.requirement import Requirement, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement, verdict
 from mdstorm_migrate.packaging.runs import run_beside
@@ -44,6 +45,11 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
             if not stays and (file := _file_of(document.text, found)):
                 what = f"`{file}` is installed by its name, which this brings"
                 remedy = f"{what}: require mdstorm here and there"
+                yield Finding(rule, "manual", found.start, found.stop, what, remedy)
+                continue
+            if not stays and (name := looped(document.text, found.start, found.stop)):
+                what = f"this installs one release of Petastorm after the other, by `{name}`"
+                remedy = f"{what}: install mdstorm once, without a loop, or take this out"
                 yield Finding(rule, "manual", found.start, found.stop, what, remedy)
                 continue
             reason = None if stays else run_beside(document.text, found.start)

@@ -21,6 +21,8 @@ from mdstorm_migrate.packaging.sentences import MAY_SPEAK, is_sentence
 _INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
 #: Other requirements before one on its line.
 _LISTED = re.compile(r"""\s*(?:-\s+)?(?:["']?[\w.\[\],-]+[=<>~]=?\S+\s+)*["']?""")
+#: A command that takes a version away, up to its last words.
+_UNINSTALLING = re.compile(r"\buninstall\b(?:[^\n\\;&|]|\\\r?\n|\\.)*\Z")
 #: The module ``pip`` of Ansible, up to a name.
 _ANSIBLE = re.compile(
     r"""\bpip:[ \t]*(?:\{(?:[^}\n]*,)?[ \t]*|\n[ \t]+(?:[a-z_]+:[^\n]*\n[ \t]+)*)?
@@ -92,11 +94,13 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
         return False
     if document.kind in MAY_SPEAK and is_sentence(text, found.start):
         return False
+    above = text[max(found.start - _ABOVE, 0) : found.start]
+    if _UNINSTALLING.search(above):
+        return False
     if found.is_fork or is_versioned(text[found.start : found.stop]):
         return True
     if found.is_open and re.match(r"[=<>~!]=", text[found.stop :]):
         return True
-    above = text[max(found.start - _ABOVE, 0) : found.start]
     goes_on = "\n" in above and _LISTED.fullmatch(before) and _INSTALLING.search(above)
     if goes_on or _ANSIBLE.search(above) or _KEYED.search(above):
         return True

@@ -9,12 +9,12 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.loops import LOOP
 from mdstorm_migrate.packaging.prose import is_prose
 from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.variables import definition, referenced
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
-_LOOP = re.compile(r"\bfor[ \t]+(?P<name>\w+)[ \t]+in[ \t]+(?P<words>[^;\n]*)")
 _XARGS = re.compile(
     r"(?P<words>[^\n;&|]*)\|[ \t]*xargs\b[^\n;&|]*[ \t](?:pip[\d.]*|uv)[ \t][^\n;&|]*\binstall\b"
 )
@@ -70,7 +70,7 @@ def _is_shown(text: str, position: int) -> bool:
 def _in_loops(text: str) -> Iterator[tuple[int, int]]:
     """Yield what the words of a loop require whose variable an install command names."""
     commands = [text[start:stop] for _, start, stop in install_commands(text)]
-    for loop in _LOOP.finditer(text):
+    for loop in LOOP.finditer(text):
         if any(loop["name"] in referenced(command) for command in commands):
             yield from _required(text, loop)
 

@@ -24,6 +24,12 @@ _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
 #: What is mdstorm, or becomes it, below ``- pip:``.
 _BELOW = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
+#: A list of a key for pip that is no item itself, as in the ``runtime_env.yaml`` of Ray.
+_KEY = re.compile(
+    r"^(?P<indent>[ \t]*)(?:pip|uv)[ \t]*:[ \t]*(?:#[^\n]*)?\n"
+    r"(?P<items>(?:(?P=indent)[ \t]*-[ \t][^\n]*(?:\n|\Z)|[ \t]*(?:#[^\n]*)?\n)+)",
+    re.MULTILINE,
+)
 #: Keys that recipes have, and environments have not.
 _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
@@ -50,6 +56,7 @@ def _items(document: Document) -> Iterator[tuple[int, int, Place | None]]:
     text = document.text
     pip_indent: int | None = None
     imports = [found.span() for found in tested_imports(text)] if _is_recipe(document) else []
+    of_pip = [found.span("items") for found in _KEY.finditer(text)]
     for item in _ITEM.finditer(text):
         if any(start <= item.start() < stop for start, stop in imports):
             continue  # of its tests
@@ -59,7 +66,8 @@ def _items(document: Document) -> Iterator[tuple[int, int, Place | None]]:
         if _PIP.fullmatch(item["value"]):
             pip_indent = indent
             continue
-        place: Place | None = "item" if pip_indent is not None else None
+        is_of_pip = any(start <= item.start() < stop for start, stop in of_pip)
+        place: Place | None = "item" if is_of_pip or pip_indent is not None else None
         yield *item.span("value"), place
     for one in flow_items(text):
         if not is_commented_out(text, one.start):

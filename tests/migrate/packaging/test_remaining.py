@@ -126,3 +126,17 @@ def test_a_requirement_for_old_pythons_alone_is_to_be_replaced() -> None:
     both = f'{text}mdstorm; python_version >= "3.10"\n'
     (found,) = (one for one in migrate(both, path="requirements.txt").findings if one.remedy)
     assert "remove it" in (found.remedy or "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip uninstall -y petastorm==0.9.2",
+        "pip uninstall -y \\\n  petastorm==0.9.2",
+        'databricks libraries uninstall --cluster-id "$C" --pypi-package "petastorm==0.9.2"',
+    ],
+)
+def test_what_is_uninstalled_stays(command: str) -> None:
+    check_silence(f"{command} || true\n", "a.sh")
+    moved = f"{command} && pip install petastorm==0.12.1\n"
+    check_rewrite(moved, f"{command} && pip install mdstorm\n", "a.sh")

@@ -98,3 +98,12 @@ def test_mdstorm_is_added_below_pip_where_it_is_not_yet(below: str, is_there: bo
     output = migrate(text, path=PATH).output
     assert ("leaves mdstorm to the list" in output) is is_there
     assert ("add mdstorm to the list" in output) is not is_there
+
+
+@pytest.mark.parametrize("key", ["pip", "uv"])
+def test_lists_of_rays_environments_are_pips(key: str) -> None:
+    text = (
+        f"# Ray\n{key}:\n  - ray[data]==2.4.0\n  # ours\n  - petastorm==0.12.1\nenv_vars:\n  A: x\n"
+    )
+    check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "runtime_env.yaml")
+    check_noop("pip:\n  - x\ndependencies:\n  - petastorm\n", "environment.yml")

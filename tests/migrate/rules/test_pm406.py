@@ -438,3 +438,12 @@ def test_a_loop_over_environments_in_quotes_is_left_to_people() -> None:
     text = 'for v in 0.9.8 0.12.1; do\n  "/tmp/$v/bin/pip" install "petastorm==$v"\ndone\n'
     check_noop(text, "a.sh")
     assert [one.cls for one in migrate(text, path="a.sh").findings] == ["manual"]
+
+
+@pytest.mark.parametrize("version", ["==$v", "==${v}", "~=$v.0"])
+def test_loops_over_versions_of_petastorm_need_manual_review(version: str) -> None:
+    install = f'pip install "petastorm{version}"'
+    text = f"for v in 0.9.8 0.12.1; do\n  {install}\n  pytest\ndone\n"
+    check_noop(text, "ci.sh")
+    check_finding(text, "PM406", f"petastorm{version}", "ci.sh")
+    check_rewrite(f"v=0.12.1\n{install}\n", 'v=0.12.1\npip install "mdstorm"\n', "ci.sh")
