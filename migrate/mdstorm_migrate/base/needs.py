@@ -56,6 +56,8 @@ class Wanted:
         return cls(extras, f" @ {version[1:]}" if version.startswith("@") else version)
 
 
+#: What is said behind an importer that uses Petastorm only where mdstorm is not installed.
+FALLBACK = " (as a fallback alone)"
 #: Any version, without extras.
 ANY = Wanted()
 
@@ -101,3 +103,13 @@ class Needs:
     together: bool | None = None
     runs: frozenset[Path] = frozenset()
     is_constraint: bool = False
+
+    @property
+    def why_petastorm_stays(self) -> str:
+        """What is said of the requirement where there are importers."""
+        more = len(self.importers) - 1
+        others = f" and {more} more still import" if more else " still imports"
+        said = f"Petastorm stays: {self.importers[0]}{others} it"
+        if all(one.endswith(FALLBACK) for one in self.importers):
+            said += "; where mdstorm is installed, take that out, then this"
+        return said

@@ -70,7 +70,7 @@ def rewrite_requirement(
     new = requirement_of(document, found.extras)
     beside = [] if needs.is_constraint else [*needs.beside]
     if needs.importers:
-        yield from _stays(document, found, rule)
+        yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         is_done = _names_mdstorm(document, found, place) or is_second(document, found, place)
         if not needs.moved or is_done:
             return
@@ -167,13 +167,6 @@ def requirement_of(document: Document, extras: Sequence[str]) -> str:
     names = [*mdstorm_extras(tuple(extras)), *needs.extras, *needs.wanted.extras]
     listed = ",".join(dict.fromkeys(names))
     return f"mdstorm{f'[{listed}]' if listed else ''}{needs.wanted.version}"
-
-
-def _stays(document: Document, found: Requirement, rule: str) -> Iterator[Finding]:
-    importers = document.needs.importers
-    more = f" and {len(importers) - 1} more still import" if importers[1:] else " still imports"
-    message = f"Petastorm stays: {importers[0]}{more} it"
-    yield Finding(rule, "note", found.start, found.stop, message)
 
 
 def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool:

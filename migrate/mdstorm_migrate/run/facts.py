@@ -12,6 +12,9 @@ from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.petastorm.extras import USES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.fallbacks import has_fallbacks_alone
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.run.chains import required_names
 from mdstorm_migrate.run.installs import imported_packages, imports_through
 from mdstorm_migrate.run.settings import Settings
@@ -74,6 +77,8 @@ class Facts:
         Whether it may start a session of Spark itself.
     installs : tuple of Path
         Files that install something, name its host, or run others that may.
+    falls_back : tuple of Path
+        Those of `keeps` that import Petastorm where mdstorm is not installed, and nowhere else.
     through : tuple of Path
         Those of `keeps` that import a library which imports Petastorm itself.
     """
@@ -85,6 +90,7 @@ class Facts:
     on_databricks: bool = False
     starts_spark: bool = False
     installs: tuple[Path, ...] = field(default=())
+    falls_back: tuple[Path, ...] = field(default=())
     through: tuple[Path, ...] = field(default=())
 
     def __or__(self, other: Facts) -> Facts:
@@ -97,6 +103,7 @@ class Facts:
             self.on_databricks or other.on_databricks,
             self.starts_spark or other.starts_spark,
             tuple(dict.fromkeys([*self.installs, *other.installs])),
+            tuple(dict.fromkeys([*self.falls_back, *other.falls_back])),
             tuple(dict.fromkeys([*self.through, *other.through])),
         )
 
@@ -132,7 +139,8 @@ def facts_of(data: bytes, path: Path) -> Facts:
     starts = b"SparkSession" in data
     installs = (path,) if _INSTALLING.search(data) else ()
     by_way = (path,) if through else ()
-    return Facts(imports, extras, moved, keeps, databricks, starts, installs, by_way)
+    falls_back = (path,) if keeps and moved and not through and _falls_back(data, path) else ()
+    return Facts(imports, extras, moved, keeps, databricks, starts, installs, falls_back, by_way)
 
 
 def needs_alone(
@@ -176,6 +184,21 @@ def _imports(data: bytes, is_json: bool) -> Iterator[str]:
             continue
         for one in match[2].split(b","):
             yield one.split()[0].partition(b".")[0].decode()
+
+
+def _falls_back(data: bytes, path: Path) -> bool:
+    """Whether all imports of Petastorm in a file are fallbacks."""
+    source = find_source(path, data[:256])
+    if source is None:
+        return False
+    try:
+        documents = source.read(data, path).documents
+        read = [
+            PythonModule(one, parse_python(one.code)) for one in documents if one.kind == "python"
+        ]
+    except (SourceError, RecursionError):
+        return False
+    return all(map(has_fallbacks_alone, read))
 
 
 def _still_imports(data: bytes, path: Path) -> bool:

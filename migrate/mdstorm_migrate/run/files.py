@@ -22,7 +22,6 @@ LARGEST_TEXT = 1 << 20
 #: Findings that mean that an import of Petastorm stays, by rule and class.
 _KEEPING = frozenset(
     {
-        ("PM101", "note"),
         ("PM101", "review"),
         ("PM106", "review"),
         ("PM107", "manual"),

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.base.needs import FALLBACK, Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.compiled import is_compiled_from
 from mdstorm_migrate.packaging.conflicts import conflicts_of
@@ -229,8 +229,10 @@ class Project:
 
     def _said(self, path: Path) -> str:
         """Return a file that goes on importing Petastorm, and by way of what."""
-        is_through = path in self.code[path].through if path in self.code else False
-        return f"{path} (by way of Horovod's Spark estimators)" if is_through else str(path)
+        facts = self.code.get(path, Facts())
+        if path in facts.through:
+            return f"{path} (by way of Horovod's Spark estimators)"
+        return f"{path}{FALLBACK}" if path in facts.falls_back else str(path)
 
     @cached_property
     def _keeping(self) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, SourceError
@@ -83,7 +84,7 @@ def needs_of(
     code.update(read)
     documents.update((path, found) for path in _installing(read) if (found := _documents(path)))
     for path in naming:
-        code[path] = code.get(path, Facts()) | Facts(keeps=(path,))
+        code[path] = replace(code.get(path, Facts()), falls_back=()) | Facts(keeps=(path,))
     for path in setting:
         code[path] = code.get(path, Facts()) | _of_entry_points(path, documents[path])
     return Project(documents, requiring, setting, code, settings, paths).needs()

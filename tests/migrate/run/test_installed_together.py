@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.migrate.checks import invoke
 from tests.migrate.run.written import after
+
+from mdstorm_migrate.cli.migrate import migrate
 
 pytestmark = pytest.mark.usefixtures("inside")
 
@@ -123,3 +126,21 @@ def test_jobs_of_databricks_bring_spark() -> None:
     assert '"mdstorm"' in after({"job.json": job, "a.py": code})["job.json"]
     Path("job.json").unlink()
     assert after({"reqs.txt": "petastorm\n", "a.py": code})["reqs.txt"] == "mdstorm[spark]\n"
+
+
+def test_a_fallback_alone_is_said_to_be_what_keeps_petastorm_beside_mdstorm() -> None:
+    fallback = (
+        "try:\n    from mdstorm import make_reader\n"
+        "except ImportError:\n    from petastorm import make_reader\n"
+    )
+    Path("a.py").write_text(fallback)
+    Path("requirements.txt").write_text("mdstorm\npetastorm==0.12.1\n")
+    said = invoke(migrate, "--no-diff", "-v", ".").output
+    assert (
+        "a.py (as a fallback alone) still imports it; where mdstorm is installed, take that" in said
+    )
+    assert "must stay installed" not in said
+    Path("b.py").write_text("from petastorm.reader import ArrowReaderWorker\n")
+    said = invoke(migrate, "--no-diff", "-v", ".").output
+    assert "take that out" not in said
+    assert "file that still imports petastorm, which must stay installed" in said
