@@ -12,11 +12,18 @@ from mdstorm_migrate.petastorm.configuration import KEY_IN_CELLS
 CODE = "PM100"
 TITLE = "Not Python: skipped"
 CLASS: Class = "note"
-KIND = ("other", "unparsed")
+KIND = ("other", "unparsed", "markdown")
+
+
+def is_in_notebook(document: Document) -> bool:
+    """Whether a document is a cell of a Jupyter notebook."""
+    return document.path is not None and document.path.suffix == ".ipynb"
 
 
 def check(document: Document) -> Iterable[Finding]:
     """Yield a note where a cell in another language, or in none, may use Petastorm."""
+    if document.kind == "markdown" and not is_in_notebook(document):
+        return
     if document.kind == "unparsed":
         what = "this cell is not Python: it was skipped, and its use of Petastorm was not checked"
         yield Finding(CODE, CLASS, 0, 0, what)

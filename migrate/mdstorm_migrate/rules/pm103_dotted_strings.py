@@ -61,6 +61,8 @@ KIND = "python"
 #: What reads data that is stored; a file that asks for such names may write them as well.
 _READS = re.compile(r"\A(?!.*__(?:module|qualname)__).*\bjson\.loads?\(", re.DOTALL)
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
+#: Why names wait that say which modules, or which files, are shipped.
+_SHIPPED = "what is shipped is of one library or of the other"
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -158,9 +160,8 @@ def _of_files(module: PythonModule, string: ast.Constant, function: str) -> Find
     """Speak of a function that ships the files of a package."""
     what = f'{function} is given "{string.value!s}"'
     remedy = f"{what}: give it mdstorm's, and mdstorm_backend's beside it, which has the engine"
-    holds, because = str(string.value), "what is shipped is of one library or of the other"
-    span = module.span(string)
-    return Finding(CODE, "manual", *span, what, remedy, holds=holds, because=because)
+    holds, span = str(string.value), module.span(string)
+    return Finding(CODE, "manual", *span, what, remedy, holds=holds, because=_SHIPPED)
 
 
 def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
@@ -241,9 +242,13 @@ def _rewrite(
         what = f'"{value}" is imported by name, and of it `{lacking}`, which is not in mdstorm'
     else:
         what = f'"{value}" names a part of Petastorm, and could not be changed in place'
-    yield Finding(
-        CODE, "manual", *module.span(string), what, f"{what}: change it by hand", holds=value
-    )
+    because = _SHIPPED if _is_spec(module) else None
+    remedy, span = f"{what}: change it by hand", module.span(string)
+    yield Finding(CODE, "manual", *span, what, remedy, holds=value, because=because)
+
+
+def _is_spec(module: PythonModule) -> bool:
+    return module.document.path is not None and module.document.path.suffix == ".spec"
 
 
 def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: only the source of code cells is read and changed."""
+"""Jupyter notebooks: the source of code cells is read and changed, that of Markdown read alone."""
 
 from __future__ import annotations
 
@@ -28,14 +28,19 @@ class NotebookSource:
         return path.suffix == ".ipynb"
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the cells. A notebook whose code names neither library has none."""
+        """Return the cells, those of code only where code names one of the libraries."""
         text, mark = decode(data)
         notebook = _loaded(text)
-        cells = list(_code_cells(notebook, text))
+        cells = list(_cells_of("code", notebook, text))
         found = CellDocuments([])
         if any(_CONCERNS_US.search(cell.text) for cell in cells):
             found = _documents(notebook, cells, path)
-        return DecodedFile(text, found.documents, "utf-8", mark, found.broken, found.unparsed)
+        prose = [
+            Document("markdown", [cell.segment(0, len(cell.text))], path)
+            for cell in _cells_of("markdown", notebook, text)
+        ]
+        documents = [*found.documents, *prose]
+        return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)
 
 
 def code_cells(text: str) -> list[Cell]:
@@ -46,7 +51,7 @@ def code_cells(text: str) -> list[Cell]:
     SourceError
         If it is no notebook.
     """
-    return list(_code_cells(_loaded(text), text))
+    return list(_cells_of("code", _loaded(text), text))
 
 
 def _loaded(text: str) -> Any:
@@ -76,8 +81,8 @@ def _language(notebook: Any) -> str:
         raise SourceError("no notebook: its metadata are no objects") from None
 
 
-def _code_cells(notebook: Any, text: str) -> Iterator[Cell]:
-    """Yield the code cells, numbered among all cells as notebooks show them."""
+def _cells_of(kind: str, notebook: Any, text: str) -> Iterator[Cell]:
+    """Yield the cells of a kind, numbered among all cells as notebooks show them."""
     spans: dict[Path, list[tuple[int, int]]] = {}
     for at, start, stop in strings_of(text):
         for key in ("source", "input"):
@@ -86,7 +91,7 @@ def _code_cells(notebook: Any, text: str) -> Iterator[Cell]:
     for number, (path, cell) in enumerate(_cells(notebook), 1):
         key = "source" if "source" in cell else "input"
         found = spans.get((*path, key))
-        if cell.get("cell_type") == "code" and found is not None:
+        if cell.get("cell_type") == kind and found is not None:
             strings = JsonStrings(text, found, isinstance(cell[key], list))
             yield Cell(number, strings.text, strings)
 

@@ -429,3 +429,10 @@ def test_a_version_is_asked_for_of_what_knows_the_distributions(text: str, is_as
 def test_a_value_of_stored_data_is_a_note(text: str, cls: str) -> None:
     code = text.format("'petastorm.unischema.Unischema'")
     assert [found.cls for found in migrate(f"{code}\n").findings] == [cls]
+
+
+def test_names_of_what_is_shipped_wait_for_those_that_mdstorm_lacks() -> None:
+    text = "a = Analysis(['x.py'], hiddenimports=['petastorm.reader', 'petastorm.gone'])\n"
+    check_noop(text, "x.spec")
+    (said,) = (one.message for one in migrate(text, path="x.spec").findings if one.cls == "review")
+    assert said.endswith("what is shipped is of one library or of the other")

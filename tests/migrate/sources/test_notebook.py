@@ -15,7 +15,7 @@ def notebook(*sources: Any, language: str = "python", **metadata: Any) -> dict[s
     return {
         "nbformat": 4,
         "cells": [
-            {"cell_type": "markdown", "source": ["petastorm\n", "from petastorm import x"]},
+            {"cell_type": "markdown", "source": ["Acorns\n", "of oaks"]},
             *(
                 {
                     "cell_type": "code",
@@ -295,3 +295,25 @@ def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
 )
 def test_commands_may_begin_behind_the_magic_of_a_shell(cell: str, after: str) -> None:
     check_rewrite(json.dumps(notebook(cell)), json.dumps(notebook(after)), "a.ipynb")
+
+
+def test_cells_of_markdown_that_mention_petastorm_are_reported_and_stay() -> None:
+    def made(code: str) -> str:
+        found = notebook(code)
+        told = {"cell_type": "markdown", "source": "```\npip install petastorm\n```"}
+        found["cells"] = [told, *found["cells"], {"cell_type": "raw", "source": ["petastorm"]}]
+        return json.dumps(found, indent=1)
+
+    before = "from petastorm import make_reader\n"
+    result = check_rewrite(made(before), made(before.replace("petastorm", "mdstorm")), "a.ipynb")
+    (said,) = result.findings
+    assert (said.rule, said.cls, said.cell, said.line) == ("PM100", "note", 1, 2)
+
+
+def test_prose_that_names_sparks_key_holds_no_code() -> None:
+    key = 'spark.conf.set("petastorm.spark.converter.parentCacheDirUrl", "file:///tmp")\n'
+    told = {"cell_type": "markdown", "source": [key]}
+    plain, beside = notebook(key), notebook(key)
+    beside["cells"].append(told)
+    one, other = (migrate(json.dumps(made), path="a.ipynb") for made in (plain, beside))
+    assert [edit.cls for edit in one.edits] == [edit.cls for edit in other.edits] == ["exact"]
