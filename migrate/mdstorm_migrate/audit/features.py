@@ -100,7 +100,8 @@ def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
     try:
         documents = source.read(data, path).documents if source is not None else ()
         for document in documents:
-            if OLD_ROOT in document.text.lower():
+            is_prose = document.kind == "markdown" and path.suffix == ".ipynb"
+            if OLD_ROOT in document.text.lower() and not is_prose:
                 found.update(_uses(document))
     except (SourceError, RecursionError):
         return Counter()
