@@ -118,7 +118,7 @@ test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/
 		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
 
 # One after the other, since servers of Spark Connect listen at one port.
-test-sessions:
+test-sessions: java $(DEV)/.complete
 	+$(MAKE) test-connect
 	+$(MAKE) test-refusing
 
