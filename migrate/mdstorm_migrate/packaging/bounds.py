@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 PYTHON = "3.10"
-#: The first Databricks Runtime that has it.
-RUNTIME = "13.0"
+#: The first Databricks Runtime with long support that has it, and Spark 3.5.
+RUNTIME = "14.3"
 BASE = {
     "click": "8.0.4",
     "fsspec": "2023.5.0",

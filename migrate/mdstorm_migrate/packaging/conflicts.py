@@ -59,7 +59,9 @@ class Conflict:
     def needed(self) -> str:
         """What mdstorm needs, in words."""
         if self.pin.style == "runtime":
-            return f"mdstorm needs Databricks Runtime {RUNTIME} or newer, for Python {PYTHON}"
+            spark = EXTRAS["spark"]["pyspark"]
+            for_what = f"for Python {PYTHON} and Spark {spark}"
+            return f"mdstorm needs Databricks Runtime {RUNTIME} or newer, {for_what}"
         if self.pin.where == LISTED:
             return f"{LISTED} has Python {self.pin.specifier}; mdstorm needs {PYTHON} or newer"
         if self.pin.name == PYTHON_NAME:

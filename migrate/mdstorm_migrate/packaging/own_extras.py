@@ -1,4 +1,4 @@
-"""The extras of mdstorm that stand for Petastorm's in one document."""
+"""The extras of Petastorm that one document requires, and those of mdstorm that stand for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.pyproject import dependency_keys
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, value_of
@@ -15,18 +16,23 @@ _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
 
 
 def own_extras(document: Document) -> set[str]:
-    """Return the extras of mdstorm that a document requires by those of Petastorm.
+    """Return the extras of mdstorm that a document requires by those of Petastorm."""
+    return set(mdstorm_extras(tuple(petastorm_extras(document))))
+
+
+def petastorm_extras(document: Document) -> set[str]:
+    """Return the extras of Petastorm that a document requires.
 
     They stand behind the name, as in ``petastorm[torch]``, or in the table of a dependency, as
     Poetry and Pipenv have it.
     """
-    found = {
-        extra for one in find_requirements(document.text) for extra in mdstorm_extras(one.extras)
-    }
+    commands = (found for _, found in command_requirements(document.text))
+    listed = [*find_requirements(document.text), *commands]
+    found = {extra for one in listed for extra in one.extras}
     for key in petastorm_keys(document):
         start, stop = value_of(document.text, key)
         for names in extras_in(document.text[start:stop]):
-            found.update(mdstorm_extras(extra_names(names)))
+            found.update(extra_names(names))
     return found
 
 

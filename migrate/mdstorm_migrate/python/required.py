@@ -130,12 +130,26 @@ def read_from_list(module: PythonModule, string: ast.Constant) -> Iterator[ast.e
             yield parent
         elif isinstance(parent, ast.keyword) and isinstance(place, ast.expr):
             yield place
-        elif isinstance(parent, ast.For | ast.comprehension) and parent.iter is place:
-            name = parent.target.id if isinstance(parent.target, ast.Name) else ""
-            loop = parent if isinstance(parent, ast.For) else module.scopes.parents[parent]
-            for node in ast.walk(loop):
+        elif parent is not None and (name := _loop_variable(parent, place)):
+            for node in ast.walk(parent):
                 if isinstance(node, ast.Name) and node.id == name:
                     yield _whole(module, node)
+
+
+def _loop_variable(loop: ast.AST, table: ast.AST) -> str | None:
+    """Return the name that a loop, or a comprehension, gives to the items of a table."""
+    target = None
+    match loop:
+        case ast.For(target=found, iter=iterated) if iterated is table:
+            target = found
+        case (
+            ast.ListComp(generators=parts)
+            | ast.SetComp(generators=parts)
+            | ast.DictComp(generators=parts)
+            | ast.GeneratorExp(generators=parts)
+        ):
+            target = next((one.target for one in parts if one.iter is table), None)
+    return target.id if isinstance(target, ast.Name) else None
 
 
 def _whole(module: PythonModule, node: ast.expr) -> ast.expr:

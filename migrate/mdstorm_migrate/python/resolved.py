@@ -15,6 +15,7 @@ from mdstorm_migrate.python.call_strings import (
 )
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, dotted
+from mdstorm_migrate.python.required import read_from_list
 from mdstorm_migrate.python.tables import (
     SYS_MODULES,
     keys_of_sys_modules,
@@ -164,7 +165,7 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
     if isinstance(call, ast.keyword):
         call = module.scopes.parents.get(call)
     if not isinstance(call, ast.Call):
-        return None
+        return _looked_up_by_loop(module, string)
     name = function_of(module, call)
     is_asked_for = string.value == OLD_ROOT and _ASKS_FOR.search(name) is not None
     if (
@@ -175,6 +176,18 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
         or (name in TAKES_DISTRIBUTION and string in call.args and _is_of_metadata(module, call))
     ):
         return f"{name}()"
+    return None
+
+
+def _looked_up_by_loop(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the function that looks up each distribution of the list that a string is in."""
+    for item in read_from_list(module, string):
+        call = module.scopes.parents.get(item)
+        if not isinstance(call, ast.Call) or item not in call.args:
+            continue
+        name = function_of(module, call)
+        if name in TAKES_DISTRIBUTION and _is_of_metadata(module, call):
+            return f"{name}()"
     return None
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.compiled import is_generated
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
-    is_generated,
     other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement

@@ -89,5 +89,7 @@ def _of_item(
     for found in find_requirements(document.text, start, stop):
         if place is not None:
             yield from rewrite_requirement(document, found, CODE, place)
+        elif document.needs.importers and not document.needs.moved:
+            yield Finding(CODE, "note", start, stop, document.needs.why_petastorm_stays)
         else:
             yield of_conda(found, CODE, remedy)

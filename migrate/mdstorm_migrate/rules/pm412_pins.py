@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.compiled import is_generated
 from mdstorm_migrate.packaging.conda_lists import conda_packages
 from mdstorm_migrate.packaging.conflicts import conditions_in, conflicts_in
 from mdstorm_migrate.packaging.own_extras import petastorm_keys
-from mdstorm_migrate.packaging.requirement import find_requirements, is_generated, quoted_word
+from mdstorm_migrate.packaging.requirement import find_requirements, quoted_word
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 

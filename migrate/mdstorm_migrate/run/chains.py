@@ -66,6 +66,8 @@ _ON_TOP = re.compile(
     r"|(dev|test|tests)[-_]requirements\.(txt|in)"
 )
 _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*[\w]|(?<![\w./@=-])[A-Za-z]")
+#: Extras behind a name, which are no distributions.
+_EXTRAS = re.compile(r"(?<=\w)\[[^\]\n]*\]")
 _LINE = re.compile(r"^[ \t]*(?:-[ \t]+[\"']?)?(?:[\w-]+::)?(?P<name>[A-Za-z][\w.-]*)", re.MULTILINE)
 _IMAGE = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?(\S+)", re.MULTILINE | re.IGNORECASE)
 #: What images bring along, by a part of their names.
@@ -220,7 +222,7 @@ def _required(document: Document) -> Iterator[str]:
                 yield quoted[1]
         case _:
             for _, start, stop in install_commands(text):
-                yield from _WORD.findall(text[start:stop])
+                yield from _WORD.findall(_EXTRAS.sub("", text[start:stop]))
             if document.kind == "cluster":
                 for item in re.finditer(r"""["'\s]([A-Za-z][\w.-]*)[=<>~\[]=?[\w.\[]""", text):
                     yield item[1]

@@ -82,8 +82,8 @@ class Hosts:
             for folder in self._folders(host) if self._is_around(host, named) else ():
                 self._around[folder].append(host)
         for path in lists:
-            if path not in self.pins and path not in self._naming and self._is_for_a_cluster(path):
-                self._naming[path] += self._runtimes(path.parent)
+            if path not in self.pins and path not in self._naming and (own := self._serving(path)):
+                self._naming[path] = own
 
     def old(self, path: Path) -> tuple[Path, ...]:
         """Return the hosts that reach a file, if all are too old.
@@ -109,6 +109,19 @@ class Hosts:
     def are_known(self, paths: Iterable[Path]) -> bool:
         """Whether one of some files is a host."""
         return any(path in self.pins for path in paths)
+
+    def _serving(self, path: Path) -> list[Path]:
+        """Return the hosts of a list that none names: those of the code that it is for."""
+        if self._is_for_a_cluster(path):
+            return self._runtimes(path.parent)
+        if any(one.kind == "magic" for one in self._documents.get(path, ())):  # of a notebook
+            return next(filter(None, map(self._runtimes, path.parents)), [])
+        if any(folder in self._around for folder in path.parents):
+            return []
+        served = [one for one in self._below[path.parent] if self._code[one].is_moved]
+        hosts = [self._naming.get(one, []) for one in served]
+        found = dict.fromkeys(host for one in hosts for host in one if host not in self._lists)
+        return list(found) if all(hosts) else []
 
     def _is_for_a_cluster(self, path: Path) -> bool:
         """Whether a file is the libraries of a cluster at Databricks."""

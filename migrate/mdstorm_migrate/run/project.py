@@ -13,8 +13,7 @@ from mdstorm_migrate.base.needs import FALLBACK, Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.compiled import is_compiled_from
 from mdstorm_migrate.packaging.conflicts import conflicts_of
-from mdstorm_migrate.packaging.own_extras import own_extras
-from mdstorm_migrate.packaging.requirement import find_requirements
+from mdstorm_migrate.packaging.own_extras import own_extras, petastorm_extras
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
@@ -242,9 +241,8 @@ class Project:
         """Return what the code imports and Petastorm alone has brought in."""
         tables = dict(_BROUGHT)
         for document in self.documents[path]:
-            for found in find_requirements(document.text):
-                for extra in found.extras:
-                    tables |= _BROUGHT_BY_EXTRAS.get(extra, {})
+            for extra in petastorm_extras(document):
+                tables |= _BROUGHT_BY_EXTRAS.get(extra, {})
         for name, modules in tables.items():
             if facts.imports & set(modules) and not _is_in(name, brought):
                 yield name

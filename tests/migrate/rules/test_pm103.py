@@ -404,6 +404,8 @@ def test_what_resolves_names_is_a_call_not_a_text(resolver: str, cls: str) -> No
     ("text", "is_asked"),
     [
         ("from importlib import metadata as m\nm.version('petastorm')", True),
+        ("import importlib.metadata as m\n{n: m.version(n) for n in ('petastorm', 'a')}", True),
+        ("import importlib.metadata as m\nL = ['petastorm']\nfor n in L:\n    m.version(n)", True),
         ("from importlib_metadata import requires as r\nr('petastorm')", True),
         ("def version(n): return metadata.version(n)\nversion('petastorm')", True),
         ("try:\n    from importlib.metadata import version\nexcept ImportError:\n"

@@ -206,7 +206,14 @@ def test_pins_in_arguments_that_list_packages_are_told(place: str) -> None:
 
 @pytest.mark.parametrize(
     ("tag", "is_old"),
-    [("9.x", True), ("10.4-LTS", True), ("8.x-gpu", True), ("13.x", False), ("14.3-LTS", False)],
+    [
+        ("9.x", True),
+        ("10.4-LTS", True),
+        ("8.x-gpu", True),
+        ("13.x", True),
+        ("14.x", False),
+        ("14.3-LTS", False),
+    ],
 )
 def test_images_of_runtimes_without_a_minor_version_count(tag: str, is_old: bool) -> None:
     text = f"FROM databricksruntime/standard:{tag}\nRUN pip install petastorm\n"

@@ -207,3 +207,23 @@ def test_a_notebook_and_an_init_script_wait_for_the_job_that_names_them() -> Non
     assert "%pip install mdstorm" in changed["src/b.py"]
     assert changed["init/a.sh"] == "pip install petastorm\n"
     assert changed["init/b.sh"] == "pip install mdstorm\n"
+
+
+def test_a_list_waits_with_the_code_that_it_is_for() -> None:
+    files = {
+        "run.sbatch": "#!/bin/bash\nmodule load python/3.8\nsrun python train.py\n",
+        "requirements.txt": LIST,
+        "train.py": CODE,
+    }
+    changed = after(files)
+    assert changed["train.py"] == CODE
+    assert changed["requirements.txt"] == LIST
+    assert after({**files, "other.py": CODE})["requirements.txt"] == "mdstorm\n"
+
+
+def test_a_notebook_waits_where_the_clusters_of_the_project_are_too_old() -> None:
+    cluster = '{"spark_version": "%s", "libraries": [{"pypi": {"package": "petastorm"}}]}\n'
+    old = after({"conf/cluster.json": cluster % "13.3.x-gpu-ml-scala2.12", "nb/a.py": NOTEBOOK})
+    assert old["nb/a.py"] == NOTEBOOK
+    new = after({"conf/cluster.json": cluster % "14.3.x-gpu-ml-scala2.12", "nb/a.py": NOTEBOOK})
+    assert "%pip install mdstorm" in new["nb/a.py"]

@@ -144,3 +144,29 @@ def test_a_fallback_alone_is_said_to_be_what_keeps_petastorm_beside_mdstorm() ->
     said = invoke(migrate, "--no-diff", "-v", ".").output
     assert "take that out" not in said
     assert "file that still imports petastorm, which must stay installed" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "beside"),
+    [
+        ("Dockerfile", "RUN pip install petastorm[opencv]\n", " opencv-python mdstorm[images]"),
+        ("a.sh", 'pip install "petastorm[opencv]"\n', ' opencv-python "mdstorm[images]"'),
+        ("Pipfile", '[packages]\npetastorm = {extras = ["opencv"]}\n', 'opencv-python = "*"\n'),
+    ],
+)
+def test_what_an_extra_brought_in_is_installed_by_commands_and_tables(
+    path: str, text: str, beside: str
+) -> None:
+    code = "import cv2\nfrom petastorm import make_reader\n"
+    assert beside in after({path: text, "use.py": code})[path]
+
+
+def test_what_conda_installs_stays_for_code_that_stays() -> None:
+    text = "dependencies:\n  - petastorm\n  - pip:\n    - numpy\n"
+    stays = "from petastorm.hdfs.namenode import HdfsNamenodeResolver\n"
+    assert after({"environment.yml": text, "job.py": stays})["environment.yml"] == text
+    moves = "from petastorm import make_reader\n"
+    assert (
+        "take petastorm out here"
+        in after({"environment.yml": text, "job.py": moves})["environment.yml"]
+    )
