@@ -42,11 +42,15 @@ def make_task(
     entry : pair of str
         Module and name of the function, which takes the batches of a partition.
     """
+    from pyspark import cloudpickle
+
     module, name = entry
-    foreign = foreign_encodings()
+    # Pickled apart: they are made from classes of mdstorm, which the executor may lack.
+    foreign = cloudpickle.dumps(foreign_encodings())  # type: ignore[no-untyped-call]
 
     def write_shards(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
+        import pickle
 
         try:
             function = getattr(importlib.import_module(module), name)
@@ -58,7 +62,7 @@ def make_task(
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
-        registry.adopt(*foreign)
+        registry.adopt(*pickle.loads(foreign))  # noqa: S301  # what `make_task` pickled
         yield from function(batches, **arguments)
 
     return write_shards

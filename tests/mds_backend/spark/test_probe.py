@@ -1,6 +1,7 @@
 """Whether executors, and the driver, can write to a directory, whatever goes wrong meanwhile."""
 
 import traceback
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 from tests import refusing
 from tests.conftest import IS_CONNECT
+from tests.mds_backend.format.str_uuid import UUIDText
 
 from mdstorm_backend.errors import CredentialsError, StorageError, WriteError
+from mdstorm_backend.format.encodings import register, unregister
 from mdstorm_backend.spark.probe import check_driver_writes, why_not_writable
 from mdstorm_backend.storage import Location
 
@@ -80,6 +83,19 @@ def test_a_session_that_refuses_python_is_a_reason(spark: Any, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def own_encoding() -> Iterator[None]:
+    """An encoding that jobs tell executors of, which have nothing that it is made from."""
+
+    class Own(UUIDText):
+        names = ("own",)
+
+    register(Own)
+    yield
+    unregister(Own)
+
+
+@pytest.mark.usefixtures("own_encoding")
 def test_workers_without_mdstorm_are_a_reason(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
