@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
-from mdstorm_migrate.packaging.variables import referenced
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
@@ -18,8 +17,6 @@ _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 _WORD = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"';&|]+)"""
 #: A command with its path, wholly in quotes: ``"$VENV/bin/pip" install x``.
 _IN_QUOTES = r"""(?<=/)(?:pip[\d.]*|pipenv|poetry|uv|pdm)["'](?=[ \t])"""
-_QUOTED = re.compile(_IN_QUOTES)
-_LOOP = re.compile(r"\bfor[ \t]+(?P<name>\w+)[ \t]+in\b")
 _PIP = re.compile(
     rf"(?:(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|rye|pipx)|{_IN_QUOTES}|\$[({{]?PIP\d?[)}}]?\"?){_GAP}"
     rf"(?:(?:pip|tool){_GAP})?"
@@ -138,16 +135,5 @@ def _commands(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
         following = _NEXT.search(text, start, at)
         if following is not None and re.search(r"\s", text[start : following.start()]):
             at = following.start()  # each string is a command, not a word of one
-        if not (is_commented_out(text, start) or _is_for_each(text, start, at)):
+        if not is_commented_out(text, start):
             yield start, at
-
-
-def _is_for_each(text: str, start: int, stop: int) -> bool:
-    """Whether a command whose name ends a path in quotes installs by the variable of a loop.
-
-    It may stand for one release of Petastorm after the other, which people must decide on.
-    """
-    if _QUOTED.match(text, start) is None:
-        return False
-    names = {loop["name"] for loop in _LOOP.finditer(text, 0, start)}
-    return not names.isdisjoint(referenced(text[start:stop]))
