@@ -135,13 +135,15 @@ def test_a_fallback_alone_is_said_to_be_what_keeps_petastorm_beside_mdstorm() ->
     )
     Path("a.py").write_text(fallback)
     Path("requirements.txt").write_text("mdstorm\npetastorm==0.12.1\n")
-    said = invoke(migrate, "--no-diff", "-v", ".").output
+    done = invoke(migrate, "--no-diff", "-v", ".")
+    said = done.stdout + done.stderr
     assert (
         "a.py (as a fallback alone) still imports it; where mdstorm is installed, take that" in said
     )
     assert "must stay installed" not in said
     Path("b.py").write_text("from petastorm.reader import ArrowReaderWorker\n")
-    said = invoke(migrate, "--no-diff", "-v", ".").output
+    done = invoke(migrate, "--no-diff", "-v", ".")
+    said = done.stdout + done.stderr
     assert "take that out" not in said
     assert "file that still imports petastorm, which must stay installed" in said
 
