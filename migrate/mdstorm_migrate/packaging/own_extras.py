@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.pyproject import dependency_keys
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, value_of
@@ -26,9 +25,7 @@ def petastorm_extras(document: Document) -> set[str]:
     They stand behind the name, as in ``petastorm[torch]``, or in the table of a dependency, as
     Poetry and Pipenv have it.
     """
-    commands = (found for _, found in command_requirements(document.text))
-    listed = [*find_requirements(document.text), *commands]
-    found = {extra for one in listed for extra in one.extras}
+    found = {extra for one in find_requirements(document.text) for extra in one.extras}
     for key in petastorm_keys(document):
         start, stop = value_of(document.text, key)
         for names in extras_in(document.text[start:stop]):

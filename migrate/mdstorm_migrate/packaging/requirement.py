@@ -15,7 +15,7 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.variables import INTERPOLATION, is_variable
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.archives import shipped_library
+from mdstorm_migrate.python.archives import of_shipped, shipped_library
 
 _GAP = r"(?:[ \t]|\\\r?\n)*"
 #: With variables of shells and templates: ``petastorm==${VERSION}``, ``petastorm=={{ version }}``.
@@ -223,9 +223,7 @@ def other_origins(text: str, rule: str) -> Iterator[Finding]:
             start = match.start("files") + match["files"].index(file)
             if any(first <= start < last for first, last in told):
                 continue
-            message = f"`{file}` belongs to Petastorm"
-            remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
-            yield Finding(rule, "manual", start, start + len(file), message, remedy)
+            yield of_shipped(file, rule, start, start + len(file))
     for match in _OTHERS.finditer(text):
         yield Finding(
             rule,

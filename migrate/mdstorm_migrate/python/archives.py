@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from mdstorm_migrate.base.edits import Finding
+
 #: A file of the library has its name, or its name and a version.
 _ARCHIVE = re.compile(
     r"(?<![\w/.-])[\w./:-]*(?<![\w.-])petastorm(?P<own>(?:(?!-\d)[\w-][\w.-]*?)?)(?:-\d[\w.+-]*)?"
@@ -18,3 +20,10 @@ def shipped_library(value: str) -> str | None:
     found = _ARCHIVE.search(value)
     is_own = found is not None and found["own"] and not _NEEDED.search(found["own"])
     return None if found is None or is_own else found[0]
+
+
+def of_shipped(file: str, rule: str, start: int, stop: int) -> Finding:
+    """Report a file that `shipped_library` has found, at its place or that of what names it."""
+    what = f"`{file}` belongs to Petastorm"
+    remedy = f"{what}: ship mdstorm and mdstorm_backend instead"
+    return Finding(rule, "manual", start, stop, what, remedy)

@@ -16,7 +16,7 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.archives import shipped_library
+from mdstorm_migrate.python.archives import of_shipped, shipped_library
 from mdstorm_migrate.python.by_name import lacking_of_name
 from mdstorm_migrate.python.call_strings import (
     call_with_first,
@@ -70,9 +70,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     for string in module.scopes.strings:
         value = str(string.value)
         if (file := shipped_library(value)) and not is_docstring(module, string):
-            message = f"`{file}` belongs to Petastorm"
-            remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
-            yield Finding(CODE, "manual", *module.span(string), message, remedy)
+            yield of_shipped(file, CODE, *module.span(string))
         if named := named_in_filter(module, string):
             yield _of_filter(module, string, named)
         elif place := of_failed_import(module, string):

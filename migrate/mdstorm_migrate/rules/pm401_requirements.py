@@ -13,6 +13,7 @@ from mdstorm_migrate.packaging.requirement import (
     other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement
+from mdstorm_migrate.python.companions import COMPANION
 
 CODE = "PM401"
 TITLE = "Requirements files name mdstorm"
@@ -29,7 +30,7 @@ _FORMATS = re.compile(r"--(?:no|only)-binary(?:[ \t]+|=)(?P<names>[\w.,:-]+)")
 _NAME = re.compile(r"(?<![\w.-])petastorm(?![\w.-])", re.IGNORECASE)
 #: A distribution that is made for Petastorm, on a line or at the end of an address.
 _COMPANION = re.compile(
-    r"^(?:[ \t]*|[^#\r\n]*\#egg=)(?P<name>petastorm[_-][A-Za-z][\w-]*)(?![\w./-])", re.MULTILINE
+    rf"^(?:[ \t]*|[^#\r\n]*\#egg=)(?P<name>{COMPANION.pattern})(?![\w./-])", re.MULTILINE
 )
 
 

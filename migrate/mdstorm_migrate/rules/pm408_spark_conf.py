@@ -10,7 +10,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
-from mdstorm_migrate.python.archives import shipped_library
+from mdstorm_migrate.python.archives import of_shipped, shipped_library
 
 CODE = "PM408"
 TITLE = "Spark's configuration files use mdstorm's key"
@@ -49,6 +49,4 @@ def _shipped(document: Document) -> Iterator[Finding]:
         file = shipped_library(setting["value"])
         if file is not None:
             start = setting.start("value") + setting["value"].index(file)
-            what = f"`{file}` belongs to Petastorm"
-            remedy = f"{what}: ship mdstorm and mdstorm_backend instead"
-            yield Finding(CODE, "manual", start, start + len(file), what, remedy)
+            yield of_shipped(file, CODE, start, start + len(file))

@@ -3,7 +3,8 @@
 A host reaches what it names: the lists that it installs, the programs that it runs, and what these
 name or import in turn. One that names nothing reaches the files of its folder and below. If all
 hosts that reach a file are too old, what is installed there awaits a review with them; one host
-that is new enough lets it move.
+that is new enough lets it move. A list that no host reaches has the hosts of the code that it is
+for.
 """
 
 from __future__ import annotations

@@ -31,14 +31,11 @@ class NotebookSource:
         """Return the cells, those of code only where code names one of the libraries."""
         text, mark = decode(data)
         notebook = _loaded(text)
-        cells = list(_cells_of("code", notebook, text))
+        code, markdown = _cells_in(notebook, text)
         found = CellDocuments([])
-        if any(_CONCERNS_US.search(cell.text) for cell in cells):
-            found = _documents(notebook, cells, path)
-        prose = [
-            Document("markdown", [cell.segment(0, len(cell.text))], path)
-            for cell in _cells_of("markdown", notebook, text)
-        ]
+        if any(_CONCERNS_US.search(cell.text) for cell in code):
+            found = _documents(notebook, code, path)
+        prose = [Document("markdown", [cell.segment(0, len(cell.text))], path) for cell in markdown]
         documents = [*found.documents, *prose]
         return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)
 
@@ -51,7 +48,7 @@ def code_cells(text: str) -> list[Cell]:
     SourceError
         If it is no notebook.
     """
-    return list(_cells_of("code", _loaded(text), text))
+    return _cells_in(_loaded(text), text)[0]
 
 
 def _loaded(text: str) -> Any:
@@ -81,19 +78,24 @@ def _language(notebook: Any) -> str:
         raise SourceError("no notebook: its metadata are no objects") from None
 
 
-def _cells_of(kind: str, notebook: Any, text: str) -> Iterator[Cell]:
-    """Yield the cells of a kind, numbered among all cells as notebooks show them."""
+def _cells_in(notebook: Any, text: str) -> tuple[list[Cell], list[Cell]]:
+    """Return the cells of code and of Markdown, numbered among all as notebooks show them."""
     spans: dict[Path, list[tuple[int, int]]] = {}
     for at, start, stop in strings_of(text):
         for key in ("source", "input"):
             if key in at:
                 spans.setdefault(at[: at.index(key) + 1], []).append((start, stop))
+    code: list[Cell] = []
+    markdown: list[Cell] = []
+    lists = {"code": code, "markdown": markdown}
     for number, (path, cell) in enumerate(_cells(notebook), 1):
         key = "source" if "source" in cell else "input"
         found = spans.get((*path, key))
-        if cell.get("cell_type") == kind and found is not None:
+        cells = lists.get(str(cell.get("cell_type")))
+        if cells is not None and found is not None:
             strings = JsonStrings(text, found, isinstance(cell[key], list))
-            yield Cell(number, strings.text, strings)
+            cells.append(Cell(number, strings.text, strings))
+    return code, markdown
 
 
 def _cells(notebook: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
