@@ -39,6 +39,16 @@ def test_only_converters_are_taken(converter: SparkDatasetConverter, make: Any) 
         make(train=loader)
 
 
+def test_it_shows_the_converter_of_each_split_and_then_its_loader(
+    converter: SparkDatasetConverter, make: Any
+) -> None:
+    module = make(train=converter, val=converter, batch_size=100)
+    assert repr(module) == f"StreamingDataModule(train={converter!r}, val={converter!r})"
+    loader = module.train_dataloader()
+    assert repr(module) == f"StreamingDataModule(train={loader!r}, val={converter!r})"
+    assert module._repr_html_().count("<tr>") == 2
+
+
 def test_evaluation_reads_in_stored_order_with_arguments_of_its_own(
     converter: SparkDatasetConverter, make: Any
 ) -> None:

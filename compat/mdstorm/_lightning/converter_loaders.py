@@ -7,6 +7,7 @@ from typing import Any
 
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm.errors import ArgumentTypeError
+from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Statistics
 from mdstorm_backend.loaders.torch import StreamingDataLoader
@@ -24,7 +25,7 @@ _IN_ORDER: dict[str, Any] = {
 }
 
 
-class ConverterLoaders:
+class ConverterLoaders(Described):
     """The loaders over converters that a Trainer asks for, to be mixed into a data module.
 
     Parameters
@@ -82,6 +83,11 @@ class ConverterLoaders:
             is_own = getattr(type(self), method) is getattr(ConverterLoaders, method)
             if split not in self._converters and is_own:
                 setattr(self, method, None)  # how Lightning knows that there is none
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        data = self._converters | self.loaders
+        shown = {split: repr(data[split]) for split in self._converters}
+        return Description([f"{split}={found}" for split, found in shown.items()], [*shown.items()])
 
     def train_dataloader(self) -> StreamingDataLoader:
         """Return the loader to train with."""

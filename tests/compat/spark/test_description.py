@@ -76,6 +76,20 @@ def test_loaders_and_readers_show_data_order_and_share(converter: SparkDatasetCo
     assert "state stopped" in text(reader._repr_html_())
 
 
+def test_a_tensorflow_dataset_shows_what_it_reads_and_its_elements(
+    converter: SparkDatasetConverter,
+) -> None:
+    pytest.importorskip("tensorflow")
+    arguments: dict[str, Any] = {"schema_fields": ["id"], "num_epochs": 1}
+    with converter.make_tf_dataset(batch_size=2, **arguments) as dataset:
+        line = f"ContextDataset('{converter.cache_dir_url}', 3 rows, "
+        assert repr(dataset).startswith(line)
+        assert f"batch_size=2, element_spec={dataset.element_spec})" in repr(dataset)
+        assert "so far 0 passes" in text(dataset._repr_html_())
+        assert sum(len(batch.id) for batch in dataset) == 3
+        assert "so far 1 pass, 2 batches, 3 rows" in text(dataset._repr_html_())
+
+
 def test_a_unischema_shows_its_fields_and_prints_as_before() -> None:
     fields = [
         UnischemaField("id", np.int64, (), None, False),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
 
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.display import Described, Description
+from mdstorm_backend.loaders.descriptions import describe_data, in_order
 from mdstorm_backend.loaders.statistics import Statistics
+from mdstorm_backend.loaders.statistics_table import delivered
 from mdstorm_backend.loaders.tf.tf_cardinality import v1_class
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 
@@ -19,7 +23,7 @@ def context_class() -> Any:
     """Return the class of what is made: one of the ``tf.compat.v1`` datasets."""
     base: Any = v1_class()
 
-    class ContextDataset(OwnContext, base):  # type: ignore[misc]
+    class ContextDataset(Described, OwnContext, base):  # type: ignore[misc]
         """A dataset that can stand in a ``with`` statement, and has a state."""
 
         def __init__(self, build: Callable[[], Any], runs: Callable[[], TFRuns]) -> None:
@@ -27,6 +31,15 @@ def context_class() -> Any:
             self._runs = runs
             self._home = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
             super().__init__(build())
+
+        def _mdstorm_description(self, *, full: bool) -> Description:
+            runs = self._runs()
+            options = runs.reading.options
+            sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
+            found = describe_data(options.dataset, full=full)
+            found = in_order(found, options.order, len(options.dataset), sizes)
+            so_far = ("so far", ", ".join(delivered(self.statistics())))
+            return replace(found, facts=[*found.facts, so_far])
 
         def __enter__(self) -> Any:
             here = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()

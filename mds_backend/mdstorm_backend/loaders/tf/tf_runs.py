@@ -142,6 +142,11 @@ class TFRuns:
         """How it is read: a state that was loaded may have changed it."""
         return self._passes.reading
 
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch."""
+        return self._passes.batching.batch_size
+
     def claim(self, parts: int = 1) -> int | None:
         """Return how many batches a whole iteration has: `INFINITE`, or None where nobody knows.
 
@@ -175,7 +180,7 @@ class TFRuns:
 
     def _on_batch(self) -> Callable[[int], None]:
         """Return what an iteration calls with the number of batches that were taken of it."""
-        reading, size, notice = self.reading, self._passes.batching.batch_size, self._notice
+        reading, size, notice = self.reading, self.batch_size, self._notice
         if notice is None or reading.options.num_epochs is not None:
             return lambda _: None
         rows = lru_cache(maxsize=1)(lambda: reading.rows_per_epoch)
