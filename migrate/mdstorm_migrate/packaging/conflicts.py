@@ -92,7 +92,8 @@ class Conflict:
         if self.pin.style == "runtime":
             return f"Databricks Runtime {self.pin.specifier}"
         if self.pin.where:
-            return f"Python {self.pin.specifier} of {self.pin.where}"
+            name = "Python" if self.pin.name == PYTHON_NAME else "Spark"
+            return f"{name} {self.pin.specifier.lstrip('=')} of {self.pin.where}"
         if self.pin.style == "environments":
             return f"envlist {' '.join(self.pin.specifier.split())}"
         gap = "" if self.pin.specifier[:1] in "=<>~!^" else " "

@@ -1,4 +1,4 @@
-"""Which Pythons, and runtimes of Databricks, files ask for."""
+"""Which Pythons, runtimes of Databricks, and images with Spark, files ask for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm_migrate.packaging.hosts import (
     pythons_of_keys,
 )
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
-from mdstorm_migrate.packaging.releases import pythons_of_releases
+from mdstorm_migrate.packaging.releases import pythons_of_releases, sparks_of_images
 from mdstorm_migrate.packaging.stages import other_stages
 from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
 from mdstorm_migrate.packaging.tox_text import ini_environments, toml_environments
@@ -62,7 +62,7 @@ _PATTERNS: dict[Kind, tuple[tuple[re.Pattern[str], Style], ...]] = {
 
 
 def pythons_of(document: Document) -> Iterator[Pin]:
-    """Yield the versions of Python and of Databricks Runtime that a document asks for.
+    """Yield the versions of Python, Databricks Runtime and an image's Spark that are asked for.
 
     Those of a Dockerfile's stages that only other packages are installed in are left out.
     """
@@ -81,6 +81,7 @@ def _of(document: Document) -> Iterator[Pin]:
         yield from pythons_of_arguments(text)
     if document.kind in ("cluster", "docker", "shell", "text"):
         yield from pythons_of_images(text)
+        yield from sparks_of_images(text)
     if document.kind in ("cluster", "docker", "magic", "shell", "text"):
         yield from pythons_of_commands(text)
     if document.kind in ("cluster", "docker", "python", "shell", "text"):

@@ -1,4 +1,4 @@
-"""Which Pythons come with releases of clouds, and with images whose names do not say it."""
+"""What comes with releases of clouds, and with images whose names do not say it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ _IMAGES: dict[str, tuple[tuple[str, str], ...]] = {
     "nvidia/tensorflow": (("20.12", "3.6"), ("23.04", "3.8")),
     "apache/airflow": (("2.3", "3.6"), ("2.7", "3.7"), ("2.9", "3.8")),
 }
+#: Images whose tags say the version of Spark.
+_SPARK = re.compile(
+    r"""(?<![\w.-])(?:apache|bde2020|bitnami|datamechanics|jupyter|spark-operator)/
+    (?P<name>(?:\w+-)*(?:py)?spark(?:-\w+)*:v?(?:\w+-)*(?P<version>[23]\.\d+(?:\.\d+)?))(?![\w])""",
+    re.VERBOSE,
+)
 #: Says which Python an image has, or that a file brings another one.
 _SAYS = re.compile(r"py(?:thon)?-?3\.?\d")
 _BRINGS = re.compile(r"python3?[.-]?(?:3\.)?1\d|conda|pyenv|deadsnakes|\buv[ ]", re.IGNORECASE)
@@ -55,6 +61,14 @@ def pythons_of_releases(text: str) -> Iterator[Pin]:
         if found["sagemaker"] and not is_commented_out(text, found.start(), ANY):
             version = f"3.{found['sagemaker'][1:]}"
             yield _pin(found, "sagemaker", version, f"SageMaker's py{found['sagemaker']}")
+
+
+def sparks_of_images(text: str) -> Iterator[Pin]:
+    """Yield the versions of Spark that images bring."""
+    for found in _SPARK.finditer(text):
+        if not is_commented_out(text, found.start(), ANY):
+            span, version = found.span("version"), f"=={found['version']}"
+            yield Pin("pyspark", *span, version, is_fixed=True, where=found["name"])
 
 
 def _of_clouds(text: str) -> Iterator[Pin]:

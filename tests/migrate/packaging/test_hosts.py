@@ -7,6 +7,7 @@ from pathlib import PurePath
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
+from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.conflicts import conflicts_in
 from mdstorm_migrate.packaging.environments import without_old
 from mdstorm_migrate.sources import find_source
@@ -165,6 +166,30 @@ def test_the_python_of_images_and_commands_is_known(
     else:
         assert len(found) == 1
         assert found[0].startswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("image", "shown"),
+    [
+        ("jupyter/pyspark-notebook:spark-3.1.2", "Spark 3.1.2 of pyspark-notebook:spark-3.1.2"),
+        ("apache/spark-py:v3.4.0", "Spark 3.4.0 of spark-py:v3.4.0"),
+        ("gcr.io/spark-operator/spark-py:v3.1.1-hadoop3", "Spark 3.1.1 of spark-py:v3.1.1"),
+        ("bitnami/spark:3.3", "Spark 3.3 of spark:3.3"),
+        ("apache/spark:3.5.1", None),
+        ("apache/spark:4.0.0-python3", None),
+        ("ours/spark-jobs:1.3.1", None),
+    ],
+)
+def test_an_image_with_an_old_spark_holds_what_uses_spark_there(
+    image: str, shown: str | None
+) -> None:
+    text = f"FROM {image}\nRUN pip install petastorm\n".encode()
+    source = find_source(PurePath("Dockerfile"), text)
+    assert source is not None
+    (document,) = source.read(text, PurePath("Dockerfile")).documents
+    assert not list(conflicts_in(document))
+    document.needs = Needs(uses=("spark",))
+    assert [one.shown for one in conflicts_in(document)] == ([shown] if shown else [])
 
 
 @pytest.mark.parametrize(
