@@ -162,8 +162,11 @@ class Location:
     def list_files(self) -> list[tuple[str, dict[str, Any]]]:
         """Relative name and fsspec's description of every file in this directory and below."""
         # Not `exists` or `find` alone, which take a denied request for an empty directory.
-        if self.describe() is None:
+        described = self.describe()
+        if described is None:
             return []
+        if described["type"] == "file":
+            return [(".", described)]
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             if self.is_in_file_tree:

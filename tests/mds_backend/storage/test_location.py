@@ -151,6 +151,7 @@ def test_files_are_listed_by_relative_name_and_size_below_sub_directories_too(
     location.write("c", [b"12"])
     location.child("b").write("a", [b"1"])
     assert location.list_sizes() == [("b/a", 1), ("c", 2)]
+    assert Location(f"{location.url}/c").list_sizes() == [(".", 2)]
     assert location.list_names() == ["b/a", "c"]
 
 

@@ -58,6 +58,7 @@ def test_what_is_said_to_be_gone_is_gone_here(root: str) -> None:
     check(root, found["versions"][root], set(found["there"]))
 
 
+@pytest.mark.newest
 @pytest.mark.long
 @pytest.mark.parametrize("root", ["torch", "pytorch_lightning", "tensorflow", "scipy", "sklearn"])
 def test_what_is_said_to_be_gone_is_gone_from_frameworks(root: str) -> None:

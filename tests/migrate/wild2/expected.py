@@ -6,6 +6,7 @@ listed is expected to need no work: all of it is edited, and nothing of Petastor
 
 from __future__ import annotations
 
+import numpy as np
 from tests.migrate.wild.expected import Expected
 
 __all__ = ["EXPECTED"]
@@ -419,7 +420,7 @@ EXPECTED: dict[str, Expected] = {
         computes=[
             {
                 "f_arr": "ndarrayuint16",
-                "f_bool": "bool",
+                "f_bool": np.bool_.__name__,
                 "f_dec": "Decimal",
                 "f_float32": "float32",
                 "f_float64": "float64",
