@@ -63,7 +63,7 @@ SINCE = {
     "flask": "1.1.4",
     "gcsfs": "2021.4.0",
     "google-cloud-bigquery": "3.3.2",
-    "mlflow": "2.3.2",
+    "mlflow": "2.0.0",
     "s3fs": "2021.4.0",
     "typer": "0.3.2",
 }

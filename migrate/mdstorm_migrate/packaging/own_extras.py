@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.pyproject import dependency_keys
@@ -11,6 +11,11 @@ from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_ext
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, value_of
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
+#: What an extra of Petastorm's brought in that mdstorm's does not, and the modules of each.
+BROUGHT_BY_EXTRAS = {
+    "opencv": {"opencv-python": ("cv2",)},
+    "torch": {"torchvision": ("torchvision",)},
+}
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
 
 
@@ -31,6 +36,16 @@ def petastorm_extras(document: Document) -> set[str]:
         for names in extras_in(document.text[start:stop]):
             found.update(extra_names(names))
     return found
+
+
+def lost_with(beside: Iterable[str], extras: Iterable[str]) -> list[str]:
+    """Return those of some distributions that a requirement with these extras brought in.
+
+    What an extra brought in stands where that extra stood, and nowhere else.
+    """
+    own = {name for extra in extras for name in BROUGHT_BY_EXTRAS.get(extra.lower(), ())}
+    others = {name for names in BROUGHT_BY_EXTRAS.values() for name in names} - own
+    return [name for name in beside if name not in others]
 
 
 def petastorm_keys(document: Document) -> list[TomlKey]:

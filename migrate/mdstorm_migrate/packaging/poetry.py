@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON, conflicts
-from mdstorm_migrate.packaging.own_extras import extra_names, extras_in
+from mdstorm_migrate.packaging.own_extras import extra_names, extras_in, lost_with
 from mdstorm_migrate.packaging.requirement import (
     COPY,
     is_for_old_python,
@@ -43,12 +43,12 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         yield Finding(rule, "manual", key.start, key.stop, FOR_OLD_PYTHON, remedy)
         return
     is_table = key.value_start == key.value_stop
-    beside = list(needs.beside)
+    names = [name for extras in extras_in(value) for name in extra_names(extras)]
+    beside = lost_with(needs.beside, names)
     if needs.importers:
         message = f"Petastorm stays: {needs.importers[0]} still imports it"
         yield Finding(rule, "note", key.start, key.stop, message)
         if needs.moved and not any(one.name == "mdstorm" for one in toml_keys(text)):
-            names = [name for extras in extras_in(value) for name in extra_names(extras)]
             yield from _beside(document, key, rule, [requirement_of(document, names), *beside])
         return
     cls, message = verdict(document)

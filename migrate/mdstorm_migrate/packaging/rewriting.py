@@ -10,6 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON as LOWEST
 from mdstorm_migrate.packaging.conflicts import conflicts_in
+from mdstorm_migrate.packaging.own_extras import lost_with
 from mdstorm_migrate.packaging.pin import PYTHON
 from mdstorm_migrate.packaging.requirement import (
     COPY,
@@ -68,7 +69,7 @@ def rewrite_requirement(
         return
     cls, message = verdict(document)
     new = requirement_of(document, found.extras)
-    beside = [] if needs.is_constraint else [*needs.beside]
+    beside = [] if needs.is_constraint else lost_with(needs.beside, found.extras)
     if needs.importers:
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         is_done = _names_mdstorm(document, found, place) or is_second(document, found, place)
@@ -91,7 +92,10 @@ def rewrite_requirement(
         yield from _unused(document, found, rule)
         message = "require what came in through Petastorm, and what the code needs"
         if is_second(document, found, place):
-            beside = []  # it stands with the first
+            own = {name for name in beside if name not in lost_with(beside, ())}
+            before = find_requirements(document.text, 0, found.start)
+            own -= {name for one in before for name in lost_with(own, one.extras)}
+            beside = [name for name in beside if name in own]  # the others stand with the first
     if needs.index is not None and needs.index not in document.text:
         yield from _index(document, found, rule, place, cls)
     if beside:

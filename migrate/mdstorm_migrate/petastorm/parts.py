@@ -32,8 +32,8 @@ _OF_CONVERTER = _set(
     "transform_fn"
 )
 
-#: What is taken from a reader, and from a `FilesystemResolver`.
-DATASET, PIECE, FILESYSTEM = "reader.dataset", "piece", "filesystem"
+#: What is taken from a reader, from `load_row_groups`, and from a `FilesystemResolver`.
+DATASET, PIECE, ROW_GROUP, FILESYSTEM = "reader.dataset", "piece", "row_group", "filesystem"
 
 #: By the last part of the name of the function that makes the object, or of the class.
 LACKING: dict[str, frozenset[str]] = {
@@ -72,6 +72,8 @@ LACKING: dict[str, frozenset[str]] = {
         "partitions read read_pandas validate_schemas"
     ),
     PIECE: _set("get_metadata open read"),
+    # A piece as well, and a fragment of pyarrow's in mdstorm.
+    ROW_GROUP: _set("get_metadata open partition_keys read row_group"),
     # Those of old pyarrow, which are fsspec's in mdstorm.
     FILESYSTEM: _set("chown df get_capacity get_space_used is_open pathsep read_parquet"),
 }
@@ -87,6 +89,11 @@ INSTEAD: dict[tuple[str, str], str] = {
     (PIECE, "get_metadata"): "pyarrow.parquet.read_metadata(piece.path) gives it",
     (PIECE, "open"): "pyarrow.parquet.ParquetFile(piece.path) opens it",
     (PIECE, "read"): "pyarrow.parquet.read_table(piece.path) reads it",
+    (ROW_GROUP, "get_metadata"): "pyarrow.parquet.read_metadata(fragment.path) gives it",
+    (ROW_GROUP, "open"): "pyarrow.parquet.ParquetFile(fragment.path) opens it",
+    (ROW_GROUP, "partition_keys"): "pyarrow.dataset.get_partition_keys() has them",
+    (ROW_GROUP, "read"): "fragment.to_table() reads it",
+    (ROW_GROUP, "row_group"): "fragment.row_groups[0].id is its number",
 }
 
 #: Those of readers that nothing else is called, whatever they are asked of.

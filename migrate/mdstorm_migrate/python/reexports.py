@@ -29,17 +29,16 @@ def is_imported_from(path: PurePath | None, roots: Sequence[Path] = ()) -> bool:
     """Whether a file of the project takes the name from a module.
 
     Modules are told apart by the last part of their names, and names by their looks: a mistake
-    costs no more than an import under the old name that nobody needs. Where nothing says where the
-    project begins, it is what `roots` hold.
+    costs no more than an import under the old name that nobody needs. The project is also what
+    `roots` hold: nothing may say where it begins, and one repository may have several.
     """
     if path is None or path.suffix != ".py":
         return False
     above = Path(path).absolute().parents
-    if (project := next(filter(is_project, above), None)) is not None:
-        return path.stem in _imported_from(str(project), True)
+    project = next(filter(is_project, above), None)
     packages = next(one for one in above if not (one / "__init__.py").exists())
-    named = (path.stem in _imported_from(str(one), True) for one in roots)
-    return path.stem in _imported_from(str(packages), False) or any(named)
+    own = _imported_from(str(project or packages), project is not None)
+    return path.stem in own or any(path.stem in _imported_from(str(one), True) for one in roots)
 
 
 @lru_cache(maxsize=64)

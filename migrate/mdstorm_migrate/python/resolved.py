@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import (
@@ -14,8 +13,7 @@ from mdstorm_migrate.python.call_strings import (
     function_of,
 )
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule, dotted
-from mdstorm_migrate.python.required import read_from_list
+from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.tables import (
     SYS_MODULES,
     keys_of_sys_modules,
@@ -30,28 +28,11 @@ TAKES_PATH = IMPORTING | PATCHES | {"resolve_name", "run_module"}
 RESOLVING = IMPORTING | {SYS_MODULES}
 #: Lists of modules that Sphinx mocks, PyInstaller ships and pytest imports.
 _LISTS = frozenset({"autodoc_mock_imports", "hiddenimports", "pytest_plugins"})
+#: Those of them that mean what other files import, whichever these are.
+_OF_OTHERS = re.compile(r"\b(?:autodoc_mock_imports|hiddenimports)\b")
 #: The key under which Hydra and the like find what they call.
 _TARGET = "_target_"
 _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
-#: Functions that look a distribution up; the last part of their own name.
-TAKES_DISTRIBUTION = frozenset(
-    ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
-)
-#: What has them, in the name of a module or of a function.
-_KNOWS_DISTRIBUTIONS = re.compile(r"metadata|pkg_resources|get_distribution")
-#: Names of people's own functions that try an import, such as ``_module_available``.
-_LOOKS_UP = re.compile(
-    r"import|(?:module|package|lib|library)_?(?:is_)?(?:available|exists)|lazy", re.I
-)
-#: Names of those that may ask for anything, and mean a package by the bare name of one.
-_ASKS_FOR = re.compile(r"available|installed|(?:^|_)has_|require", re.I)
-
-#: Modules that find files of a package, and their functions that are given its name.
-_OF_FILES = r"(?:importlib[._])?(?:resources|metadata)|pkg_resources|pkgutil"
-_FUNCTIONS = r"(?:files|contents|get_data|(?:open|read)_(?:text|binary)|path|is_resource)"
-_FINDS_FILES = re.compile(
-    rf"(?:\w+\.)?resource_\w+|(?:importlib\.)?(?:{_OF_FILES})\.(?:\w+\.)?{_FUNCTIONS}"
-)
 
 
 def is_path(module: PythonModule, string: ast.Constant) -> bool:
@@ -130,6 +111,11 @@ def _is_listed(module: PythonModule, string: ast.Constant) -> bool:
     return _is_list_of_tool(module, names)
 
 
+def lists_modules(module: PythonModule) -> bool:
+    """Whether a file has lists of modules for tools that mean those of all code."""
+    return _OF_OTHERS.search(module.text) is not None
+
+
 def _is_list_of_tool(module: PythonModule, names: ast.AST, depth: int = 2) -> bool:
     """Whether a list, or a sum with one, is given to a tool, by itself or by a name."""
     parent = module.scopes.parents.get(names)
@@ -157,69 +143,6 @@ def _is_target(module: PythonModule, string: ast.Constant) -> bool:
             node = target.slice if isinstance(target, ast.Subscript) else target
             return string_value(node) == _TARGET or ast.unparse(node) == _TARGET
     return False
-
-
-def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return the function that looks a module or a distribution up by the string, if one does."""
-    call = module.scopes.parents.get(string)
-    if isinstance(call, ast.keyword):
-        call = module.scopes.parents.get(call)
-    if not isinstance(call, ast.Call):
-        return _looked_up_by_loop(module, string)
-    name = function_of(module, call)
-    is_asked_for = string.value == OLD_ROOT and _ASKS_FOR.search(name) is not None
-    if (
-        is_asked_for
-        or is_resource(module, string)
-        or _LOOKS_UP.search(name)
-        or re.search("lazy", ast.unparse(call.func), re.IGNORECASE)
-        or (name in TAKES_DISTRIBUTION and string in call.args and _is_of_metadata(module, call))
-    ):
-        return f"{name}()"
-    return None
-
-
-def _looked_up_by_loop(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return the function that looks up each distribution of the list that a string is in."""
-    for item in read_from_list(module, string):
-        call = module.scopes.parents.get(item)
-        if not isinstance(call, ast.Call) or item not in call.args:
-            continue
-        name = function_of(module, call)
-        if name in TAKES_DISTRIBUTION and _is_of_metadata(module, call):
-            return f"{name}()"
-    return None
-
-
-def _is_of_metadata(module: PythonModule, call: ast.Call) -> bool:
-    """Whether a function such as ``version`` may be that of what knows the distributions."""
-    found = dotted(call.func)
-    if found is None:
-        return _KNOWS_DISTRIBUTIONS.search(ast.unparse(call.func)) is not None
-    bindings = module.bindings(found[0].id, module.scopes.scopes[call])
-    if not bindings and not found[1]:
-        return True  # a star import may have brought it
-    made = (ast.unparse(module.statement(one.node)) for one in bindings if one.target is None)
-    names = [*_full_names(module, call), *made]
-    return any(map(_KNOWS_DISTRIBUTIONS.search, names))
-
-
-def is_resource(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether files of a package are asked for by its name, as by ``resources.files``."""
-    call = call_with_first(module, string)
-    if call is None or function_of(module, call) in TAKES_DISTRIBUTION:
-        return False
-    return any(map(_FINDS_FILES.fullmatch, _full_names(module, call)))
-
-
-def _full_names(module: PythonModule, call: ast.Call) -> Iterator[str]:
-    """Yield what a call calls, as it is spelled and as the imports of the file have it."""
-    found = dotted(call.func)
-    if found is not None:
-        name, attributes = found
-        yield ".".join([name.id, *attributes])
-        for binding in module.bindings(name.id, module.scopes.scopes[call]):
-            yield ".".join([binding.target or "", *attributes])
 
 
 def compares_version(module: PythonModule, string: ast.Constant) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from mdstorm_migrate.petastorm.parts import DATASET, FILESYSTEM, PIECE
+from mdstorm_migrate.petastorm.parts import DATASET, FILESYSTEM, PIECE, ROW_GROUP
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.libraries import scope_of
 from mdstorm_migrate.python.module import PythonModule, dotted
@@ -20,6 +20,8 @@ from mdstorm_migrate.python.scopes import Binding
 READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 #: Stands for a list of pieces.
 _PIECES = "pieces"
+#: What lists have, by what made them.
+_ITEMS = {_PIECES: PIECE, "load_row_groups": ROW_GROUP}
 _PAIR = "get_filesystem_and_path_or_paths"
 _SAME = frozenset({"list", "reversed", "sorted", "tuple"})
 #: What people call one.
@@ -51,7 +53,7 @@ def kind_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | 
             found = kind_of(module, value, depth - 1)
             if found == _PAIR:
                 return FILESYSTEM if ast.unparse(index) == "0" else None
-            return PIECE if found == _PIECES and not isinstance(index, ast.Slice) else found
+            return found if isinstance(index, ast.Slice) else _ITEMS.get(found or "", found)
         case ast.Name(id=name):
             made_here = objects_made(module).get(name)
             if made_here is not None:
@@ -172,7 +174,7 @@ def _item(module: PythonModule, values: ast.expr, depth: int) -> str | None:
     match values:
         case ast.Call(func=ast.Name("enumerate"), args=[inner, *_]):
             values = inner
-    return PIECE if kind_of(module, values, depth) == _PIECES else None
+    return _ITEMS.get(kind_of(module, values, depth) or "")
 
 
 def _of_parameter(module: PythonModule, binding: Binding, depth: int) -> str | None:

@@ -17,6 +17,12 @@ from mdstorm_migrate.petastorm.names import (
     renamed,
 )
 from mdstorm_migrate.python.archives import of_shipped, shipped_library
+from mdstorm_migrate.python.asked import (
+    TAKES_DISTRIBUTION,
+    is_distribution,
+    is_resource,
+    looked_up,
+)
 from mdstorm_migrate.python.by_name import lacking_of_name
 from mdstorm_migrate.python.call_strings import (
     call_with_first,
@@ -36,13 +42,10 @@ from mdstorm_migrate.python.patches import reaches_callers
 from mdstorm_migrate.python.resolved import (
     PATCHES,
     RESOLVING,
-    TAKES_DISTRIBUTION,
     TAKES_PATH,
     compares_version,
     is_asked_beside,
     is_path,
-    is_resource,
-    looked_up,
 )
 from mdstorm_migrate.python.shadow import hiding
 from mdstorm_migrate.python.tables import ItemUses, uses_of_item
@@ -141,7 +144,7 @@ def _asked_for(module: PythonModule, string: ast.Constant, what: str) -> Finding
         remedy = f"{message}: see which of them is meant"
         return Finding(CODE, "manual", *module.span(string), message, remedy)
     remedy = f"{message}: give it the name that is meant after the migration"
-    if what.removesuffix("()") in TAKES_DISTRIBUTION:
+    if what.removesuffix("()") in TAKES_DISTRIBUTION and is_distribution(module, string):
         return Finding(CODE, "manual", *module.span(string), message, remedy)
     return Finding(
         CODE,

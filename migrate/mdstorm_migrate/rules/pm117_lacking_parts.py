@@ -12,6 +12,7 @@ from mdstorm_migrate.petastorm.parts import (
     INSTEAD,
     LACKING,
     PIECE,
+    ROW_GROUP,
     UNMISTAKABLE,
 )
 from mdstorm_migrate.python.module import PythonModule
@@ -27,6 +28,7 @@ KIND = "python"
 _TAKEN = {
     DATASET: f"`{DATASET}`",
     PIECE: "a piece of `reader.dataset`",
+    ROW_GROUP: "what load_row_groups() lists",
     FILESYSTEM: "the file system",
 }
 _PARTS = frozenset().union(*LACKING.values())

@@ -23,7 +23,9 @@ _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
 #: What code calls a thing of Petastorm's that people pickle.
-_OURS = re.compile(r"schema|UNISCHEMA|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
+_OURS = re.compile(
+    r"schema|UNISCHEMA|ROWGROUPS_INDEX|petastorm|dataset-toolkit|converter|ngram", re.IGNORECASE
+)
 #: What people pickle of Petastorm's, by what makes it.
 _PICKLED = frozenset(
     [
@@ -49,7 +51,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         return
     loaded = [call for call in module.scopes.calls if call.args and _is(_LOADING, call)]
     for call in loaded:
-        if not _OURS.search(module.source_of(_around(module, call))):
+        if not any(_OURS.search(module.source_of(one)) for one in _around(module, call)):
             yield Finding(CODE, "note", *module.span(call), _NEEDS)
             continue
         remedy = (
@@ -94,6 +96,10 @@ def _is(pattern: re.Pattern[str], call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and bool(pattern.fullmatch(ast.unparse(call.func)))
 
 
+def _is_dump(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and _is(_DUMPING, node)
+
+
 def _is_of_memory(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr in ("dumps", "loads")
 
@@ -118,7 +124,15 @@ def _name_of(node: ast.AST) -> str:
     return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
-def _around(module: PythonModule, call: ast.Call) -> ast.AST:
-    """Return the call with what its result is bound to."""
+def _around(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
+    """Yield the call with what its result is bound to or compared with, and what it loads."""
     statement = module.statement(call)
-    return statement if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return) else call
+    yield statement if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return) else call
+    parent = module.scopes.parents.get(call)
+    if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "isinstance":
+        yield parent
+    for name in (one for one in ast.walk(call.args[0]) if isinstance(one, ast.Name)):
+        for binding in module.bindings(name.id, module.scopes.scopes[call]):
+            match module.scopes.parents.get(binding.node):
+                case ast.Assign(value=value) if not _is_dump(value):
+                    yield value

@@ -13,6 +13,7 @@ from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.factors import report_factors
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.own_extras import lost_with
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
     is_requirement,
@@ -165,7 +166,8 @@ def _of_formed(module: PythonModule, node: ast.expr, text: str) -> Iterator[Edit
     """Yield what becomes of a requirement that is put together, such as ``"petastorm==" + V``."""
     document, needs = module.document, module.document.needs
     for found in find_requirements(text) if is_requirement(text) else ():
-        if found.is_fork or text[found.stop :].strip() or needs.importers or needs.beside:
+        beside = lost_with(needs.beside, found.extras)
+        if found.is_fork or text[found.stop :].strip() or needs.importers or beside:
             yield Finding(CODE, "manual", *module.span(node), _WHAT, _REMEDY)
         else:
             cls, message = verdict(document)

@@ -61,6 +61,8 @@ _LABEL = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _TARGET = re.compile(r"""\bname[ \t]*=[ \t]*["'](?P<label>[^"'\n]*)["']""")
+#: Those of other repositories: ``@pip//petastorm``, ``@pypi_petastorm//:pkg``.
+_OF_PIP = re.compile(r"""["'](?P<label>@[\w.~+-]*(?://|_)petastorm(?:(?://)?:[\w.-]+)?)["']""")
 _BUILD = re.compile(r"BUILD(?:\.\w+)?|WORKSPACE(?:\.\w+)?|.*\.(?:bazel|bzl)")
 #: What stands on a line that installs or requires something: a requirement with a version, the
 #: name of an installer as an argument or a call, or a key that has requirements.
@@ -125,6 +127,12 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
             if not re.search(r"\b(?:from|import)[ \t]+\Z|MAGIC[ \t]+#", line):
                 what = f"this `%python` cell of a notebook in another language uses `{use[0]}`"
                 yield Finding(CODE, CLASS, *use.span(), what, f"{what}: name mdstorm there")
+    if document.path is not None and _BUILD.fullmatch(document.path.name):
+        for label in _OF_PIP.finditer(text):
+            if not is_commented_out(text, label.start()):
+                what = f"this target depends on `{label['label']}`"
+                remedy = f"{what}: name that of mdstorm, once the lists of requirements have it"
+                yield Finding(CODE, CLASS, *label.span("label"), what, remedy)
     if document.path is not None and document.path.suffix == ".nix":
         yield from _of_nix(text)
     if listed := conda_packages(text).get(OLD_ROOT):

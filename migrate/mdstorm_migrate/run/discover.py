@@ -22,6 +22,8 @@ CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _PERHAPS_OURS = frozenset({"build", "dist"})
 #: Directories of vendored code where lists of requirements stand beside it, as Bazel's do.
 _VENDORED = frozenset({"third_party", "vendor"})
+#: Directories in them that are for such lists.
+_OF_LISTS = frozenset({"pip", "py", "pypi", "python", "python3", "requirements"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 
@@ -168,10 +170,18 @@ class _Walk:
             yield Skipped(path, "links to directories are not followed") if is_link else path
 
     def _lists(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path]:
-        """Yield the lists of requirements that lie directly in a directory of vendored code."""
+        """Yield the lists of requirements in a directory of vendored code.
+
+        They lie directly in it, or in one that is for them, as Bazel's do in `third_party/python`.
+        """
         here = directory.resolve()
         for path in sorted(directory.glob("*")):
             relative = path.relative_to(root).as_posix()
+            if path.name in _OF_LISTS and path.is_dir() and not path.is_symlink():
+                is_left_out = self.exclude.match_file(f"{relative}/")
+                if not (is_left_out or rules.ignore(here / path.name, True)):
+                    yield from self._lists(path, root, rules.within(here / path.name))
+                continue
             is_list = kind_of(Path(path.name)) == "requirements" and path.is_file()
             is_left_out = self.exclude.match_file(relative) or rules.ignore(here / path.name, False)
             if is_list and not is_left_out and self._is_wanted(path, relative):

@@ -83,10 +83,19 @@ class RunIndex:
     def _elsewhere(self, path: Path, reached: Collection[Path]) -> str | None:
         """Return why strings wait of which it is not known what they reach."""
         is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
-        if self.facts[path].naming != "patches" or is_shown:
+        naming = self.facts[path].naming
+        if naming not in ("lists", "patches") or is_shown:
             return None
-        found = next((one for one in self._held if one != path), None)
+        others = (one for one in self._held if one != path)
+        if naming == "lists":
+            return next((one for one in map(self._said, others) if one), None)
+        found = next(others, None)
         return None if found is None else _because(found, self.facts[found])
+
+    def _said(self, path: Path) -> str | None:
+        """Return why a list of modules waits for a file, unless only strings of that wait."""
+        stays = self.facts[path].stays
+        return stays and f"`{path.as_posix()}` stays ({stays}): name both libraries while it does"
 
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""

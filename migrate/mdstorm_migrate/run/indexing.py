@@ -77,7 +77,7 @@ def _reaching(
             found[path] = graph.reached_by_patch(path)
         elif kind == "imports":
             found[path] = graph.imported([path])
-        else:
+        elif kind == "configures":
             found[path] = set(configured.readers(path))
     return found
 

@@ -17,12 +17,14 @@ from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.python.exchange import Take
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.patches import patches, patches_by_name
+from mdstorm_migrate.python.resolved import lists_modules
 from mdstorm_migrate.run.closure import closure
 from mdstorm_migrate.run.imports import Resolver
 
 #: What strings that name modules do: nothing, import, replace parts of modules, configure. Or that
 #: a file reads the copies of converters, whose makers it is linked with like a mock with callers.
-Naming: TypeAlias = Literal["", "imports", "patches", "configures", "reads copies"]
+#: Or that it lists modules for a tool, which means those of all code that it documents or ships.
+Naming: TypeAlias = Literal["", "imports", "patches", "configures", "reads copies", "lists"]
 
 #: Rules about strings that name modules.
 _NAMING = frozenset({"PM103", "PM130", "PM131"})
@@ -51,7 +53,9 @@ def naming_of(
         return ""
     if module is None:
         return "configures"
-    return "patches" if patches_by_name(module) else "imports"
+    if patches_by_name(module):
+        return "patches"
+    return "lists" if lists_modules(module) else "imports"
 
 
 class ImportGraph:

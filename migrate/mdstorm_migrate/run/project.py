@@ -13,7 +13,7 @@ from mdstorm_migrate.base.needs import FALLBACK, Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.compiled import is_compiled_from
 from mdstorm_migrate.packaging.conflicts import conflicts_of
-from mdstorm_migrate.packaging.own_extras import own_extras, petastorm_extras
+from mdstorm_migrate.packaging.own_extras import BROUGHT_BY_EXTRAS, own_extras, petastorm_extras
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
@@ -31,11 +31,6 @@ _BROUGHT = {
     "pyspark": ("pyspark",),
     "pyzmq": ("zmq",),
     "six": ("six",),
-}
-#: The same of its extras.
-_BROUGHT_BY_EXTRAS = {
-    "opencv": {"opencv-python": ("cv2",)},
-    "torch": {"torchvision": ("torchvision",)},
 }
 #: Other distributions that bring the libraries of an extra in.
 _SAME = {
@@ -242,7 +237,7 @@ class Project:
         tables = dict(_BROUGHT)
         for document in self.documents[path]:
             for extra in petastorm_extras(document):
-                tables |= _BROUGHT_BY_EXTRAS.get(extra, {})
+                tables |= BROUGHT_BY_EXTRAS.get(extra, {})
         for name, modules in tables.items():
             if facts.imports & set(modules) and not _is_in(name, brought):
                 yield name

@@ -118,9 +118,12 @@ def _may_install(path: Path, data: bytes) -> bool:
 
 
 def _requires(documents: Sequence[Document]) -> bool:
-    """Whether a rule would require mdstorm in a file, or have the user do so for conda."""
+    """Whether a rule would require mdstorm in a file, or have the user do so for conda.
+
+    What runs a program of Petastorm's is no list, and the code beside it has that of others.
+    """
     return any(
-        _MDSTORM.fullmatch(found.replacement)
+        _MDSTORM.fullmatch(found.replacement) and not found.message.startswith(RUN)
         if isinstance(found, Edit)
         else found.cls == "manual" and (found.rule == "PM404" or _is_of_conda(found))
         for found in _found(documents, _REQUIRING)

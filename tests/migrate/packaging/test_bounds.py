@@ -140,6 +140,7 @@ def test_pythons_are_narrowed_to_those_that_mdstorm_has(
     [
         ("flask==1.1.4", True),
         ("mlflow==2.3.2", True),
+        ("mlflow==2.0.1", True),
         ("numba==0.55.2", True),
         ("scipy==1.7.3", True),
         ("torch==1.10.2", True),  # for want of a build for Python 3.10

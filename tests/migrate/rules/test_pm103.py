@@ -220,6 +220,17 @@ def test_what_looks_the_name_up_by_other_means_needs_manual_review(text: str) ->
     check_finding(text, "PM103", '"petastorm"')
 
 
+def test_a_module_that_is_required_by_its_name_holds_what_moves() -> None:
+    text = 'from petastorm import make_reader\nschema = require("petastorm.unischema")\n'
+    check_noop(text)
+    check_finding(text, "PM103", '"petastorm.unischema"')
+    check_noop(
+        'from petastorm import make_reader\nfrom lazy import require\nrequire("petastorm")\n'
+    )
+    measured = 'from petastorm import make_reader\nhas_metric("petastorm.rows_per_batch")\n'
+    check_rewrite(measured, measured.replace("from petastorm", "from mdstorm"))
+
+
 def test_imports_wait_for_a_gate_that_cannot_be_followed() -> None:
     check_noop('if is_available("petastorm"):\n    from petastorm.pytorch import DataLoader\n')
 

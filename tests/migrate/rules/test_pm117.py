@@ -51,6 +51,16 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
             "r.dataset.pieces[0].get_metadata",
         ),
         ("sum(p.get_metadata().num_rows for p in r.dataset.pieces)", "p.get_metadata"),
+        (
+            "from petastorm.etl.dataset_metadata import load_row_groups\n"
+            "ps = load_row_groups(ParquetDataset(u))\n[p.row_group for p in ps]",
+            "p.row_group",
+        ),
+        (
+            "from petastorm.etl.dataset_metadata import load_row_groups\n"
+            "for p in load_row_groups(ParquetDataset(u)):\n    print(p.path, p.read())",
+            "p.read",
+        ),
         ("for p in r.dataset.pieces:\n    p.read()", "p.read"),
         ("r = make_reader(u)\nps = r.dataset.pieces\nfor p in ps:\n    p.read()", "p.read"),
         ("d = make_reader(u).dataset\nd.metadata", "d.metadata"),

@@ -16,6 +16,14 @@ READER = "from petastorm import make_reader\n"
         ("s = pickle.loads(meta[UNISCHEMA_KEY])", "pickle.loads(meta[UNISCHEMA_KEY])"),
         ("schema = pickle.load(f)", "pickle.load(f)"),
         ("def f():\n    return joblib.load('converter.pkl')", "joblib.load('converter.pkl')"),
+        (
+            "blob = meta[b'dataset-toolkit.unischema.v1']\nx = pickle.loads(blob)",
+            "pickle.loads(blob)",
+        ),
+        (
+            "assert isinstance(pickle.loads(one), petastorm.unischema.Unischema)",
+            "pickle.loads(one)",
+        ),
     ],
 )
 def test_its_file_waits(text: str, fragment: str) -> None:

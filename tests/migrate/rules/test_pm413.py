@@ -83,6 +83,13 @@ def test_calls_in_files_of_build_tools_are_no_list_of_requirements() -> None:
     check_finding(text, "PM413", "petastorm==0.11.5", "BUILD")
 
 
+@pytest.mark.parametrize("label", ["@pip//petastorm", "@pypi//petastorm:pkg", "@d_petastorm//:pkg"])
+def test_labels_of_bazel_for_petastorm_are_reported(label: str) -> None:
+    text = f'py_library(\n    name = "petastorm",\n    deps = ["{label}"],\n)\n'
+    check_finding(text, "PM413", label, "BUILD.bazel")
+    check_silence(text.replace(label, "//third_party/petastorm_like"), "BUILD.bazel")
+
+
 def test_versions_that_code_joins_to_a_requirement_need_manual_review() -> None:
     text = 'List.of("pip", "install", "petastorm==" + VERSION, "six");\n'
     check_noop(text, "A.java")

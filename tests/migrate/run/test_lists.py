@@ -57,11 +57,43 @@ def test_hooks_of_pre_commit_free_no_code_and_wait_with_it() -> None:
 
 
 def test_code_goes_with_the_list_that_bazel_has_beside_vendored_code() -> None:
-    files = {"third_party/requirements.in": "petastorm\n", "a.py": CODE}
+    for path in ("third_party/requirements.in", "third_party/python/requirements.in"):
+        assert after({path: "petastorm\n", "a.py": CODE}) == {path: "mdstorm\n", "a.py": MOVED}
+        held = {path: HELD, "a.py": CODE}
+        assert after(held) == held
+        Path(path).unlink()
+    vendored = {"third_party/lib/requirements.txt": "petastorm\n"}
+    assert after(vendored) == vendored
+
+
+def test_a_name_that_another_project_of_the_run_takes_keeps_its_name() -> None:
+    used = "import petastorm\npetastorm.make_reader\n"
+    files = {
+        "lib/setup.py": "from setuptools import setup\nsetup(name='lib')\n",
+        "lib/lib/__init__.py": "from . import api\n",
+        "lib/lib/api.py": used,
+        "app/test_app.py": "import lib\nmock.patch.object(lib.api.petastorm, 'make_reader')\n",
+    }
     changed = after(files)
-    assert changed == {"third_party/requirements.in": "mdstorm\n", "a.py": MOVED}
-    held = {**files, "third_party/requirements.in": HELD}
-    assert after(held) == held
+    assert changed["lib/lib/api.py"] == used.replace("petastorm", "mdstorm as petastorm", 1)
+
+
+def test_what_runs_a_program_beside_code_is_no_list_of_that_code() -> None:
+    files = {
+        "requirements.txt": "petastorm\npyspark==3.2.1\n",
+        "scripts/convert.py": "from petastorm.spark import make_spark_converter\n",
+        "scripts/run.sh": "python -m petastorm.benchmark.cli file:///x\n",
+        "bench/a.py": CODE,
+    }
+    assert after(files) == files
+
+
+def test_what_an_extra_brought_in_stands_where_that_extra_stood() -> None:
+    setup = "[options.extras_require]\na =\n    petastorm[torch]\nb =\n    petastorm[tf]\n"
+    changed = after({"setup.cfg": setup, "a.py": f"{CODE}from torchvision import transforms\n"})
+    assert changed["setup.cfg"] == (
+        "[options.extras_require]\na =\n    mdstorm[torch]\n    torchvision\nb =\n    mdstorm[tf]\n"
+    )
 
 
 def test_what_this_command_is_told_installs_nothing() -> None:

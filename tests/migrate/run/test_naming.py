@@ -71,6 +71,23 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
             },
             "",
         ),
+        # a list of modules for a tool means those of all code, which it does not import
+        (
+            {
+                "docs/conf.py": 'autodoc_mock_imports = ["petastorm"]\n',
+                "p/work.py": WORKER,
+                "p/loader.py": LOADER,
+            },
+            "p/loader.py",
+        ),
+        (
+            {"app.spec": 'Analysis(["a.py"], hiddenimports=["petastorm"])\n', "a.py": WORKER},
+            "",
+        ),
+        (
+            {"docs/conf.py": 'autodoc_mock_imports = ["petastorm"]\n', "p/loader.py": LOADER},
+            "docs/conf.py p/loader.py",
+        ),
         # so are assignments to parts of modules
         (
             {
