@@ -58,6 +58,8 @@ class Wanted:
 
 #: What is said behind an importer that uses Petastorm only where mdstorm is not installed.
 FALLBACK = " (as a fallback alone)"
+#: Endings of files that name what others import.
+_DATA = (".cfg", ".conf", ".gin", ".ini", ".json", ".md", ".rst", ".toml", ".yaml", ".yml")
 #: Any version, without extras.
 ANY = Wanted()
 
@@ -108,7 +110,8 @@ class Needs:
     def why_petastorm_stays(self) -> str:
         """What is said of the requirement where there are importers."""
         more = len(self.importers) - 1
-        others = f" and {more} more still import" if more else " still imports"
+        verb = "name" if self.importers[0].endswith(_DATA) else "import"
+        others = f" and {more} more still {verb}" if more else f" still {verb}s"
         said = f"Petastorm stays: {self.importers[0]}{others} it"
         if all(one.endswith(FALLBACK) for one in self.importers):
             said += "; where mdstorm is installed, take that out, then this"

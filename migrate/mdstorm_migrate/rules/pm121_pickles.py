@@ -131,7 +131,7 @@ def _around(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
     parent = module.scopes.parents.get(call)
     if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "isinstance":
         yield parent
-    for name in (one for one in ast.walk(call.args[0]) if isinstance(one, ast.Name)):
+    if isinstance(name := call.args[0], ast.Name):
         for binding in module.bindings(name.id, module.scopes.scopes[call]):
             match module.scopes.parents.get(binding.node):
                 case ast.Assign(value=value) if not _is_dump(value):

@@ -44,6 +44,9 @@ _RESOLVED = re.compile(
       (?:auto\w+|(?:current)?module)(?:::|\})[ \t]+(?P<directive>petastorm\b[\w.]*)""",
     re.MULTILINE | re.VERBOSE,
 )
+_AUTO = re.compile(r"[ :{]auto\w+(?:::|\})")
+#: How what is said of a page begins that tools make by importing the library.
+COLLECTED = "this page is made of the docstrings of"
 _BLOCKS = (_FENCE, _DIRECTIVE, _DOCTEST, _INDENTED)
 
 
@@ -62,5 +65,8 @@ def check(document: Document) -> Iterator[Finding]:
                 stop = block.start("code") + use.end()
                 yield Finding(CODE, "note", start, stop, "this code uses Petastorm")
     for one in _RESOLVED.finditer(document.text):
-        what = f"this page takes what it says from `{one[one.lastgroup or 0]}`"
-        yield Finding(CODE, "note", *one.span(one.lastgroup or 0), what)
+        group = one.lastgroup or ""
+        is_made = group == "mkdocs" or (group == "directive" and _AUTO.search(one[0]))
+        said = COLLECTED if is_made else "this page takes what it says from"
+        what = f"{said} `{one[group]}`"
+        yield Finding(CODE, "note", *one.span(group), what)

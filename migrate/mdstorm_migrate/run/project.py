@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ _BROUGHT = {
     "pyzmq": ("zmq",),
     "six": ("six",),
 }
+#: What lists for documentation are called.
+_DOCS = re.compile(r"(?<![a-z])(?:docs?|documentation|mkdocs|sphinx|rtd)(?![a-z])", re.IGNORECASE)
 #: Other distributions that bring the libraries of an extra in.
 _SAME = {
     "pyspark": {"databricks-connect", "pyspark-client", "pyspark-connect"},
@@ -60,6 +63,8 @@ class Project:
     settings : Settings
     paths : collection of Path
         All files.
+    pages : collection of Path
+        Pages that tools make by importing Petastorm.
     """
 
     documents: Mapping[Path, Sequence[Document]]
@@ -68,6 +73,7 @@ class Project:
     code: Mapping[Path, Facts]
     settings: Settings
     paths: Collection[Path] = ()
+    pages: Collection[Path] = ()
 
     @cached_property
     def _below(self) -> dict[Path, Facts]:
@@ -112,7 +118,7 @@ class Project:
             if is_code(path):
                 one = self._of_notebook(path, together)
             else:
-                one = self._of_code(path, together)
+                one = self._with_pages(path, self._of_code(path, together))
                 together = together | self._bringing(path, one.uses)
             is_installed = one.moved or not one.importers
             own = set().union(*map(own_extras, self.documents[path]))
@@ -135,6 +141,21 @@ class Project:
             before = found.get(path, Needs())
             found[path] = replace(before, importers=code.importers, moved=code.moved)
         return found
+
+    def _with_pages(self, path: Path, needs: Needs) -> Needs:
+        """Return the needs of a list with the pages that are made where it is installed.
+
+        Where a list is called so, it is for documentation, and no other one is.
+        """
+        of_pages = {one for one in self.requiring if _DOCS.search("/".join(one.parts[-2:]))}
+        if path not in of_pages and (of_pages or is_code(path)):
+            return needs
+        own = [one for one in self.pages if path in of_pages or path.parent in one.parents]
+        if not own:
+            return needs
+        has_code = self._anchor(path)[0] is not None
+        importers = (*needs.importers, *map(str, sorted(own)))
+        return replace(needs, importers=importers, moved=has_code and needs.moved)
 
     def _running(self) -> dict[Path, set[Path]]:
         """Return code that uses mdstorm by its hosts, where all that are told of are too old."""

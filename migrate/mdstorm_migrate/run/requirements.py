@@ -31,7 +31,9 @@ from mdstorm_migrate.sources.plain import HEAD, is_notebook
 #: Larger files of requirements are not looked into for pins, in bytes.
 _LARGEST = 1 << 20
 #: What files in JSON and YAML have of which one may install, or run, something.
-_WORDS = (b"pip", b"petastorm", b"dependencies", b"package", b"spark_version", b"python")
+_WORDS = (
+    *(b"pip", b"petastorm", b"dependencies", b"package", b"spark_version", b"python", b"image"),
+)
 #: What an edit writes that requires mdstorm, or sees that it is required already.
 _MDSTORM = re.compile(r"""["']?mdstorm(?!\.).*|""", re.DOTALL)
 #: Rules whose edits require mdstorm.
@@ -44,6 +46,7 @@ def needs_of(
     settings: Settings,
     jobs: int = 1,
     naming: Collection[Path] = (),
+    pages: Collection[Path] = (),
 ) -> dict[Path, Needs]:
     """Return what is needed of the files that require something; empty if none names Petastorm.
 
@@ -58,6 +61,8 @@ def needs_of(
         How many processes work.
     naming : collection of Path
         Those whose strings go on naming modules of Petastorm, such as files of configuration.
+    pages : collection of Path
+        Pages that tools make by importing Petastorm.
     """
     before: dict[Path, bytes] = {}
     code: dict[Path, Facts] = {}
@@ -78,7 +83,7 @@ def needs_of(
     if not requiring and not setting and not (code and any(hosts_of(documents))):
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
-        return Project(documents, requiring, setting, {}, settings, paths).needs()
+        return Project(documents, requiring, setting, {}, settings, paths, pages).needs()
     others = [path for path in paths if is_code(path) and path not in before]
     read = dict(each(read_facts, others, jobs))
     code.update(read)
@@ -87,7 +92,7 @@ def needs_of(
         code[path] = replace(code.get(path, Facts()), falls_back=()) | Facts(keeps=(path,))
     for path in setting:
         code[path] = code.get(path, Facts()) | _of_entry_points(path, documents[path])
-    return Project(documents, requiring, setting, code, settings, paths).needs()
+    return Project(documents, requiring, setting, code, settings, paths, pages).needs()
 
 
 def _installing(code: Mapping[Path, Facts]) -> list[Path]:

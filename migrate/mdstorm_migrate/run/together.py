@@ -10,6 +10,7 @@ from pathlib import Path
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.rules.pm410_markdown import COLLECTED
 from mdstorm_migrate.run.copies import reading_copies
 from mdstorm_migrate.run.discover import CODE, Skipped
 from mdstorm_migrate.run.facts import Facts, facts_of
@@ -119,13 +120,14 @@ def _needs(
         (one.path, one.outcome.before, one.outcome.after or one.outcome.before) for one in outcomes
     ]
     naming = {one.path for one in outcomes if _names_petastorm(one)}
+    pages = {one.path for one in outcomes if _is_collected(one)}
     if not others:
-        return needs_of(paths, seen, settings, jobs, naming)
+        return needs_of(paths, seen, settings, jobs, naming, pages)
     named = {path.resolve(): path for path in paths}
     around = [path for path in others if path not in named]
     seen = [(path.resolve(), before, after) for path, before, after in seen]
-    naming = {path.resolve() for path in naming}
-    needs = needs_of([*named, *around], seen, settings, jobs, naming)
+    naming, pages = ({path.resolve() for path in files} for files in (naming, pages))
+    needs = needs_of([*named, *around], seen, settings, jobs, naming, pages)
     return {
         named[path]: replace(one, runs=frozenset(named.get(code, code) for code in one.runs))
         for path, one in needs.items()
@@ -137,6 +139,11 @@ def _names_petastorm(one: FileOutcome) -> bool:
     """Whether strings of a file go on naming modules of Petastorm, which must stay installed."""
     is_read = one.outcome.naming in ("configures", "imports", "patches")
     return is_read and (one.outcome.names_wait or one.outcome.stays is not None)
+
+
+def _is_collected(one: FileOutcome) -> bool:
+    """Whether a file is a page that tools make of Petastorm's docstrings, which they import."""
+    return any(found.message.startswith(COLLECTED) for found in one.outcome.findings)
 
 
 def _matters(around: Surroundings, one: FileOutcome) -> bool:

@@ -43,6 +43,7 @@ SDK = 'cluster = ClusterSpec(spark_version="11.3.x-gpu-ml-scala2.12", num_worker
         ("Dockerfile", "FROM python:3.8-slim\nCOPY . /app\nWORKDIR /app\n"),
         (".github/workflows/ci.yml", "strategy: {matrix: {python: ['3.7', '3.8']}}\n"),
         ("tox.ini", "[tox]\nenvlist = py37,py38,lint\n"),
+        ("deploy.yml", "image: pytorch/pytorch:1.7.1-cuda11.0-cudnn8-runtime\n"),
         ("dag.py", DAG),
         ("launch.py", SDK),
         ("pipeline.py", '@dsl.component(base_image="python:3.8")\ndef train(): ...\n'),

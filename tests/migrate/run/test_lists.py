@@ -66,6 +66,24 @@ def test_code_goes_with_the_list_that_bazel_has_beside_vendored_code() -> None:
     assert after(vendored) == vendored
 
 
+def test_a_list_keeps_petastorm_for_pages_that_are_made_of_its_docstrings() -> None:
+    page = {"docs/reader.md": "# Reader\n\n::: petastorm.reader.make_reader\n"}
+    docs = {"requirements-docs.txt": "mkdocstrings\npetastorm\n", **page}
+    assert after(docs) == docs
+    code = {"requirements.txt": "petastorm\n", "a.py": CODE}
+    changed = after({**docs, **code})
+    assert changed == {
+        **docs,
+        "requirements-docs.txt": "mkdocstrings\nmdstorm\npetastorm\n",
+        "requirements.txt": "mdstorm\n",
+        "a.py": MOVED,
+    }
+    Path("requirements-docs.txt").unlink()
+    assert after({**page, **code})["requirements.txt"] == "mdstorm\npetastorm\n"
+    plain = {"docs/reader.md": "See {py:func}`petastorm.reader.make_reader`.\n"}
+    assert after({**plain, **code})["requirements.txt"] == "mdstorm\n"
+
+
 def test_a_name_that_another_project_of_the_run_takes_keeps_its_name() -> None:
     used = "import petastorm\npetastorm.make_reader\n"
     files = {
