@@ -110,9 +110,18 @@ class Needs:
     def why_petastorm_stays(self) -> str:
         """What is said of the requirement where there are importers."""
         more = len(self.importers) - 1
-        verb = "name" if self.importers[0].endswith(_DATA) else "import"
-        others = f" and {more} more still {verb}" if more else f" still {verb}s"
+        others = f" and {more} more still {self._verb}" if more else f" still {self._verb}s"
         said = f"Petastorm stays: {self.importers[0]}{others} it"
         if all(one.endswith(FALLBACK) for one in self.importers):
             said += "; where mdstorm is installed, take that out, then this"
         return said
+
+    @property
+    def who_stays(self) -> str:
+        """The first importer, and what it does with Petastorm."""
+        return f"{self.importers[0]} still {self._verb}s"
+
+    @property
+    def _verb(self) -> str:
+        """What the first importer does: files of configuration and pages import nothing."""
+        return "name" if self.importers[0].endswith(_DATA) else "import"

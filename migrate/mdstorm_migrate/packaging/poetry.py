@@ -46,7 +46,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     names = [name for extras in extras_in(value) for name in extra_names(extras)]
     beside = lost_with(needs.beside, names)
     if needs.importers:
-        message = f"Petastorm stays: {needs.importers[0]} still imports it"
+        message = f"Petastorm stays: {needs.who_stays} it"
         yield Finding(rule, "note", key.start, key.stop, message)
         if needs.moved and not any(one.name == "mdstorm" for one in toml_keys(text)):
             yield from _beside(document, key, rule, [requirement_of(document, names), *beside])

@@ -58,6 +58,8 @@ _REPOSITORY = re.compile(
       | (?<=-e[ ]) \S* /petastorm/? (?=\s|$) )""",
     re.IGNORECASE | re.VERBOSE,
 )
+#: Petastorm's own repository, in such a URL.
+_UBER = re.compile(r"\bgithub\.com[/:]uber/petastorm(?![\w-])", re.IGNORECASE)
 #: What commands of Spark, and of clouds, send along with a program.
 _SHIPPED = re.compile(
     r"""(?:--(?:py-?files|archives|files|py-file|python-files)(?:[ \t=]+|["'][ \t]*,[ \t]*["'])
@@ -96,6 +98,8 @@ class Requirement:
         Whether more of it follows, as in ``"petastorm==" + VERSION``, and nobody can say what.
     is_copy : bool
         Whether its version is that of a changed copy, as ``petastorm==0.12.1+acme``.
+    is_of_uber : bool
+        Whether the URL is of Petastorm's own repository.
     """
 
     start: int
@@ -104,6 +108,7 @@ class Requirement:
     is_url: bool = False
     is_open: bool = False
     is_copy: bool = False
+    is_of_uber: bool = False
 
     @property
     def is_fork(self) -> bool:
@@ -128,7 +133,8 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
         is_url = match["url"] is not None
         is_open = not is_url and _goes_on(text, match)
         is_copy = is_of_copy(match["version"] or "")
-        yield Requirement(*match.span(), extras, is_url, is_open, is_copy)
+        is_of_uber = _UBER.search(match["url"] or "") is not None
+        yield Requirement(*match.span(), extras, is_url, is_open, is_copy, is_of_uber)
 
 
 def is_of_copy(version: str) -> bool:
@@ -209,14 +215,11 @@ def other_origins(text: str, rule: str) -> Iterator[Finding]:
     """Report repositories of Petastorm, and distributions of another name that provide it."""
     told = [match.span() for match in _REPOSITORY.finditer(text)]
     for start, stop in told:
-        yield Finding(
-            rule,
-            "manual",
-            start,
-            stop,
-            "Petastorm comes from a repository or a file, perhaps with changes of its own",
-            "install mdstorm instead, after a review of what was changed",
-        )
+        what = "Petastorm comes from a repository or a file, perhaps with changes of its own"
+        remedy = "install mdstorm instead, after a review of what was changed"
+        if _UBER.search(text, start, stop):
+            what, remedy = "Petastorm comes from its own repository", "install mdstorm instead"
+        yield Finding(rule, "manual", start, stop, what, remedy)
     for match in _SHIPPED.finditer(text):
         file = shipped_library(match["files"])
         if file is not None and not is_commented_out(text, match.start()):

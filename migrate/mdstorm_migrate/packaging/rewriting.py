@@ -138,15 +138,13 @@ def renamed(document: Document, start: int, stop: int, rule: str) -> Edit:
 
 def of_fork(found: Requirement, rule: str) -> Finding:
     """Report a requirement of a fork: ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
-    url = "Petastorm is installed from a URL, perhaps a fork with changes of its own"
-    return Finding(
-        rule,
-        "manual",
-        found.start,
-        found.stop,
-        COPY if found.is_copy else url,
-        "require mdstorm, after a review of what the fork changes",
-    )
+    what = "Petastorm is installed from a URL, perhaps a fork with changes of its own"
+    remedy = "require mdstorm, after a review of what the fork changes"
+    if found.is_copy:
+        what = COPY
+    elif found.is_of_uber:
+        what, remedy = "Petastorm is installed from its own repository", "require mdstorm"
+    return Finding(rule, "manual", found.start, found.stop, what, remedy)
 
 
 def verdict(document: Document) -> tuple[Class, str]:

@@ -85,7 +85,7 @@ def rewrite_runs(
     for match in runs:
         module, script = match["module"], match["script"]
         if needs.importers and not needs.moved:
-            what = f"this command stays: {needs.importers[0]} still imports Petastorm"
+            what = f"this command stays: {needs.who_stays} Petastorm"
             yield Finding(rule, "note", *match.span(), what)
         elif document.kind in MAY_SPEAK and is_sentence(text, match.start()):
             what = "this text speaks of a command that runs Petastorm"

@@ -57,7 +57,7 @@ def report_traces(document: Document, rule: str) -> Iterator[Finding]:
     yield from _versions(text, rule)
     is_recipe = document.path is not None and re.match(r"(?:meta|recipe)\.", document.path.name)
     if is_recipe or document.kind == "conda":
-        yield from _tests_of_recipe(text, rule)
+        yield from _tests_of_recipe(document, rule)
 
 
 def _is_shown(text: str, position: int) -> bool:
@@ -105,9 +105,13 @@ def tested_imports(text: str) -> Iterator[re.Match[str]]:
     return _IMPORTS.finditer(text)
 
 
-def _tests_of_recipe(text: str, rule: str) -> Iterator[Finding]:
+def _tests_of_recipe(document: Document, rule: str) -> Iterator[Finding]:
+    text, needs = document.text, document.needs
     for imports in tested_imports(text):
         for found in _NAME.finditer(text, *imports.span("names")):
             if not is_commented_out(text, found.start(), ANY):
                 what = "a test of this recipe imports Petastorm"
+                if needs.importers and not needs.moved:
+                    yield Finding(rule, "note", *found.span(), needs.why_petastorm_stays)
+                    continue
                 yield Finding(rule, "manual", *found.span(), what, f"{what}: name mdstorm")

@@ -103,6 +103,8 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
+    if _is_own_name(module, string):
+        return None
     call = _call_around(module, string)
     is_said = call is not None and function_of(module, call) in _SAYS
     if is_file(value) or (needs_files(value) and not is_said):
@@ -135,6 +137,19 @@ def _held(module: PythonModule, string: ast.Constant, found: Finding) -> Finding
     if _is_handed_on(module, string):
         return replace(found, holds=OLD_ROOT, because=_RUN_HERE)
     return found
+
+
+def _is_own_name(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is the first of ``sys.argv``, by which a program knows its own name."""
+    words = module.scopes.parents.get(string)
+    if not isinstance(words, ast.List) or words.elts[0] is not string:
+        return False
+    match module.scopes.parents.get(words):
+        case ast.Assign(targets=[target]):
+            return ast.unparse(target) == "sys.argv"
+        case ast.Call(args=[*before, given]) if given is words:
+            return any(re.search(r"\bargv\b", ast.unparse(one)) for one in before)
+    return False
 
 
 def _is_run(module: PythonModule, string: ast.Constant) -> bool:

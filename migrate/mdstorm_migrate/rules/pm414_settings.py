@@ -218,5 +218,5 @@ def _others(
 
 
 def _stays(document: Document, start: int, stop: int) -> Finding:
-    what = f"this setting stays: {document.needs.importers[0]} still imports Petastorm"
+    what = f"this setting stays: {document.needs.who_stays} Petastorm"
     return Finding(CODE, "note", start, stop, what)

@@ -110,6 +110,8 @@ def test_tests_of_what_is_installed_are_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        'patch("sys.argv", ["petastorm-copy-dataset.py", "--help"])',
+        'sys.argv = ["petastorm-copy-dataset.py", url]',
         'REGISTRY = {"petastorm": "own.plugin"}\nimport_module(REGISTRY[name])',
         'engine = "petastorm"\nimport_module("own." + name)',
         'print("from petastorm import make_reader")',

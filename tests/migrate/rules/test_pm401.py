@@ -63,6 +63,20 @@ def test_a_fork_needs_manual_review() -> None:
     check_finding(text, "PM401", "petastorm @ git+https://host/fork@main", "requirements.txt")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "petastorm @ git+https://github.com/uber/petastorm@v0.9.8\n",
+        "git+https://github.com/uber/petastorm.git@v0.9.8\n",
+    ],
+)
+def test_the_repository_of_petastorm_is_no_fork(text: str) -> None:
+    check_noop(text, "requirements.txt")
+    found = migrate(text, path="requirements.txt").findings
+    assert [(one.cls, "own repository" in one.message) for one in found] == [("manual", True)]
+    assert "review" not in (found[0].remedy or "")
+
+
 def test_a_distribution_that_also_provides_the_package_is_reported() -> None:
     check_finding("hops-petastorm\n", "PM401", "hops-petastorm", "requirements.txt")
 

@@ -84,6 +84,15 @@ def test_a_list_keeps_petastorm_for_pages_that_are_made_of_its_docstrings() -> N
     assert after({**plain, **code})["requirements.txt"] == "mdstorm\n"
 
 
+def test_the_tests_of_a_recipe_stay_with_what_it_requires() -> None:
+    recipe = (
+        "package:\n  name: x\nrequirements:\n  run:\n    - petastorm\n"
+        "test:\n  imports:\n    - petastorm\n"
+    )
+    files = {"recipe/meta.yaml": recipe, "a.py": "from petastorm.reader import ArrowReaderWorker\n"}
+    assert after(files)["recipe/meta.yaml"] == recipe
+
+
 def test_a_name_that_another_project_of_the_run_takes_keeps_its_name() -> None:
     used = "import petastorm\npetastorm.make_reader\n"
     files = {
