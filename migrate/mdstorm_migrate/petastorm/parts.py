@@ -89,9 +89,9 @@ INSTEAD: dict[tuple[str, str], str] = {
     (PIECE, "get_metadata"): "pyarrow.parquet.read_metadata(piece.path) gives it",
     (PIECE, "open"): "pyarrow.parquet.ParquetFile(piece.path) opens it",
     (PIECE, "read"): "pyarrow.parquet.read_table(piece.path) reads it",
-    (ROW_GROUP, "get_metadata"): "pyarrow.parquet.read_metadata(fragment.path) gives it",
-    (ROW_GROUP, "open"): "pyarrow.parquet.ParquetFile(fragment.path) opens it",
-    (ROW_GROUP, "partition_keys"): "pyarrow.dataset.get_partition_keys() has them",
+    (ROW_GROUP, "get_metadata"): "fragment.metadata is that of its file",
+    (ROW_GROUP, "open"): "pyarrow.parquet.ParquetFile(fragment.open()) opens it",
+    (ROW_GROUP, "partition_keys"): "get_partition_keys(fragment.partition_expression) has them",
     (ROW_GROUP, "read"): "fragment.to_table() reads it",
     (ROW_GROUP, "row_group"): "fragment.row_groups[0].id is its number",
 }

@@ -147,8 +147,9 @@ class Project:
 
         Where a list is called so, it is for documentation, and no other one is.
         """
-        of_pages = {one for one in self.requiring if _DOCS.search("/".join(one.parts[-2:]))}
-        if path not in of_pages and (of_pages or is_code(path)):
+        lists = (one for one in self.requiring if not is_code(one))
+        of_pages = {one for one in lists if _DOCS.search("/".join(one.parts[-2:]))}
+        if of_pages and path not in of_pages:
             return needs
         own = [one for one in self.pages if path in of_pages or path.parent in one.parents]
         if not own:
