@@ -48,6 +48,7 @@ COMPANIONS = {
         "scikit-learn": "1.0.2",
         "scipy": "1.8.0",
         "tensorflow": "2.8.0",
+        "tensorflow-cpu": "2.8.0",
         "torch": "1.11.0",
         "torchaudio": "0.11.0",
         "torchvision": "0.12.0",
@@ -72,7 +73,7 @@ _ALIASES = {"pytorch": "torch"}
 #: Distributions that have ended, with what mdstorm needs in their place.
 ENDED = {"tensorflow-gpu": "tensorflow"}
 
-_CLAUSE = re.compile(r"\s*(===|==|~=|!=|<=|>=|<|>|=|\^|~)?\s*v?([\w.*+!-]+)(?:=[\w*]+)?\s*\Z")
+_CLAUSE = re.compile(r"\s*(===|==|~=|!=|<=|>=|<|>|=|\^|~)?\s*v?([\w.*+!-]+)(?:=[^\s=,|]+)?\s*\Z")
 
 
 def normalised(name: str) -> str:

@@ -25,7 +25,7 @@ _OF_MATRIX = r"py(?:thons?|ver)?"
 _MATRIX = re.compile(r"\bmatrix[\"']?[ \t]*:")
 _VERSION = r"[23]\.\d+(?:\.\d+)?"
 _IMAGE = re.compile(rf"(?<![\w.-])python:(?:\d+-)?(?P<version>{_VERSION})", re.IGNORECASE)
-_RUNTIME = re.compile(r"""\bruntime["']?[ ]*[:=][ ]*["']?python(?P<version>3\.?\d+)""", re.I)
+_RUNTIME = re.compile(r"""\bruntime["']?[ ]*[:=][ ]*["']?python(?P<version>[23]\.?\d+)""", re.I)
 #: The whole name of an image, in Dockerfiles and elsewhere.
 _NAME = re.compile(
     r"""(?: ^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?
@@ -33,7 +33,10 @@ _NAME = re.compile(
     (?P<name>[\w./:@-]+)""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-_TAG = re.compile(r"(?<=[:._-])py(?:thon)?-?(?P<version>3\.?\d+)(?![\w.])")
+#: Such as ``py38``, ``python-3.8.8``; of Miniconda's ``py38_4.9``, its own version follows.
+_TAG = re.compile(
+    r"(?<=[:._-])py(?:thon)?-?(?P<version>3\.\d+(?:\.\d+)?|3\d+|2(?:\.?7(?:\.\d+)?)?)(?![^\W_]|\.\d)"
+)
 _SYSTEM = re.compile(
     r"(?P<version>ubuntu[:-]?(?:1[468]\.04|20\.04|xenial|bionic|focal)"
     r"|debian[:-]?(?:9|10|11|stretch|buster|bullseye)\b)",
@@ -75,22 +78,22 @@ _BY_VARIABLE = (_CALLED, _HANDED)
 #: Where such a variable gets a Python.
 _PROGRAM = (
     r"""(?:(?<![\w.$-]){0}[ \t]*(?:[:?]{{0,2}}=|:-?)|^[ \t]*ENV[ \t]+{0}[ \t])[ \t]*["']?"""
-    r"""(?:\$\{{\w+:?-)?(?:[\w./~-]*/)?(?:python|pip)(?P<version>3\.\d+)(?![\w.])"""
+    r"""(?:\$\{{\w+:?-)?(?:[\w./~-]*/)?(?:python|pip)(?P<version>3\.\d+|2(?:\.\d)?)(?![\w.])"""
 )
 #: Commands that name a Python, which nobody but the user can exchange for another.
 _COMMANDS = (
     re.compile(
         r"""\bpip[\d.]*\b(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.)*?--python-version"""
-        r"""(?:[ \t=]|["'][ \t]*,[ \t]*["'])["']?(?P<version>3\.?\d+)(?:\.\d+)?(?!\d)"""
+        r"""(?:[ \t=]|["'][ \t]*,[ \t]*["'])["']?(?P<version>[23]\.?\d+)(?:\.\d+)?(?!\d)"""
     ),
-    re.compile(rf"""(?<![\w.-])python(?P<version>3\.\d+)(?=\}}?["']?{_MAKES})"""),
-    re.compile(r"(?<![\w.-])pip(?P<version>3\.\d+)(?=[ \t]+install\b)"),
+    re.compile(rf"""(?<![\w.-])python(?P<version>3\.\d+|2(?:\.\d)?)(?=\}}?["']?{_MAKES})"""),
+    re.compile(r"(?<![\w.-])pip(?P<version>3\.\d+|2(?:\.\d)?)(?=[ \t]+install\b)"),
     re.compile(
         r"\b(?:uv|virtualenv|pipenv|poetry)\b[^\n;&|]*?[ \t](?:--python|-p|env[ ]use)[ =]"
-        r"(?:[\w./~-]*/)?(?:python)?(?P<version>3\.\d+)"
+        r"(?:[\w./~-]*/)?(?:python)?(?P<version>[23]\.\d+|(?<=python)2(?![\w.]))"
     ),
     re.compile(
-        r"\b(?:module[ ]+(?:load|add)|ml)[ ](?:[^\n;&|]*[ ])?[Pp]ython3?/(?P<version>3\.\d+)"
+        r"\b(?:module[ ]+(?:load|add)|ml)[ ](?:[^\n;&|]*[ ])?[Pp]ython[23]?/(?P<version>[23]\.\d+)"
     ),
     re.compile(
         rf"\bpyenv[ ](?:install|local|global|virtualenv)[ ](?:-\S+[ ])*(?P<version>{_VERSION})"
@@ -199,8 +202,8 @@ def pythons_of_arguments(text: str) -> Iterator[Pin]:
 
 
 def dotted(version: str) -> str:
-    """Return ``3.8`` for ``38``."""
-    return version if "." in version else f"{version[0]}.{version[1:]}"
+    """Return ``3.8`` for ``38``; ``2`` stays."""
+    return version if "." in version or len(version) == 1 else f"{version[0]}.{version[1:]}"
 
 
 def _asked(text: str) -> set[str]:

@@ -40,11 +40,13 @@ _NOX = re.compile(
 )
 #: Files that say which Python others of their folder run on: of pyenv and uv, of Heroku.
 HOSTS = (".python-version", "runtime.txt")
-_HOST = re.compile(r"\A(?:python-)?(?P<version>3\.\d+(?:\.\d+)?)\s*\Z")
+_HOST = re.compile(r"\A(?:python-)?(?P<version>[23]\.\d+(?:\.\d+)?)\s*\Z")
 #: The same, of the managers asdf and mise, for several tools at once.
 _MANAGERS = {
-    ".tool-versions": re.compile(r"^python[ \t]+(?P<version>3\.\d+(?:\.\d+)?)", re.M),
-    "mise.toml": re.compile(r"""^python[ \t]*=[ \t]*(["'])(?P<version>3\.\d+(?:\.\d+)?)\1""", re.M),
+    ".tool-versions": re.compile(r"^python[ \t]+(?P<version>[23]\.\d+(?:\.\d+)?)", re.M),
+    "mise.toml": re.compile(
+        r"""^python[ \t]*=[ \t]*(["'])(?P<version>[23]\.\d+(?:\.\d+)?)\1""", re.M
+    ),
 }
 _VARIABLE = re.compile(r"\bpython_requires[ \t]*=[ \t]*(?P<name>[A-Za-z_]\w*)\b")
 #: What is looked for in documents of a kind.

@@ -64,6 +64,7 @@ def test_the_tables_are_those_of_the_project() -> None:
         ("~1.19 || 1.20", "poetry"),
         ("=1.20", "conda"),
         ("=1.20.3=py38_0", "conda"),
+        ("=1.20.3=py3.8_cuda11.1_cudnn8.0.5_0", "conda"),
         ("1.20.*", "conda"),
     ],
 )
@@ -86,6 +87,7 @@ def test_pins_below_the_lower_bound_conflict(specifier: str, style: str) -> None
         ("^1.19", "poetry"),
         ("1.20 || 2.1", "poetry"),
         ("=1", "conda"),
+        ("=1.24=py3.10_0", "conda"),
         (">1.0", "conda"),
     ],
 )
@@ -144,6 +146,8 @@ def test_pythons_are_narrowed_to_those_that_mdstorm_has(
         ("numba==0.55.2", True),
         ("scipy==1.7.3", True),
         ("torch==1.10.2", True),  # for want of a build for Python 3.10
+        ("tensorflow-cpu==2.7.4", True),
+        ("tensorflow-cpu==2.8.0", False),
         ("flask==2.0.0", False),
         ("mlflow==1.20.2", False),  # which asked for nothing
         ("scipy==1.8.0", False),

@@ -85,6 +85,11 @@ def test_an_image_of_jenkins_is_held() -> None:
         ("Dockerfile", "FROM debian:bullseye\nRUN apt-get install python3\n", "Python 3.9 of"),
         ("Dockerfile", "FROM ours/sagemaker:1.12-gpu-py38-cu113\n", "Python 3.8 of sagemaker:1.12"),
         ("Dockerfile", "FROM apache/airflow:2.3.0-python3.7\n", "Python 3.7 of airflow:2.3.0"),
+        ("Dockerfile", "FROM jupyter/x:python-3.8.8\n", "Python 3.8.8 of x:python-3.8.8"),
+        ("Dockerfile", "FROM jupyter/x:python-3.11.6\n", None),
+        ("Dockerfile", "FROM continuumio/miniconda3:py38_4.9\n", "Python 3.8 of miniconda3:py38"),
+        ("Dockerfile", "FROM continuumio/miniconda3:py311_24.1.2\n", None),
+        ("Dockerfile", "FROM ours/tf:1.15-py27\n", "Python 2.7 of tf:1.15"),
         ("Dockerfile", "FROM ubuntu:22.04\nRUN apt-get install -y python3-pip\n", None),
         ("Dockerfile", "FROM ubuntu:20.04\nRUN apt-get install -y git\n", None),
         ("Dockerfile", "FROM ubuntu:20.04\nRUN apt-get install python3 python3.11\n", None),
@@ -92,6 +97,12 @@ def test_an_image_of_jenkins_is_held() -> None:
         ("Dockerfile", "ARG PY=3.8\nFROM python:${PY}-slim\n", "python 3.8"),
         ("a.sh", "python3.8 -m pip install x\n", "python 3.8"),
         ("a.sh", "uv venv --python 3.9\n", "python 3.9"),
+        ("a.sh", "pip2 install --user x\n", "python 2"),
+        ("a.sh", "python2 -m pip install x\n", "python 2"),
+        ("a.sh", "python2.7 -m pip install x\n", "python 2.7"),
+        ("a.sh", "virtualenv -p python2 v\n", "python 2"),
+        ("a.sh", "python2 old.py\npip install x\n", None),
+        (".python-version", "2.7.18\n", "python 2.7.18"),
         ("a.sh", "ls /usr/lib/python3.8/site-packages\n# python3.8 -m pip\n", None),
         ("ci.yml", "runs-on: ubuntu-20.04\n- run: pip install x\n", "Python 3.8 of ubuntu-20.04"),
         ("ci.yml", "runs-on: ubuntu-20.04\nwith: {python-version: '3.11'}\n", None),
@@ -248,6 +259,7 @@ def test_packages_for_an_old_python_are_held(python: str) -> None:
     ("path", "text"),
     [
         ("Makefile", "PYTHON ?= python3.9\nv:\n\t$(PYTHON) -m venv v\n\tv/bin/{}\n"),
+        ("Makefile", "PIP := pip2\nv:\n\t$(PIP) {}\n"),
         ("run.sh", "PY=/usr/bin/python3.8; $PY -m venv v\nv/bin/{}\n"),
         ("run.sh", '"${{PYTHON:-python3.8}}" -m {}\n'),
         ("run.sh", ': "${{PY:=python3.8}}"\nvirtualenv -p "$PY" v\nv/bin/{}\n'),
@@ -255,11 +267,11 @@ def test_packages_for_an_old_python_are_held(python: str) -> None:
     ],
 )
 def test_the_python_of_a_variable_is_that_of_the_command(path: str, text: str) -> None:
-    install = "install petastorm" if "$PIP" in text else "pip install petastorm"
+    install = "install petastorm" if "PIP" in text else "pip install petastorm"
     text = text.format(install)
     result = check_noop(text, path)
     assert {one.rule: one.cls for one in result.findings}["PM412"] == "manual"
-    newer = text.replace("3.8", "3.11").replace("3.9", "3.11")
+    newer = text.replace("3.8", "3.11").replace("3.9", "3.11").replace("pip2", "pip3")
     check_rewrite(newer, newer.replace("petastorm", "mdstorm"), path)
 
 

@@ -172,3 +172,21 @@ def test_what_conda_installs_stays_for_code_that_stays() -> None:
         "take petastorm out here"
         in after({"environment.yml": text, "job.py": moves})["environment.yml"]
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "pin", "is_held"),
+    [
+        ("from petastorm import pytorch as pt, make_reader\n", "torch==1.13.1", True),
+        ("from petastorm import (\n    make_reader,\n    pytorch,\n)\n", "torch==1.13.1", True),
+        ("from petastorm import make_reader, \\\n    pytorch\n", "torch==1.13.1", True),
+        ("from petastorm import tf_utils\n", "tensorflow==2.10.0", True),
+        ("from petastorm import make_reader\nfrom x import pytorch\n", "torch==1.13.1", False),
+        ("from petastorm import make_reader; pytorch = 1\n", "torch==1.13.1", False),
+    ],
+)
+def test_modules_imported_from_the_package_use_their_library(
+    code: str, pin: str, is_held: bool
+) -> None:
+    changed = after({"requirements.txt": f"petastorm==0.12.1\n{pin}\n", "x.py": code})
+    assert ("petastorm" in changed["requirements.txt"]) == is_held
