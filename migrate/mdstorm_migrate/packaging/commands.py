@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
+from mdstorm_migrate.packaging.variables import referenced
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
@@ -56,6 +58,9 @@ _VARIABLE = re.compile(
       | (?P<make>\w+) [ \t]*(?:[:?+]=|=[ \t]){_LINES} )""",
     re.VERBOSE | re.MULTILINE,
 )
+#: The names in one of these, up to where their values begin.
+_ASSIGNED = re.compile(r"(?<![^\s;])(?P<name>\w+)[ \t]*[:?+]?=(?!=)")
+_SPACED = re.compile(r"(?P<name>\w+)[ \t]+")
 
 
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
@@ -125,6 +130,31 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
                 f"the variable `{name}` requires Petastorm",
                 "require mdstorm here, without a version, and see where the variable is used",
             )
+
+
+def installed_values(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of what variables get that install commands name, or others of these do."""
+    commands = [text[start:stop] for _, start, stop in install_commands(text)]
+    todo = {name for command in commands for name in referenced(command)}
+    values = _values(text) if todo else {}
+    while todo:
+        for start, stop in values.pop(todo.pop(), ()):
+            yield start, stop
+            todo |= set(referenced(text[start:stop]))
+
+
+def _values(text: str) -> dict[str, list[tuple[int, int]]]:
+    """Return the spans of what variables get, by their names."""
+    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for variable in _VARIABLE.finditer(text):
+        if is_commented_out(text, variable.start()):
+            continue
+        at, stop = variable.start(variable.lastgroup or 0), variable.end()
+        spaced = _SPACED.match(text, at, stop) if variable["docker"] else None
+        names = [spaced] if spaced else [*_ASSIGNED.finditer(text, at, stop)]
+        for name, end in zip(names, [*(one.start() for one in names[1:]), stop], strict=False):
+            found[name["name"]].append((name.end(), end))
+    return found
 
 
 def _commands(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.bounds import known_names, normalised
 from mdstorm_migrate.packaging.calls import install_calls
-from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.commands import install_commands, installed_values
 from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.pin import LISTED, PYTHON, Pin, Style
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
@@ -90,6 +90,7 @@ def _of(document: Document) -> Iterator[Pin]:
             yield from _of_lists(text)
         case "docker" | "shell" | "magic" | "text":
             yield from _of_commands(text)
+            yield from _of_variables(text)
             if document.kind == "text":
                 yield from _of_lists(text)
         case "python":
@@ -157,6 +158,14 @@ def _of_commands(text: str) -> Iterator[Pin]:
                 yield Pin(
                     name, at, at + len(match["spec"]), match["spec"], "conda", start + word.start()
                 )
+
+
+def _of_variables(text: str) -> Iterator[Pin]:
+    """Yield the pins in variables that are installed: nobody but the user changes them."""
+    for start, stop in installed_values(text):
+        for pin in _pins(text[start:stop], 0, stop - start):
+            first, last = start + pin.start, start + pin.stop
+            yield replace(pin, start=first, stop=last, is_fixed=True)
 
 
 _QUOTED_OR_ITEM = re.compile(
