@@ -38,6 +38,7 @@ _IS_PACKAGE = re.compile(r"name|package|librar|requirement|dependenc|spec|pip|py
 #: Keys and arguments that hold requirements: of Ray, MLflow, Databricks and others.
 REQUIRES = re.compile(
     r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|(?:pip|conda)_packages"
+    r"|^(?:install|setup|tests)_requires?$"
 )
 #: Arguments that hold names with versions, as Metaflow has them.
 _VERSIONS = re.compile(r"^(?:libraries|packages|dependencies)$")

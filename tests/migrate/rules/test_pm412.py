@@ -115,6 +115,23 @@ def test_lists_of_packages_in_code_are_read_with_what_the_code_uses(environment:
     assert notes == ["==2.9.0"]  # the code does not use that part
 
 
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ('REQUIRED = ["petastorm==0.11.4", "pyarrow>=1,<3"]\nrun(REQUIRED)\n', True),
+        ('setup(install_requires=("petastorm[torch]", "pyarrow<3"))\n', True),
+        ('NAMES = ["petastorm", "pyarrow<3"]\n', False),
+        ('NAMES = ["petastorm", "pyarrow<3"]\nray.init(runtime_env={"pip": NAMES})\n', True),
+        ('NAMES = ["petastorm", "pyarrow<3"]\nsetup(install_requires=NAMES)\n', True),
+        ('A = ["petastorm==0.11.4"]\nB = ["pyarrow<3"]\n', False),
+        ('A = ["petastorm==0.11.4", "pyarrow<20"]\n', False),
+    ],
+)
+def test_lists_in_code_with_a_version_of_petastorm_are_read(text: str, is_told: bool) -> None:
+    findings = migrate(text, path="trainer.py").findings
+    assert any(one.rule == "PM412" for one in findings) == is_told
+
+
 def test_a_dictionary_that_lists_no_packages_pins_nothing() -> None:
     text = 'a = ["petastorm==0.12.1"]\nb = {"seen": ["pyarrow==10.0.1"], "pip": "pyarrow==1.0"}\n'
     assert not [one for one in migrate(text, path="a.py").findings if one.rule == "PM412"]
