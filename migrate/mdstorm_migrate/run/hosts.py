@@ -74,11 +74,13 @@ class Hosts:
         for path in code if self.pins else ():
             for folder in path.parents:
                 self._below[folder].append(path)
+        #: A Pipfile's Python is that of the image whose own one it is installed for.
+        self._ends = {one for one in self.pins if one not in lists or one.name != "Pipfile"}
         self._naming: defaultdict[Path, list[Path]] = defaultdict(list)
         self._around: defaultdict[Path, list[Path]] = defaultdict(list)
         for host in self.pins:
             named = self._reached(host)
-            for one in named:
+            for one in named - {host}:
                 self._naming[one].append(host)
             for folder in self._folders(host) if self._is_around(host, named) else ():
                 self._around[folder].append(host)
@@ -107,9 +109,10 @@ class Hosts:
         conflict = Conflict(next(pin for pin in self.pins[path] if is_old_host(pin)), "")
         return f"`{conflict.shown}` of {path}: {conflict.needed}"
 
-    def are_known(self, paths: Iterable[Path]) -> bool:
-        """Whether one of some files is a host."""
-        return any(path in self.pins for path in paths)
+    def is_one_new(self, paths: Iterable[Path]) -> bool:
+        """Whether one of some files is a host that is new enough."""
+        found = (self.pins.get(path, []) for path in paths)
+        return any(pins and not all(map(is_old_host, pins)) for pins in found)
 
     def _serving(self, path: Path) -> list[Path]:
         """Return the hosts of a list that none names: those of the code that it is for."""
@@ -142,7 +145,7 @@ class Hosts:
         found: set[Path] = set()
         todo = [host]
         while todo:
-            new = set(self._next(todo.pop(), host)) - found - self.pins.keys()
+            new = set(self._next(todo.pop(), host)) - found - self._ends
             found |= new
             todo += new
         return found

@@ -124,9 +124,9 @@ class Project:
             own = set().union(*map(own_extras, self.documents[path]))
             extras = {*one.uses, *one.extras, *one.wanted.extras, *own}
             held = self._held(path, together, extras) if is_installed else None
-            is_free = is_installed and held is None and not self._hosts.are_known(together)
+            is_free = is_installed and not self._hosts.is_one_new(together)
             if hosts := self._hosts.old(path) if is_free else ():
-                held = self._hosts.reason(hosts[0])
+                held = held or self._hosts.reason(hosts[0])
                 together = together.union(hosts)
             found[path] = replace(one, held=held, together=is_installed)
             for other in together - self.requiring if is_installed else ():

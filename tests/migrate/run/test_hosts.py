@@ -228,3 +228,23 @@ def test_a_notebook_waits_where_the_clusters_of_the_project_are_too_old() -> Non
     assert old["nb/a.py"] == NOTEBOOK
     new = after({"conf/cluster.json": cluster % "14.3.x-gpu-ml-scala2.12", "nb/a.py": NOTEBOOK})
     assert "%pip install mdstorm" in new["nb/a.py"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"Pipfile": '[packages]\npetastorm = "*"\n[requires]\npython_version = "3.8"\n'},
+        {"requirements.txt": LIST, ".python-version": "3.8\n"},
+        {"requirements.txt": f"{LIST}-c limits.txt\n", "limits.txt": "numpy==1.20\n"},
+    ],
+    ids=["pipfile", "python", "pin"],
+)
+def test_an_image_is_told_beside_what_else_holds_a_list(files: dict[str, str]) -> None:
+    copied = next(iter(files))
+    files |= {"Dockerfile": f"{OLD_IMAGE}COPY {copied} .\n", "src/train.py": CODE}
+    assert after(files) == files
+    changed = after(files, "--unsafe")
+    assert "python:3.10-slim" in changed["Dockerfile"]
+    assert "3.8" not in changed[copied] + changed.get(".python-version", "")
+    newer = {**files, "Dockerfile": files["Dockerfile"].replace("3.8", "3.11")}
+    assert after(newer, "--unsafe")["Dockerfile"] == newer["Dockerfile"]
