@@ -165,9 +165,11 @@ def is_requirement(text: str) -> bool:
     return match is not None and re.match(r"\s*([;#]|$)", text.strip()[match.end() :]) is not None
 
 
-#: A marker that keeps a requirement away from every Python that mdstorm runs on.
+#: A marker that keeps a requirement away from every Python that mdstorm runs on; the next one in
+#: the same line has its own.
 _OLD_PYTHON = re.compile(
-    r"""[^;\n]*;[^\n#]*python_version[ ]*(?:<=?[ ]*\\?["']3\.\d\\?["'] | <[ ]*\\?["']3\.10\\?["']
+    r"""[ \t]*[^\s;,"'\]]*[ \t]*;[^\n#;]*python_version[ ]*
+    (?: <=?[ ]*\\?["'](?:2\.\d|3(?:\.\d)?)\\?["'] | <[ ]*\\?["']3\.10\\?["']
     | ={2,3}[ ]*\\?["'](?:2\.\d|3\.\d)\\?["'])""",
     re.VERBOSE,
 )

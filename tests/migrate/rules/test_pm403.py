@@ -49,6 +49,26 @@ def test_other_strings_of_a_setup_script_stay(text: str) -> None:
     check_noop(text, "setup.py")
 
 
+@pytest.mark.parametrize(
+    ("item", "is_moved"),
+    [
+        ("'petastorm==0.12.1', 'dataclasses; python_version<\"3.7\"'", True),
+        ("'petastorm', \"dataclasses ; python_version < '3.7'\"", True),
+        ("'petastorm; sys_platform==\"linux\"', 'x; python_version<\"3.8\"'", True),
+        ("'x; python_version<\"3.8\"', 'petastorm>=0.9'", True),
+        ("'petastorm==0.9 ; python_version<\"3.8\"', 'x'", False),
+        ("'petastorm; python_version<\"3\"', 'x'", False),
+        ("'petastorm; python_version<=\"2.7\"', 'x'", False),
+        ("'petastorm (>=0.9); python_version<\"3.8\"', 'x'", False),
+        ('\'petastorm[torch]; os_name=="nt" and python_version=="3.8"\'', False),
+    ],
+)
+def test_the_marker_of_another_requirement_is_its_own(item: str, is_moved: bool) -> None:
+    text = f"setup(install_requires=[{item}])\n"
+    result = migrate(text, path="setup.py", todo=False)
+    assert ("mdstorm" in result.output) == is_moved
+
+
 def test_strings_of_other_modules_are_no_requirements() -> None:
     check_noop('names = ["petastorm>=0.9"]\n', "module.py")
 
