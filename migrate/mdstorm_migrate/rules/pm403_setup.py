@@ -20,8 +20,14 @@ from mdstorm_migrate.packaging.requirement import (
     is_versioned,
     other_origins,
 )
-from mdstorm_migrate.packaging.rewriting import requirement_of, rewrite_requirement, verdict
+from mdstorm_migrate.packaging.rewriting import (
+    of_fork,
+    requirement_of,
+    rewrite_requirement,
+    verdict,
+)
 from mdstorm_migrate.packaging.runs import rewrite_runs
+from mdstorm_migrate.packaging.string_lists import is_list_of_packages, lists_requirements
 from mdstorm_migrate.packaging.tool_settings import tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.archives import shipped_library
@@ -33,7 +39,6 @@ from mdstorm_migrate.python.required import (
     is_in_list,
     is_required,
     is_written,
-    name_of,
     read_as,
     read_from_list,
 )
@@ -44,22 +49,11 @@ TITLE = "setup.py and setup.cfg name mdstorm"
 CLASS: Class = "exact"
 KIND = ("python", "setup_cfg")
 
-#: A line, or a word, of several requirements in one string.
-_ENTRY = re.compile(r"[A-Za-z][\w.-]*(?:\[[^\]]*\])?[ \t]*(?:[=<>~!;@].*)?")
-#: A word that no list of requirements has.
-_PROSE = re.compile(
-    r"\b(?:an?|and|are|for|from|has|in|is|needed|needs|not|of|or|required|the|to|uses?|with)\b",
-    re.IGNORECASE,
-)
 #: The channel of a package of conda's, as in ``conda-forge::petastorm``.
 _CHANNEL = re.compile(r"^[\w-]+::")
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
 _COMMANDS = re.compile(r"\binstall\b")
 _FROM_REPOSITORY = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
-#: Names of what holds requirements in one string.
-_PACKAGES = re.compile(
-    r"PIP\w*(?:PACKAGES|REQUIREMENTS|DEPENDENCIES)|PACKAGES_PIP|REQUIREMENTS", re.IGNORECASE
-)
 #: Names of what runs commands.
 _RUNS = re.compile(
     r"(?i:subprocess|popen|system|shell|install|command|script|docker|operator|check_(?:call|output))"
@@ -103,6 +97,8 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
     with a version or an extra.
     """
     seen: set[ast.expr] = set()
+    origins = {one: _repository(str(one.value)) for one in module.scopes.strings}
+    is_fork = any(origins.values())  # as in `dependency_links`
     for node in ast.walk(module.tree):
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
@@ -113,6 +109,9 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
             yield from () if formed[0] in seen else _of_formed(module, *formed)
             seen.add(formed[0])
             continue
+        if (origin := origins.get(node)) is not None:
+            yield Finding(CODE, "manual", *module.span(node), origin.message, origin.remedy)
+            continue
         if OLD_ROOT in node.value and _is_told(module, node):
             yield Finding(CODE, "manual", *module.span(node), _WHAT, _REMEDY)
             continue
@@ -121,7 +120,8 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
         if is_in_list(module, node) or is_versioned(node.value):
             for found in find_requirements(module.text, *module.span(node)):
                 marker = _marker_above(module, node)
-                yield from rewrite_requirement(module.document, found, CODE, "string", marker)
+                edits = rewrite_requirement(module.document, found, CODE, "string", marker)
+                yield from [of_fork(found, CODE)] if is_fork else edits
 
 
 def _marker_above(module: PythonModule, node: ast.AST) -> str:
@@ -134,32 +134,21 @@ def _marker_above(module: PythonModule, node: ast.AST) -> str:
     return ""
 
 
+def _repository(value: str) -> Finding | None:
+    """Return what is said of a string that names a repository of Petastorm; None of others."""
+    return next(other_origins(value, CODE), None) if _FROM_REPOSITORY.match(value) else None
+
+
 def _is_told(module: PythonModule, node: ast.Constant) -> bool:
     """Whether a string requires Petastorm in a way that is left to people.
 
-    It lists several requirements, names a repository, or has a name that requirements are made of.
+    It lists several requirements, or has a name that requirements are made of.
     """
     value = str(node.value)
-    if _FROM_REPOSITORY.match(value) and any(other_origins(value, CODE)):
-        return True
     if value == OLD_ROOT:
         made = ((one, module.source_of(one)) for one in read_as(module, node))
         return any(is_in_list(module, one) or is_versioned(source) for one, source in made)
-    return _lists_it(module, node)
-
-
-def _lists_it(module: PythonModule, node: ast.Constant, *, words: bool = False) -> bool:
-    """Whether a string has several requirements: one a line, or one a word that is split."""
-    value = str(node.value)
-    parent = module.scopes.parents.get(node)
-    entries = [line.strip() for line in value.splitlines() if line.strip()]
-    if isinstance(parent, ast.Attribute) and parent.attr == "split" and len(entries) == 1:
-        words = True
-    if words and not _PROSE.search(value):
-        entries = re.split(r"[\s,]+", value.strip())
-    if len(entries) < 2 or not all(map(_ENTRY.fullmatch, entries)):
-        return False
-    return any(map(is_requirement, entries)) and not isinstance(parent, ast.Expr)
+    return lists_requirements(module, node)
 
 
 def _of_formed(module: PythonModule, node: ast.expr, text: str) -> Iterator[Edit | Finding]:
@@ -194,8 +183,8 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         in_command = in_command and shipped_library(value) is None  # PM103 has those
         in_list = is_required(module, string)
         is_list = in_list or is_written(module, string) or _PINNED.search(value)
-        lists = is_list and _lists_it(module, string, words=in_list)
-        lists = lists or _is_list_of_packages(module, string)
+        lists = is_list and lists_requirements(module, string, words=in_list)
+        lists = lists or is_list_of_packages(module, string)
         if in_command and not (pinned or installs or lists) and _is_data(module, string):
             yield Finding(CODE, "note", *module.span(string), _WHAT)
         elif pinned or installs or lists or in_command or _IN_JSON.search(value):
@@ -220,18 +209,6 @@ def _is_anchor(module: PythonModule, string: ast.Constant) -> bool:
     first = call.args[:1] if isinstance(call, ast.Call) else []
     is_relative = any((string_value(one) or "").startswith(".") for one in first)
     return is_relative or anchored(module, string) is not None
-
-
-def _is_list_of_packages(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string has several requirements with blanks between them, as variables have them.
-
-    The variable says so, such as ``EXTRA_PIP_PACKAGES``, or a version does.
-    """
-    name = name_of(module, string)
-    if name is None or not _lists_it(module, string, words=True):
-        return False
-    pinned = (one for one in str(string.value).split() if is_versioned(one))
-    return _PACKAGES.search(name) is not None or any(map(is_requirement, pinned))
 
 
 def _is_data(module: PythonModule, string: ast.Constant) -> bool:

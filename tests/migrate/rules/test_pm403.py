@@ -222,6 +222,15 @@ def test_a_setup_script_names_petastorm_in_other_ways(text: str, is_told: bool) 
     assert any(one.rule == "PM403" and one.cls == "manual" for one in found) == is_told
 
 
+def test_a_fork_in_dependency_links_is_to_be_reviewed() -> None:
+    link = "git+ssh://git@x.org/petastorm.git#egg=petastorm-0.2"
+    text = f"setup(install_requires=['petastorm==0.2'], dependency_links=['{link}'])\n"
+    result = check_noop(text, "setup.py")
+    said = [one.remedy for one in result.findings if one.rule == "PM403"]
+    assert len(said) == 2
+    assert all("after a review of what" in one for one in said)
+
+
 def test_a_shipped_file_is_told_once() -> None:
     found = migrate('x = {"whl": "dbfs:/wheels/petastorm-0.11.4-py2.py3-none-any.whl"}\n').findings
     assert [one.rule for one in found] == ["PM103"]
