@@ -35,7 +35,7 @@ _NAME = re.compile(
 )
 #: Such as ``py38``, ``python-3.8.8``; of Miniconda's ``py38_4.9``, its own version follows.
 _TAG = re.compile(
-    r"(?<=[:._-])py(?:thon)?-?(?P<version>3\.\d+(?:\.\d+)?|3\d+|2(?:\.?7(?:\.\d+)?)?)(?![^\W_]|\.\d)"
+    r"(?<=[:._-])py(?:thon)?-?(?P<version>3\.\d+(?:\.\d+)?|3\d+|2\.?7(?:\.\d+)?|(?<=[yn])2)(?![^\W_]|\.\d)"
 )
 _SYSTEM = re.compile(
     r"(?P<version>ubuntu[:-]?(?:1[468]\.04|20\.04|xenial|bionic|focal)"
@@ -62,6 +62,8 @@ _PACKAGES = (
     r"\b(?:apt(?:-get)?|apk|yum|dnf|amazon-linux-extras)\b(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.)*?"
 )
 _SYSTEM_PYTHON = re.compile(rf"{_PACKAGES}[ \t]python3(?:-(?:pip|dev|venv))?(?![\w.-])")
+#: A version of a system's Python, of which it has one or two.
+_SYSTEM_VERSION = re.compile(rf"{_PACKAGES}[ \t]python{REFERENCE}", re.VERBOSE)
 _OTHER_PYTHON = re.compile(r"conda|mamba|pyenv|deadsnakes|\buv[ ]|python3\.\d")
 #: What a Python is called for that installs something, or makes an environment.
 _MAKES = r"[ \t]+-m[ \t]+(?:pip|venv|virtualenv)"
@@ -161,10 +163,7 @@ def pythons_of_commands(text: str) -> Iterator[Pin]:
         for found in pattern.finditer(text):
             if not is_commented_out(text, found.start(), ANY):
                 yield _fixed(found, dotted(found["version"]), "")
-    names = {
-        found[found.lastgroup or 0] for called in _BY_VARIABLE for found in called.finditer(text)
-    }
-    for name in sorted(names):
+    for name in sorted({one for called in _BY_VARIABLE for one in _names(called, text)}):
         for found in re.finditer(_PROGRAM.format(re.escape(name)), text, re.MULTILINE):
             if not is_commented_out(text, found.start(), ANY):
                 yield _fixed(found, found["version"], "")
@@ -184,7 +183,7 @@ def pythons_of_keys(text: str, name: str) -> Iterator[Pin]:
         yield from _defined(text, "python")
     if _MATRIX.search(text):
         yield from _defined(text, _OF_MATRIX)
-    for variable in _asked(text):
+    for variable in set(_names(_ASKED, text)):
         yield from _defined(text, re.escape(variable))
     for runner in () if _BRINGS_PYTHON.search(text) else _RUNNER.finditer(text):
         if not is_commented_out(text, runner.start(), ANY):
@@ -193,12 +192,15 @@ def pythons_of_keys(text: str, name: str) -> Iterator[Pin]:
 
 def pythons_of_arguments(text: str) -> Iterator[Pin]:
     """Yield the values of the variables of a Dockerfile or a script that say a Python."""
-    names = "|".join([r"PYTHON_?VERSION", *map(re.escape, _asked(text))])
+    names = "|".join([r"PYTHON_?VERSION", *map(re.escape, set(_names(_ASKED, text)))])
     pattern = (
-        rf"""^[ \t]*(?:(?:ARG|ENV|export)[ \t]+)?(?:{names})[= \t]+["']?(?P<version>{_VERSION})"""
+        rf"""^[ \t]*(?:(?:ARG|ENV|export)[ \t]+)?(?P<name>{names})[= \t]+["']?"""
+        rf"""(?P<version>{_VERSION})"""
     )
+    of_system = set() if "deadsnakes" in text else set(_names(_SYSTEM_VERSION, text))
     for found in re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE):
-        yield Pin(PYTHON, *found.span("version"), found["version"], "version")
+        is_fixed = found["name"] in of_system
+        yield Pin(PYTHON, *found.span("version"), found["version"], "version", is_fixed=is_fixed)
 
 
 def dotted(version: str) -> str:
@@ -206,9 +208,9 @@ def dotted(version: str) -> str:
     return version if "." in version or len(version) == 1 else f"{version[0]}.{version[1:]}"
 
 
-def _asked(text: str) -> set[str]:
-    """Return the variables that a Python is asked for by."""
-    return {found[found.lastgroup or 0] for found in _ASKED.finditer(text)}
+def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """Yield the names of the variables that a pattern finds."""
+    return (found[found.lastgroup or 0] for found in pattern.finditer(text))
 
 
 def _defined(text: str, names: str) -> Iterator[Pin]:

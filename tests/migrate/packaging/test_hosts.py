@@ -7,6 +7,7 @@ from pathlib import PurePath
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.conflicts import conflicts_in
 from mdstorm_migrate.packaging.environments import without_old
@@ -273,6 +274,16 @@ def test_the_python_of_a_variable_is_that_of_the_command(path: str, text: str) -
     assert {one.rule: one.cls for one in result.findings}["PM412"] == "manual"
     newer = text.replace("3.8", "3.11").replace("3.9", "3.11").replace("pip2", "pip3")
     check_rewrite(newer, newer.replace("petastorm", "mdstorm"), path)
+
+
+def test_the_version_of_a_systems_python_is_not_changed() -> None:
+    text = "FROM ubuntu:18.04\nARG V=3.8\nRUN apt-get install -y git python${V}\n"
+    text += "RUN pip install petastorm\n"
+    result = migrate(text, path="Dockerfile", unsafe=True)
+    assert "ARG V=3.8" in result.output
+    assert "PM412" in {one.rule for one in result.findings if one.cls == "manual"}
+    newer = text.replace("apt-get", "add-apt-repository ppa:deadsnakes/ppa && apt-get")
+    assert "ARG V=3.10" in migrate(newer, path="Dockerfile", unsafe=True).output
 
 
 def test_a_variable_that_installs_nothing_is_no_host() -> None:
