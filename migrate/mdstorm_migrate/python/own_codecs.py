@@ -44,7 +44,7 @@ def own_codecs(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
     for call, path in module.calls:
         if path.rpartition(".")[2] == _FIELD and (codec := _codec_of(call)) is not None:
             name = last_name(codec.func)
-            if name not in own and _is_class(module, codec.func):
+            if name not in own and is_own_class(module, codec.func):
                 yield codec, name
 
 
@@ -55,7 +55,7 @@ def _codec_of(call: ast.Call) -> ast.Call | None:
     return codec if isinstance(codec, ast.Call) else None
 
 
-def _is_class(module: PythonModule, node: ast.expr) -> bool:
+def is_own_class(module: PythonModule, node: ast.expr) -> bool:
     """Whether something is called as classes are, and is a class of the project's."""
     name = last_name(node)
     if not name.lstrip("_")[:1].isupper() or name in _CODECS:

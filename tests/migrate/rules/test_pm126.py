@@ -1,4 +1,4 @@
-"""Codecs of the project's own."""
+"""Codecs and indexers of the project's own."""
 
 from __future__ import annotations
 
@@ -45,3 +45,29 @@ def test_a_codec_that_a_file_uses_without_a_dataset_moves() -> None:
     used = f"{text}\nvalue = field.codec.decode(field, data)\n"
     check_rewrite(used, used.replace("petastorm", "mdstorm"))
     check_noop(f"{used}with materialize_dataset(spark, url, S):\n    pass\n")
+
+
+INDEXER = "from petastorm.etl.rowgroup_indexers import {0}\n\n\nclass Own({0}):\n    pass\n"
+BUILD = """from petastorm.etl.rowgroup_indexing import build_rowgroup_index
+
+build_rowgroup_index(url, sc, [Own("a", "b")])
+"""
+
+
+def test_classes_that_are_made_from_the_base_of_indexers_hold_the_file() -> None:
+    text = INDEXER.format("RowGroupIndexerBase")
+    check_noop(text)
+    check_finding(text, "PM126", "Own")
+
+
+def test_what_an_index_is_built_of_is_one_of_petastorms() -> None:
+    text = f"class Own:\n    pass\n\n\n{BUILD}"
+    check_noop(text)
+    check_finding(text, "PM126", 'Own("a", "b")')
+    check_noop(text.replace("sc, [", "sc, indexers=["))
+
+
+@pytest.mark.parametrize("base", ["SingleFieldIndexer", "FieldNotNullIndexer"])
+def test_indexers_that_are_made_from_those_of_petastorm_move(base: str) -> None:
+    text = INDEXER.format(base) + BUILD
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
