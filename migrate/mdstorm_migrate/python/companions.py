@@ -33,9 +33,9 @@ def companions(module: PythonModule) -> Iterator[tuple[ast.alias, str, ast.Call 
         if isinstance(binding.node, ast.alias) and COMPANION.fullmatch(root):
             seen.setdefault(root, binding.node)
     for root, alias in seen.items():
-        if not _is_in_project(module.document.path, root):
+        if not is_in_project(module.document.path, root):
             calls = (one for one in module.scopes.calls if _root_of(module, one) == root)
-            yield alias, root, next((one for one in calls if _gets_object(module, one)), None)
+            yield alias, root, next((one for one in calls if gets_object(module, one)), None)
 
 
 def _root_of(module: PythonModule, call: ast.Call) -> str | None:
@@ -47,7 +47,7 @@ def _root_of(module: PythonModule, call: ast.Call) -> str | None:
     return next((one.imported_module.partition(".")[0] for one in bindings), None)
 
 
-def _gets_object(module: PythonModule, call: ast.Call) -> bool:
+def gets_object(module: PythonModule, call: ast.Call) -> bool:
     """Whether a call is given a part of Petastorm's, or what one has made."""
     made = objects_made(module)
     calls = {one for one, _ in module.calls}
@@ -62,7 +62,7 @@ def _gets_object(module: PythonModule, call: ast.Call) -> bool:
     return False
 
 
-def _is_in_project(path: PurePath | None, name: str) -> bool:
+def is_in_project(path: PurePath | None, name: str) -> bool:
     """Whether a module or a package lies where the code of a file may find it."""
     if path is None:
         return False

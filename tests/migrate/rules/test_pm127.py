@@ -41,6 +41,41 @@ def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
     check_rewrite(text, after, str(tmp_path / "jobs" / "a.py"))
 
 
+@pytest.mark.parametrize(
+    ("head", "function", "arguments"),
+    [
+        ("from somelib import create", "create", '"m", petastorm_args={"schema": S}'),
+        ("import store", "store.connect().write", 'df, data_format="petastorm", schema=S'),
+        ("import store\nc = store.connect()", "c.write", 'df, data_format="petastorm", schema=S'),
+        ("from hops import featurestore as fs", "fs.create", "df, S"),
+    ],
+)
+def test_what_another_library_gives_to_petastorm_holds_the_file(
+    head: str, function: str, arguments: str
+) -> None:
+    head = f"{head}\nfrom petastorm.unischema import Unischema\n\n"
+    text = f'{head}S = Unischema("S", [])\n{function}({arguments})\n'
+    check_noop(text)
+    check_finding(text, "PM127", function)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'store.write(df, petastorm_args={"a": 1})',
+        'store.write(df, data_format="petastorm")',
+        'store.write(df, data_format="parquet", schema=S)',
+        'write(df, petastorm_args={"schema": S})',
+    ],
+)
+def test_what_gets_no_object_or_is_not_of_a_library_moves(call: str) -> None:
+    text = (
+        "import store\nfrom petastorm.unischema import Unischema\n\n"
+        f'S = Unischema("S", [])\n\n\ndef write(df, petastorm_args):\n    pass\n\n\n{call}\n'
+    )
+    check_rewrite(text, text.replace("from petastorm", "from mdstorm"))
+
+
 def test_lists_of_requirements_mention_the_distribution() -> None:
     text = "petastorm-contrib==1.0\n-e git+https://x/y.git#egg=petastorm_more\n"
     check_noop(text, "requirements.txt")
