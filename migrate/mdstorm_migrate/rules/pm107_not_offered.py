@@ -23,6 +23,7 @@ from mdstorm_migrate.python.import_actions import incidental_names, left_behind,
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.libraries import scope_of
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.reader_parts import PARTS, parts_of_readers
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.python.versions import is_decided_by
@@ -62,6 +63,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
     yield from _versions_of_others(module)
+    for node, part in parts_of_readers(module):
+        what = f"`Reader` takes no `{part}` in mdstorm"
+        said, because = f"Reader({part}=)", f"mdstorm's `Reader` raises an error for `{part}`"
+        remedy, span = f"{what}: {PARTS[part]}", module.span(node)
+        yield Finding(CODE, CLASS, *span, what, remedy, holds=said, because=because)
 
 
 def _versions_of_others(module: PythonModule) -> Iterator[Finding]:

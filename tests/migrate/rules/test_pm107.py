@@ -261,3 +261,42 @@ def test_the_version_of_a_requirement_waits_with_it(pin: str) -> None:
     after = f"import petastorm\nimport mdstorm\n{pin}\n{use.format('mdstorm')}"
     result = check_rewrite(before, after, todo=False)
     assert [found.rule for found in result.findings] == ["PM403"]
+
+
+HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Reader\n\n"
+SUBCLASS = "class Own(Reader):\n    def __init__(self, fs, path, mine):\n        {0}\n"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "Reader(fs, path, {0})\n",
+        "partial(Reader, {0})\n",
+        "class Own(Reader):\n    pass\n\n\nOwn(fs, path, {0})\n",
+        SUBCLASS.format("super().__init__(fs, path, {0})"),
+        SUBCLASS.format("super(Own, self).__init__(fs, path, {0})"),
+        SUBCLASS.format("Reader.__init__(self, fs, path, {0})"),
+    ],
+)
+@pytest.mark.parametrize("argument", ["cache=mine", "worker_class=mine", "cache=mine or None"])
+def test_parts_that_a_reader_does_not_take_hold_the_file(use: str, argument: str) -> None:
+    text = HEAD + use.format(argument)
+    check_noop(text)
+    check_finding(text, "PM107", argument)
+
+
+def test_parts_that_are_unpacked_hold_it_too() -> None:
+    text = f'{HEAD}options = {{"cache": mine}}\nReader(fs, path, **options)\n'
+    check_noop(text)
+    check_finding(text, "PM107", '"cache"')
+
+
+@pytest.mark.parametrize("argument", ["cache=NullCache()", "cache=none", "worker_class=None"])
+def test_parts_that_are_none_move(argument: str) -> None:
+    text = f"{HEAD}none = NullCache()\nReader(fs, path, {argument})\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_what_else_has_such_arguments_moves() -> None:
+    text = f"{HEAD}{SUBCLASS.format('mine.__init__(cache=1)')}\nOther(worker_class=A)\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
