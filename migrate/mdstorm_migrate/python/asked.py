@@ -8,8 +8,11 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, missing
 from mdstorm_migrate.python.call_strings import call_with_first, function_of
+from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, dotted
+from mdstorm_migrate.python.own_importers import imports_its_argument
 from mdstorm_migrate.python.required import read_from_list
+from mdstorm_migrate.python.tables import uses_of_item
 
 #: Functions that look a distribution up; the last part of their own name.
 TAKES_DISTRIBUTION = frozenset(
@@ -31,6 +34,9 @@ _FINDS_FILES = re.compile(
     rf"(?:\w+\.)?resource_\w+|(?:importlib\.)?(?:{_OF_FILES})\.(?:\w+\.)?{_FUNCTIONS}"
 )
 
+#: A version, with what it is compared by.
+_VERSION = re.compile(r"[<>=~! ]*\d+(?:\.\d+)+")
+
 
 def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
     """Return the function that looks a module or a distribution up by the string, if one does."""
@@ -38,7 +44,7 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
     if isinstance(call, ast.keyword):
         call = module.scopes.parents.get(call)
     if not isinstance(call, ast.Call):
-        return _looked_up_by_loop(module, string)
+        return _looked_up_by_loop(module, string) or _looked_up_by_key(module, string)
     name = function_of(module, call)
     is_asked_for = missing(str(string.value)) is None and _ASKS_FOR.search(name) is not None
     if (
@@ -47,9 +53,17 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
         or _LOOKS_UP.search(name)
         or re.search("lazy", ast.unparse(call.func), re.IGNORECASE)
         or (name in TAKES_DISTRIBUTION and string in call.args and _is_of_metadata(module, call))
+        or imports_its_argument(module, call, string)
     ):
         return f"{name}()"
     return None
+
+
+def has_version_beside(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether the call that is given a string is given a version as well."""
+    call = next((one for one in module.ancestors(string) if isinstance(one, ast.Call)), None)
+    given = [] if call is None else [*call.args, *(one.value for one in call.keywords)]
+    return any(_VERSION.fullmatch(string_value(one) or "") for one in given)
 
 
 def _looked_up_by_loop(module: PythonModule, string: ast.Constant) -> str | None:
@@ -62,6 +76,16 @@ def _looked_up_by_loop(module: PythonModule, string: ast.Constant) -> str | None
         if name in TAKES_DISTRIBUTION and _is_of_metadata(module, call):
             return f"{name}()"
     return None
+
+
+def _looked_up_by_key(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the function that looks up each key of the dictionary that a string is one of."""
+    if not isinstance(module.scopes.parents.get(string), ast.Dict):
+        return None
+    items = uses_of_item(module, string)
+    found = items.functions & TAKES_DISTRIBUTION if items else frozenset()
+    is_known = found and _KNOWS_DISTRIBUTIONS.search(module.text)
+    return f"{min(found)}()" if is_known else None
 
 
 def is_distribution(module: PythonModule, string: ast.Constant) -> bool:

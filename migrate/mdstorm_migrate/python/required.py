@@ -40,8 +40,8 @@ REQUIRES = re.compile(
     r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|(?:pip|conda)_packages"
     r"|^(?:install|setup|tests)_requires?$"
 )
-#: Arguments that hold names with versions, as Metaflow has them.
-_VERSIONS = re.compile(r"^(?:libraries|packages|dependencies)$")
+#: Arguments that hold names with versions, as Metaflow and cluster-pack have them.
+_VERSIONS = re.compile(r"(?:^|_)(?:libraries|packages|dependencies)$")
 
 
 def is_required(module: PythonModule, node: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from mdstorm_migrate.petastorm.names import (
 from mdstorm_migrate.python.archives import of_shipped, shipped_library
 from mdstorm_migrate.python.asked import (
     TAKES_DISTRIBUTION,
+    has_version_beside,
     is_distribution,
     is_resource,
     looked_up,
@@ -144,6 +145,8 @@ def _asked_for(module: PythonModule, string: ast.Constant, what: str) -> Finding
         remedy = f"{message}: see which of them is meant"
         return Finding(CODE, "manual", *module.span(string), message, remedy)
     remedy = f"{message}: give it the name that is meant after the migration"
+    if has_version_beside(module, string):
+        remedy = f"{remedy}; mdstorm has its own version numbers"
     if what.removesuffix("()") in TAKES_DISTRIBUTION and is_distribution(module, string):
         return Finding(CODE, "manual", *module.span(string), message, remedy)
     return Finding(

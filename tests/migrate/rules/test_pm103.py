@@ -172,6 +172,7 @@ def test_names_that_are_put_together_keep_the_file(text: str) -> None:
         'def f():\n    """Save frames from petastorm.reader"""',
         'config.addinivalue_line("markers", "petastorm: needs it")',
         'files("petastorm")',
+        'def note(n, m):\n    import_module(m)\n    log(n)\nnote("petastorm", x)',
         'colors = {"petastorm": "WARNING", "arrow": "ERROR"}',
     ],
 )
@@ -213,6 +214,14 @@ def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:
         'from importlib.resources import files\nfiles("petastorm")',
         'pkgutil.get_data("petastorm", "data")',
         'petastorm = LazyLoader("petastorm", globals(), "x")',
+        'def get(n):\n    return __import__(n, fromlist=["*"])\npetastorm = get("petastorm")',
+        'get = lambda n: importlib.import_module(n)\np = get("petastorm")',
+        'def get(n): return import_module(n)\ndef ask(n): return get(n)\nask("petastorm")',
+        'def ask(*n): return [import_module(one) for one in n]\nask("torch", "petastorm")',
+        'def ask(op, name=""): return op(import_module(name))\nask(ge, name="petastorm")',
+        'class C:\n    def get(self, n): return import_module(n)\n    p = self.get("petastorm")',
+        'from pkg_resources import get_distribution\nMIN = {"petastorm": "0.11"}\n'
+        "for n, v in MIN.items(): get_distribution(n)",
     ],
 )
 def test_what_looks_the_name_up_by_other_means_needs_manual_review(text: str) -> None:
@@ -229,6 +238,26 @@ def test_a_module_that_is_required_by_its_name_holds_what_moves() -> None:
     )
     measured = 'from petastorm import make_reader\nhas_metric("petastorm.rows_per_batch")\n'
     check_rewrite(measured, measured.replace("from petastorm", "from mdstorm"))
+
+
+def test_imports_wait_for_a_function_of_the_file_that_imports_by_name() -> None:
+    text = (
+        "def compare(package, op, version):\n"
+        "    try:\n        found = importlib.import_module(package)\n"
+        "    except ImportError:\n        return False\n"
+        "    return op(found.__version__, version)\n\n\n"
+        'NEW = compare("petastorm", operator.ge, "0.12.0")\nfrom petastorm import make_reader\n'
+    )
+    check_noop(text)
+    remedies = [one.text for one in migrate(text).findings if one.rule == "PM103"]
+    assert [one for one in remedies if one.endswith("mdstorm has its own version numbers")]
+
+
+def test_what_asks_for_a_distribution_holds_no_import() -> None:
+    text = 'import petastorm\nprint(importlib.metadata.version("petastorm"))\n'
+    result = migrate(text, todo=False)
+    assert result.output.startswith("import mdstorm")
+    assert [one.cls for one in result.findings] == ["manual"]
 
 
 def test_imports_wait_for_a_gate_that_cannot_be_followed() -> None:
