@@ -48,6 +48,15 @@ _OF_TENSORFLOW = joined(
         Removed(_IN_3, "take the optimizers from `tf.keras.optimizers`"),
     ),
     all_of(
+        "tensorflow.keras.mixed_precision",
+        "experimental",
+        Removed(
+            "TensorFlow 2.9",
+            "use `Policy`, `set_global_policy` and `LossScaleOptimizer` of "
+            "`tf.keras.mixed_precision`",
+        ),
+    ),
+    all_of(
         "tensorflow.keras.backend",
         "learning_phase set_learning_phase placeholder function",
         Removed(_IN_3, "pass `training=` to the model, or use the package `tf_keras`"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mdstorm_migrate.petastorm.names import missing
 from mdstorm_migrate.python.keywords import given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule, dotted
 from mdstorm_migrate.python.objects import bases_of, objects_made
@@ -28,12 +29,13 @@ _NO_CACHE = "NullCache"
 def parts_of_readers(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
     """Yield such arguments, and their names: of calls of the class, and of its ``__init__``.
 
-    None and `NullCache` say what mdstorm does without being told.
+    None and `NullCache` say what mdstorm does without being told. Petastorm's own workers are not
+    in mdstorm, as their imports are told.
     """
     calls = [one.call for one in given_arguments(module) if one.function == _READER]
     for call in [*calls, *_of_subclasses(module)]:
         for name, node in keywords_of_call(module, call):
-            if name in PARTS and not _is_none(module, node):
+            if name in PARTS and not _says_nothing(module, node):
                 yield node, name
 
 
@@ -60,8 +62,8 @@ def _is_init(module: PythonModule, function: ast.expr) -> bool:
     return False
 
 
-def _is_none(module: PythonModule, node: ast.AST) -> bool:
-    """Whether an argument, or the value of a key, gives nothing."""
+def _says_nothing(module: PythonModule, node: ast.AST) -> bool:
+    """Whether an argument, or the value of a key, gives nothing, or what is told elsewhere."""
     parent = module.scopes.parents.get(node)
     value = node.value if isinstance(node, ast.keyword) else None
     if isinstance(parent, ast.Dict) and node in parent.keys:
@@ -69,8 +71,11 @@ def _is_none(module: PythonModule, node: ast.AST) -> bool:
     match value:
         case ast.Constant(None):
             return True
-        case ast.Name(id=name):
-            return objects_made(module).get(name) == {_NO_CACHE}
+        case ast.Name(id=name) if name in objects_made(module):
+            return objects_made(module)[name] == {_NO_CACHE}
+        case ast.Name() | ast.Attribute():
+            path = module.resolve(value, module.scopes.module)
+            return path is not None and missing(path) is not None
         case ast.Call():
             return any(
                 one is value and path.endswith(f".{_NO_CACHE}") for one, path in module.calls

@@ -124,21 +124,31 @@ def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str)
     names = [f"`{name}`" for name in (lacking[0], *rest)]
     which = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     what = f"{which} {'is' if len(names) == 1 else 'are'} {state}"
-    holds = next((name for name in lacking if not is_independent(name)), None)
+    holding = (name for name in lacking if not (is_independent(name) or _is_blank(name)))
+    holds = next(holding, None)
     return Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=holds)
 
 
 def _state(lacking: str) -> str:
     if lacking == VERSION:
         return "compared"
+    if _is_blank(lacking):
+        return "a blank to fill in"
     if is_of_neither(lacking):
         return "not in mdstorm, nor in Petastorm 0.13.1"
     is_private = lacking.rpartition(".")[2].startswith("_")
     return "private to Petastorm" if is_private else "not in mdstorm"
 
 
+def _is_blank(lacking: str) -> bool:
+    """Whether a name is underscores alone, as exercises have them: no object comes from it."""
+    return not lacking.rpartition(".")[2].strip("_")
+
+
 def _advice(lacking: str) -> str:
     module, _, name = lacking.rpartition(".")
+    if _is_blank(lacking):
+        return "fill it in with what mdstorm has"
     if name in HOMES.get(module, ()):
         return f"import it from {renamed(HOMES[module][name])}"
     if is_of_neither(lacking) and lacking not in REMOVED:

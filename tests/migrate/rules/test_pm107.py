@@ -300,3 +300,10 @@ def test_parts_that_are_none_move(argument: str) -> None:
 def test_what_else_has_such_arguments_moves() -> None:
     text = f"{HEAD}{SUBCLASS.format('mine.__init__(cache=1)')}\nOther(worker_class=A)\n"
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_a_blank_of_an_exercise_holds_nothing() -> None:
+    text = "from petastorm import ______\nfrom petastorm.pytorch import DataLoader\n"
+    after = text.replace("petastorm.pytorch", "mdstorm.pytorch")
+    result = check_rewrite(text, after, todo=False)
+    assert [one.message for one in result.findings] == ["`petastorm.______` is a blank to fill in"]

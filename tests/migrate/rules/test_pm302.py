@@ -37,6 +37,10 @@ HEAD = (
             "tf.keras.layers.experimental",
         ),
         ("from tensorflow.keras.layers import DenseFeatures", "DenseFeatures"),
+        (
+            "import tensorflow as tf\ntf.keras.mixed_precision.experimental.set_policy(p)",
+            "tf.keras.mixed_precision.experimental",
+        ),
         ("from collections import Mapping, OrderedDict", "Mapping"),
         ("import collections\nisinstance(x, collections.Mapping)", "collections.Mapping"),
         ("from pyspark.sql.types import to_arrow_schema", "to_arrow_schema"),

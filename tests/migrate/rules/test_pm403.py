@@ -121,6 +121,7 @@ def test_entry_points_and_comments_stay() -> None:
             '@conda(libraries={"conda-forge::petastorm": ">=0.11"})\ndef f(): ...\n',
             '"conda-forge::petastorm"',
         ),
+        ('upload(additional_packages={"petastorm": "0.11.3"})\n', '"petastorm"'),
         (
             '@task.virtualenv(requirements="petastorm\\ntorch")\ndef f(): ...\n',
             '"petastorm\\ntorch"',
