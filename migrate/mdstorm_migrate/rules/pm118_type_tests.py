@@ -23,6 +23,8 @@ _CLASSES = frozenset(
         "TorchDatasetContextManager",
     ]
 )
+#: Those that a file may make itself.
+_MADE = _CLASSES | {"InMemBatchedDataLoader"}
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -34,7 +36,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         for node in _classes(call):
             path = module.resolve(node, module.scopes.scopes[call])
             name = (path or "").rpartition(".")[2]
-            if path is not None and name in _CLASSES and not made & _CLASSES:
+            if path is not None and name in _CLASSES and not made & _MADE:
                 what = f"what the converter makes is no `{name}` in mdstorm"
                 remedy = (
                     f"{what}: a loader is a `torch.utils.data.DataLoader`, a dataset a "

@@ -26,7 +26,13 @@ def test_it_is_named(text: str, fragment: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["isinstance(x, list)", "l = DataLoader(r)\nisinstance(l, DataLoader)"]
+    "text",
+    [
+        "isinstance(x, list)",
+        "l = DataLoader(r)\nisinstance(l, DataLoader)",
+        "from petastorm.pytorch import InMemBatchedDataLoader as M\n"
+        "k = M if fast else DataLoader\nl = k(r)\nisinstance(l, DataLoader)",
+    ],
 )
 def test_objects_of_the_file_itself_are_what_they_were(text: str) -> None:
     assert not migrate(LOADER + text).findings

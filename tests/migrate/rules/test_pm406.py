@@ -1,5 +1,7 @@
 """Install commands."""
 
+import json
+
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
@@ -427,6 +429,24 @@ def test_installs_wait_for_scripts_of_their_line_that_only_petastorm_brings(text
 def test_magics_that_import_are_told(given: str) -> None:
     cell = f"# Databricks notebook source\n# MAGIC %aimport {given}\n"
     check_finding(cell, "PM407", "petastorm", "n.py")
+
+
+@pytest.mark.parametrize("magic", ["%lprun -f {0}.process f()", "%timeit {0}()", "{0}?"])
+def test_magics_that_name_what_mdstorm_lacks_are_told(magic: str) -> None:
+    name = "petastorm.arrow_reader_worker.ArrowReaderWorker"
+    notebook = json.dumps(
+        {
+            "cells": [
+                {"cell_type": "code", "source": [magic.format(name)], "metadata": {}},
+            ],
+            "metadata": {},
+            "nbformat": 4,
+        }
+    )
+    (found,) = (one for one in migrate(notebook, path="n.ipynb").findings if one.cls == "manual")
+    assert found.message.startswith("this magic names `petastorm.arrow_reader_worker`")
+    there = notebook.replace(name, "petastorm.reader.Reader")
+    assert "manual" not in {one.cls for one in migrate(there, path="n.ipynb").findings}
 
 
 @pytest.mark.parametrize("pip", ['"$VENV/bin/pip"', "'/opt/a b/bin/pip3.11'", '"./uv" pip'])
