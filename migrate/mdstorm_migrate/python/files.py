@@ -24,6 +24,15 @@ _SHIPS = frozenset(
 _BY_VALUE = frozenset({"register_pickle_by_value"})
 #: Where Ray has the modules that it ships.
 _MODULES = re.compile(r"\bpy_modules\b")
+#: A hook of PyInstaller's, which it finds by the name of the module that it is for.
+_HOOK = re.compile(r"hook-(?P<module>petastorm(?:\.\w+)*)\.py")
+
+
+def hooked(module: PythonModule) -> str | None:
+    """Return the module of Petastorm's that the file is a hook of PyInstaller's for."""
+    path = module.document.path
+    found = None if path is None else _HOOK.fullmatch(path.name)
+    return None if found is None else found["module"]
 
 
 def ships_package(module: PythonModule, string: ast.Constant) -> str | None:

@@ -34,7 +34,7 @@ from mdstorm_migrate.python.call_strings import (
     resolving,
 )
 from mdstorm_migrate.python.fallbacks import has_fallback, is_fallback
-from mdstorm_migrate.python.files import ships_package
+from mdstorm_migrate.python.files import hooked, ships_package
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.messages import of_failed_import
 from mdstorm_migrate.python.module import PythonModule
@@ -71,6 +71,11 @@ _SHIPPED = "what is shipped is of one library or of the other"
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each such string; a finding where mdstorm has nothing of that name."""
+    if (hook := hooked(module)) and module.tree.body:
+        what = f"PyInstaller runs this file for `{hook}`, by the name of the file"
+        remedy = f"{what}: call it `hook-{renamed(hook)}.py`"
+        span = module.span(module.tree.body[0])
+        yield Finding(CODE, "manual", *span, what, remedy, holds=hook, because=_SHIPPED)
     for string in module.scopes.strings:
         value = str(string.value)
         if (file := shipped_library(value)) and not is_docstring(module, string):

@@ -478,3 +478,13 @@ def test_names_of_what_is_shipped_wait_for_those_that_mdstorm_lacks() -> None:
     check_noop(text, "x.spec")
     (said,) = (one.message for one in migrate(text, path="x.spec").findings if one.cls == "review")
     assert said.endswith("what is shipped is of one library or of the other")
+
+
+@pytest.mark.parametrize("name", ["petastorm", "petastorm.reader"])
+def test_a_hook_of_pyinstaller_is_to_be_renamed(name: str) -> None:
+    text = 'hiddenimports = ["petastorm.spark"]\n'
+    path = f"hooks/hook-{name}.py"
+    check_noop(text, path)
+    (found,) = (one for one in migrate(text, path=path).findings if one.cls == "manual")
+    assert found.text.endswith(f"call it `hook-{name.replace('petastorm', 'mdstorm')}.py`")
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), "hooks/hook-ours.py")
