@@ -82,6 +82,15 @@ def _test_of(module: PythonModule, node: ast.AST) -> ModuleTest | None:
 
 def _is_listed_name(module: PythonModule, node: ast.expr) -> bool:
     """Whether it is a name in `sys.modules`, of a logger that there is, or of a record's."""
+    for table in tables_of(module, node):
+        if ".records" in table:
+            return re.search(r"\.name\b", ast.unparse(node)) is not None
+        return _NAMES_ALL.search(table) is not None
+    return False
+
+
+def tables_of(module: PythonModule, node: ast.expr) -> Iterator[str]:
+    """Yield what the loops go over whose items a node is made of, as it is spelled."""
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     for parent in module.ancestors(node):
         loops: Sequence[ast.For | ast.comprehension] = []
@@ -91,7 +100,4 @@ def _is_listed_name(module: PythonModule, node: ast.expr) -> bool:
             loops = parent.generators
         for loop in loops:
             if isinstance(loop.target, ast.Name) and loop.target.id in names:
-                if ".records" in ast.unparse(loop.iter):
-                    return re.search(r"\.name\b", ast.unparse(node)) is not None
-                return _NAMES_ALL.search(ast.unparse(loop.iter)) is not None
-    return False
+                yield ast.unparse(loop.iter)

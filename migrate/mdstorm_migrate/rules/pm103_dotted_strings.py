@@ -72,10 +72,7 @@ _SHIPPED = "what is shipped is of one library or of the other"
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each such string; a finding where mdstorm has nothing of that name."""
     if (hook := hooked(module)) and module.tree.body:
-        what = f"PyInstaller runs this file for `{hook}`, by the name of the file"
-        remedy = f"{what}: call it `hook-{renamed(hook)}.py`"
-        span = module.span(module.tree.body[0])
-        yield Finding(CODE, "manual", *span, what, remedy, holds=hook, because=_SHIPPED)
+        yield _of_hook(module, hook)
     for string in module.scopes.strings:
         value = str(string.value)
         if (file := shipped_library(value)) and not is_docstring(module, string):
@@ -171,6 +168,14 @@ def _of_files(module: PythonModule, string: ast.Constant, function: str) -> Find
     remedy = f"{what}: give it mdstorm's, and mdstorm_backend's beside it, which has the engine"
     holds, span = str(string.value), module.span(string)
     return Finding(CODE, "manual", *span, what, remedy, holds=holds, because=_SHIPPED)
+
+
+def _of_hook(module: PythonModule, hook: str) -> Finding:
+    """Speak of the name of a hook of PyInstaller's."""
+    what = f"PyInstaller runs this file for `{hook}`, by the name of the file"
+    remedy = f"{what}: call it `hook-{renamed(hook)}.py`"
+    span = module.span(module.tree.body[0])
+    return Finding(CODE, "manual", *span, what, remedy, holds=hook, because=_SHIPPED)
 
 
 def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.asked_pip import asks_pip
@@ -23,6 +24,7 @@ from mdstorm_migrate.python.built_names import RUNS, built_names
 from mdstorm_migrate.python.call_strings import function_of, is_docstring
 from mdstorm_migrate.python.code_strings import is_code, is_given_to_python, is_run_by_name
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module_tests import tables_of
 
 CODE = "PM130"
 TITLE = "Names, code and commands in strings are for you to change"
@@ -32,6 +34,8 @@ KIND = "python"
 _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{OLD_ROOT}\b(?!-)", re.MULTILINE)
 #: What lists the distributions that are installed.
 _INSTALLED = re.compile(r"pip|freeze|distribution|installed|working_set")
+#: What lists those that are to be installed.
+_REQUIRED = re.compile(r"\b(?:pip|\w*requirements?|\w*dependencies|install_requires)\b")
 #: A class or a function as entry points have it.
 _ENTRY = re.compile(rf"{OLD_ROOT}(?:\.\w+)*:[^\W\d]\w*")
 #: A logger in the configuration that `logging.config.fileConfig` reads.
@@ -182,9 +186,21 @@ def _asked(module: PythonModule, string: ast.Constant) -> str | None:
             return None  # PM103 has these
         if any(map(_INSTALLED.search, among)):
             return "this asks whether Petastorm is installed"
+    if any(map(_REQUIRED.search, chain(*(tables_of(module, one) for one in _beside(parent))))):
+        return "this asks whether Petastorm is required"
     if _is_missing_module(module, string):
         return "this asks whether Petastorm is the module that is missing"
     return None
+
+
+def _beside(node: ast.AST | None) -> list[ast.expr]:
+    """Return what a string is compared with, in a comparison or by ``startswith``."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="startswith", value=value)):
+            return [value]
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+    return []
 
 
 def _is_missing_module(module: PythonModule, string: ast.Constant) -> bool:

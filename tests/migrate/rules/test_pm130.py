@@ -100,9 +100,12 @@ def test_tests_for_a_missing_library_are_found(test: str) -> None:
     [
         'if "petastorm" not in {one.key for one in pkg_resources.working_set}: pass',
         'HAS = "petastorm" in installed',
+        'assert any(one.startswith("petastorm") for one in pip)',
+        'for one in setup["install_requires"]:\n    found = "petastorm" in one',
+        'names = [one for one in requirements if one.split("==")[0] == "petastorm"]',
     ],
 )
-def test_tests_of_what_is_installed_are_found(text: str) -> None:
+def test_tests_of_what_is_installed_or_required_are_found(text: str) -> None:
     check_noop(text)
     check_finding(text, "PM130", '"petastorm"')
 
@@ -121,6 +124,7 @@ def test_tests_of_what_is_installed_are_found(text: str) -> None:
         'log(["from petastorm import make_reader"])',
         'NAME = "petastorm"\nexec(f"run({NAME!r})")',
         'run(image="petastorm:latest")',
+        'urls = [one for one in urls if one.startswith("petastorm")]',
         'import petastorm\neval("petastorm.make_reader")',
     ],
 )
