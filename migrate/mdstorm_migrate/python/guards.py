@@ -10,6 +10,22 @@ from mdstorm_migrate.python.module import PythonModule
 _ASKING = re.compile(r"\bhasattr\(|(?<![a-z])version", re.IGNORECASE)
 _LACKING_NAME = re.compile(r"\b(?:AttributeError|ImportError|ModuleNotFoundError|NameError)\b")
 _LACKING_ARGUMENT = re.compile(r"\bTypeError\b")
+#: A test that a Python passes which mdstorm does not run on, as ``sys.version_info[0] < 3``.
+_OLD_PYTHON = re.compile(
+    r"(?:\w+\.)?(?:version_info(?:\[0\]|\.major)? (?:< (?:3|\(3,(?: (?:\d|10))?\))|== 2)|PY2)"
+)
+
+
+def is_of_old_python(module: PythonModule, node: ast.AST) -> bool:
+    """Whether code runs on a Python alone that mdstorm does not run on."""
+    child = node
+    for parent in module.ancestors(node):
+        match parent:
+            case ast.If(test=test, body=body) if child in body:
+                if _OLD_PYTHON.fullmatch(ast.unparse(test)):
+                    return True
+        child = parent
+    return False
 
 
 def is_guarded(module: PythonModule, node: ast.AST, *, is_argument: bool = False) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm.names import missing
+from mdstorm_migrate.python.guards import is_of_old_python
 from mdstorm_migrate.python.keywords import given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule, dotted
 from mdstorm_migrate.python.objects import bases_of, objects_made
@@ -35,7 +36,8 @@ def parts_of_readers(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
     calls = [one.call for one in given_arguments(module) if one.function == _READER]
     for call in [*calls, *_of_subclasses(module)]:
         for name, node in keywords_of_call(module, call):
-            if name in PARTS and not _says_nothing(module, node):
+            is_given = name in PARTS and not _says_nothing(module, node)
+            if is_given and not is_of_old_python(module, call):
                 yield node, name
 
 

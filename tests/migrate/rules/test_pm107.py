@@ -297,6 +297,22 @@ def test_parts_that_are_none_move(argument: str) -> None:
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
 
 
+@pytest.mark.parametrize(
+    ("test", "is_old"),
+    [
+        ("sys.version_info[0] < 3", True),
+        ("sys.version_info < (3, 7)", True),
+        ("six.PY2", True),
+        ("sys.version_info >= (3, 7)", False),
+        ("sys.version_info < (3, 12)", False),
+    ],
+)
+def test_readers_for_an_old_python_hold_nothing(test: str, is_old: bool) -> None:
+    text = f"{HEAD}if {test}:\n    Reader(fs, path, cache=mine)\n"
+    after = text.replace("petastorm", "mdstorm") if is_old else text
+    check_rewrite(text, after, todo=False)
+
+
 def test_what_else_has_such_arguments_moves() -> None:
     text = f"{HEAD}{SUBCLASS.format('mine.__init__(cache=1)')}\nOther(worker_class=A)\n"
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
