@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.python.companions import companions
+from mdstorm_migrate.python.handed_on import handed_on
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.users import handed_on
 
 CODE = "PM127"
 TITLE = "Packages made for Petastorm: what is given to them waits for review"
