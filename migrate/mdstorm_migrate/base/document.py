@@ -61,12 +61,21 @@ class SourceError(ValueError):
         Where, from 1.
     cell : int or None
         In which cell of a notebook, from 1.
+    imports : bool
+        Whether that cell imports Petastorm.
     """
 
-    def __init__(self, reason: str, line: int | None = None, cell: int | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        line: int | None = None,
+        cell: int | None = None,
+        imports: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.line = line
         self.cell = cell
+        self.imports = imports
 
 
 class Placement(Protocol):

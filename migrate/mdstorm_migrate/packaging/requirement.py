@@ -180,10 +180,15 @@ def is_for_old_python(rest: str) -> bool:
     return _OLD_PYTHON.match(rest) is not None
 
 
+#: The quotation mark of a word, perhaps with an option: ``"--with=petastorm"``.
+_OPENING = re.compile(r"""(?P<quote>["'])(?:--?[\w-]+=)?\Z""")
+
+
 def quoted_word(text: str, start: int, stop: int, new: str) -> str:
     """Return what stands in place of a word of a command: quoted if need be and not quoted yet."""
     before, old = text[:start], text[start:stop]
-    if before[-1:] in ("'", '"') and text[stop : stop + 1] == before[-1:]:
+    opening = _OPENING.search(before)
+    if opening is not None and text[stop : stop + 1] == opening["quote"]:
         return new
     if not re.search(r"[<>*!~;@ ]", new) and not ("[" in new and "[" not in old):
         return new

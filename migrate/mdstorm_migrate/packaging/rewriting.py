@@ -10,6 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON as LOWEST
 from mdstorm_migrate.packaging.conflicts import conflicts_in
+from mdstorm_migrate.packaging.one_value import option_before, repeated
 from mdstorm_migrate.packaging.own_extras import lost_with
 from mdstorm_migrate.packaging.pin import PYTHON
 from mdstorm_migrate.packaging.requirement import (
@@ -201,6 +202,10 @@ def _index(
             yield edit
     elif place == "word":
         at, quote = _word(document.text, found)
+        if taking := option_before(document.text, found):
+            at = taking.start()
+            quote = document.text[at - 1 : at].strip(" \t")
+            at -= len(quote)
         gap = f"{quote}, {quote}" if _is_in_array(document.text, at, quote) else " "
         words = option.replace(" ", gap)
         text = f"{quote}{words}{quote}, " if gap != " " else f"{words} "
@@ -251,7 +256,9 @@ def _inserted(
         return Edit(rule, cls, at, at, new, message)
     if place == "word":
         at, quote = _word(text, found)
-        if _is_in_array(text, at, quote):
+        if taking := option_before(text, found):
+            at, new = taking.start("value"), repeated(text, taking, items)
+        elif _is_in_array(text, at, quote):
             new = "".join(f"{quote}{one}{quote}, " for one in items)
         else:
             words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]

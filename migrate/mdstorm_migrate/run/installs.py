@@ -70,8 +70,11 @@ def keep_installs(
 
 
 def imported_packages(file: DecodedFile) -> set[str]:
-    """Return the packages that the code of a file imports, or Horovod's estimators for it."""
-    found: set[str] = set()
+    """Return the packages that the code of a file imports, or Horovod's estimators for it.
+
+    Cells that cannot be parsed count.
+    """
+    found = {OLD_ROOT for cell in file.broken if cell.imports}
     for document in file.documents:
         if document.kind == "python" and imports_through(document.code.encode()):
             found.add(OLD_ROOT)

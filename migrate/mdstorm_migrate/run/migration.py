@@ -122,6 +122,9 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
     kept = _Kept()
     if around.conf is None and any(map(_sets_key, file.documents)):
         around = replace(around, conf="another cell names the old key, which mdstorm reads as well")
+    if importing := next((error for error in file.broken if error.imports), None):
+        what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
+        around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
         is_named = OLD_ROOT in document.text.lower() or MARK in document.text
         is_needed = document.needs.together or around.takes_converters

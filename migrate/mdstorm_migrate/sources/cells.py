@@ -43,6 +43,12 @@ _NAMED = re.compile(
     rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b|\b{OLD_ROOT}\.\w|\binstall\b[^\r\n]*\b{OLD_ROOT}\b"
     rf"|{re.escape(MARK)}"
 )
+#: An import in a cell that cannot be parsed.
+_IMPORTS = re.compile(
+    rf"""^(?:\#[ ]MAGIC[ \t])?[ \t]*
+    (?: from[ \t]+ | import[ \t]+(?:[\w.]+[ \t]*,[ \t]*)* ) {OLD_ROOT}\b""",
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 #: What becomes of cells in other languages than Python.
@@ -202,7 +208,8 @@ def whole_or_cells(
 def _in_file(error: SourceError, cell: Cell) -> SourceError:
     """Return an error of a cell with the place where readers find it."""
     line = None if error.line is None else error.line + (cell.first_line or 0)
-    return SourceError(f"this cell was left as it is: {error}", line, cell.number)
+    imports = _IMPORTS.search(cell.text) is not None
+    return SourceError(f"this cell was left as it is: {error}", line, cell.number, imports)
 
 
 def _python(cell: Cell, code: str) -> tuple[list[Segment], str]:

@@ -163,6 +163,49 @@ def test_what_an_extra_brought_in_is_installed_by_commands_and_tables(
     assert beside in after({path: text, "use.py": code})[path]
 
 
+@pytest.mark.parametrize(
+    ("before", "changed"),
+    [
+        (
+            "uv run --with petastorm==0.12 pytest\n",
+            'uv run --with pandas --with "mdstorm[torch]" pytest\n',
+        ),
+        ("uvx --with=petastorm x\n", 'uvx --with=pandas --with="mdstorm[torch]" x\n'),
+        (
+            "uv run --with numpy,petastorm x\n",
+            'uv run --with pandas --with numpy,"mdstorm[torch]" x\n',
+        ),
+        (
+            'RUN ["uv", "add", "x", "--with", "petastorm"]\n',
+            'RUN ["uv", "add", "x", "--with", "pandas", "--with", "mdstorm[torch]"]\n',
+        ),
+        (
+            'RUN ["uv", "tool", "install", "--with=petastorm", "x"]\n',
+            'RUN ["uv", "tool", "install", "--with=pandas", "--with=mdstorm[torch]", "x"]\n',
+        ),
+    ],
+)
+def test_each_requirement_of_uv_run_has_an_option_of_its_own(before: str, changed: str) -> None:
+    path = "Dockerfile" if before.startswith("RUN") else "a.sh"
+    code = "import pandas\nfrom petastorm.pytorch import DataLoader\n"
+    assert after({path: before, "use.py": code})[path] == changed
+
+
+@pytest.mark.parametrize(
+    ("before", "changed"),
+    [
+        ("uv run --with petastorm x\n", "uv run --extra-index-url https://i --with mdstorm x\n"),
+        (
+            'RUN ["uv", "add", "--with", "petastorm"]\n',
+            'RUN ["uv", "add", "--extra-index-url", "https://i", "--with", "mdstorm"]\n',
+        ),
+    ],
+)
+def test_an_index_stands_before_the_option_of_the_requirement(before: str, changed: str) -> None:
+    path = "Dockerfile" if before.startswith("RUN") else "a.sh"
+    assert after({path: before}, "--index", "https://i")[path] == changed
+
+
 def test_what_conda_installs_stays_for_code_that_stays() -> None:
     text = "dependencies:\n  - petastorm\n  - pip:\n    - numpy\n"
     stays = "from petastorm.hdfs.namenode import HdfsNamenodeResolver\n"

@@ -54,6 +54,20 @@ def test_nothing_is_installed_that_is_not_imported() -> None:
     check_rewrite(text, text, "n.py", todo=False)
 
 
+def test_a_cell_that_cannot_be_parsed_keeps_it_and_the_other_cells_wait() -> None:
+    broken = "from petastorm.pytorch import DataLoader\nprint make_reader\n"
+    code = "from petastorm import make_reader\n"
+    text = _databricks("petastorm==0.11", f"{code}\n# COMMAND ----------\n\n{broken}")
+    result = migrate(text, path="n.py")
+    assert result.output == text
+    (found,) = result.findings
+    assert (found.rule, found.cls) == ("PM101", "review")
+    assert "cell 3, which cannot be parsed, imports Petastorm" in found.message
+    moved = text.replace(code, "from mdstorm import make_reader\n")
+    unsafe = migrate(text, path="n.py", unsafe=True).output
+    assert unsafe == moved.replace("0.11", '0.11 "mdstorm[torch]"')
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("is_list", [False, True])
 def test_quotes_are_escaped_in_json(indent: int | None, is_list: bool) -> None:

@@ -171,7 +171,6 @@ def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
     "broken",
     [
         "x = petastorm.make_reader(",
-        "import petastorm as",
         "!! pip install petastorm==0.12\nThat was it.",
         "# TODO(mdstorm): PM107: ask\nx = = 1",
     ],
