@@ -18,7 +18,7 @@ _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
     (r"tool\.flit\.metadata", "(dev-)?requires|requires-extra.*"),
     (r"tool\.flit\.metadata\.requires-extra", None),
     (r"(tool\.tox\.)?(env_run_base|env\..+)", "deps"),
-    (r"tool\.hatch\.envs\..*", r"(.*\.)?(set-)?(extra-)?dependencies"),
+    (r"(tool\.hatch\.)?envs\..*", r"(.*\.)?(set-)?(extra-)?dependencies"),
     (r"tool\.(pdm|rye|uv)(\..*)?", "(dev-|override-|constraint-)?dependencies|[a-z]+"),
 )
 _TABLES = re.compile(

@@ -57,6 +57,8 @@ _COMMAND = re.compile(
     r"(?:^|[;&|({!@-]|\bRUN|\b(?:run|script):|\bthen|\bdo|\bcommands?[ \t]*[=:]|%sh"
     r"|[=:][ \t]*[\"'])[ \t]*\Z"
 )
+#: Behind a script that is the name of an entry point, which is no command.
+_ENTRY_POINT = re.compile(r"""["']?[ \t]*=[ \t]*["']?[\w.]+:""")
 
 
 def rewrite_runs(
@@ -74,7 +76,9 @@ def rewrite_runs(
         match
         for match in _runs_in(text)
         if not (in_prose and (match["code"] or match["part"]) and not _is_run(text, match))
-        and not (match["script"] and _is_own(text, match))
+        and not (
+            match["script"] and (_is_own(text, match) or _ENTRY_POINT.match(text, match.end()))
+        )
         and not _is_marker(text, match)
         and not _is_said(text, match)
         and not ((match["code"] or match["part"]) and _is_shown(text, match.start()))

@@ -10,6 +10,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.factors import report_factors
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
 from mdstorm_migrate.packaging.pyproject import (
     dependency_keys,
@@ -37,6 +38,10 @@ KIND = "pyproject"
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a project's file."""
+    yield from with_installs(_found(document))
+
+
+def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     is_fork = has_own_source(text, OLD_ROOT)
     constraining = replace(document, needs=replace(document.needs, is_constraint=True))

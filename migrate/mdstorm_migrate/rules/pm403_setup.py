@@ -13,6 +13,7 @@ from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.factors import report_factors
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.own_extras import lost_with
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
@@ -72,7 +73,12 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     if isinstance(module, PythonModule):
         is_setup = module.document.path is not None and module.document.path.name == "setup.py"
         yield from _strings(module) if is_setup else _installs(module)
-        return
+    else:
+        yield from with_installs(_of_ini(module))
+
+
+def _of_ini(module: Document) -> Iterator[Edit | Finding]:
+    """Yield the edits of an INI file."""
     text = module.text
     settings = [(one.start, one.stop) for one in tool_settings(module)]
     lines = [

@@ -9,6 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.flow_lists import flow_items
+from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.requirement import find_requirements, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.runs import rewrite_runs
@@ -32,11 +33,26 @@ _KEY = re.compile(
 )
 #: Keys that recipes have, and environments have not.
 _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
+#: The name of a recipe of Petastorm, or the variable that has it.
+_OF_ITSELF = re.compile(
+    r"""^(?: package:[ \t]*\n(?:[ \t]+[^\n]*\n)*?[ \t]+name:[ \t]*
+      | \{%[ \t]*set[ \t]+name[ \t]*=[ \t]* )
+    ["']?(?P<name>petastorm)["']?[ \t]*(?:%\}[ \t]*)?(?:\#.*)?$""",
+    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits below ``pip:``; what conda itself would install has to move there."""
+    yield from with_installs(_found(document))
+
+
+def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
+    if _is_recipe(document) and (name := _OF_ITSELF.search(text)):
+        what = "this is a recipe of Petastorm itself, which nothing needs once the code is migrated"
+        yield Finding(CODE, "note", *name.span("name"), what)
+        return
     items = list(_items(document))
     remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
     if _is_recipe(document):

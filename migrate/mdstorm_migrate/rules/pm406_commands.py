@@ -8,6 +8,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, report_variables
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
@@ -20,6 +21,10 @@ KIND = ("docker", "shell")
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of the commands, and findings for other uses of Petastorm."""
+    yield from with_installs(_found(document))
+
+
+def _found(document: Document) -> Iterator[Edit | Finding]:
     yield from rewrite_commands(document, CODE)
     variables = list(report_variables(document.text, CODE))
     yield from variables

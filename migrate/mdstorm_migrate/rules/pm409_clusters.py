@@ -9,6 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.other_code import uses_of_zeppelin
 from mdstorm_migrate.packaging.prose import is_searched_for
 from mdstorm_migrate.packaging.remaining import report_remaining
@@ -63,6 +64,10 @@ _PLACES: dict[str, Place] = {
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of Spark's settings, of libraries, and of install commands."""
+    yield from with_installs(_found(document))
+
+
+def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     for match in _CONF.finditer(text):
         start, stop = match.span("key")

@@ -14,12 +14,14 @@ from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.conda_lists import REMEDY as OF_LIST
 from mdstorm_migrate.packaging.conda_lists import conda_packages
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.other_code import (
     imports_elsewhere,
     is_zeppelin,
     uses_of_zeppelin,
 )
 from mdstorm_migrate.packaging.other_languages import report_other_languages
+from mdstorm_migrate.packaging.pyproject import dependency_keys
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
@@ -84,7 +86,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     Pages that people read are left alone.
     """
     names: set[int] = set()
-    for one in _found(document):
+    for one in with_installs(_found(document)):
         if isinstance(one, Edit) and is_page(document):
             what = "this page shows a command that uses Petastorm"
             yield Finding(CODE, "note", one.start, one.stop, what)
@@ -135,6 +137,12 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
                 yield Finding(CODE, CLASS, *label.span("label"), what, remedy)
     if document.path is not None and document.path.suffix == ".nix":
         yield from _of_nix(text)
+    if document.path is not None and document.path.suffix == ".toml":
+        for key in dependency_keys(text):
+            if key.name.lower() == OLD_ROOT:
+                seen.add(key.start)
+                what = "this seems to require Petastorm, in a table that is not migrated"
+                yield Finding(CODE, CLASS, key.start, key.stop, what, f"{what}: require mdstorm")
     if listed := conda_packages(text).get(OLD_ROOT):
         seen.add(listed.start("name"))
         yield of_conda(Requirement(*listed.span("name")), CODE, OF_LIST)

@@ -18,7 +18,7 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "requirements": re.compile(
         r".*(require|constraint|\breqs?\b)[^/]*\.(txt|in|pip)|(.*\.)?requirements"
     ),
-    "pyproject": re.compile(r"pyproject\.toml|(?:pixi|tox)\.toml|\.?ruff\.toml"),
+    "pyproject": re.compile(r"pyproject\.toml|(?:hatch|pixi|tox)\.toml|\.?ruff\.toml"),
     "pipfile": re.compile(r"pipfile"),
     "setup_cfg": re.compile(
         r"\.?(setup|tox|pytest|mypy|isort)\.(cfg|ini)|\.(coveragerc|flake8|importlinter)|\.?pylintrc"

@@ -188,6 +188,15 @@ petastorm = { version = ">=0.12", extras = ["torch"] }
 """
 
 
+@pytest.mark.parametrize(("path", "head"), [("hatch.toml", ""), (PATH, "tool.hatch.")])
+def test_environments_of_hatch_and_their_scripts_move_together(path: str, head: str) -> None:
+    text = (
+        f'[{head}envs.bench]\ndependencies = ["{{0}}", "webdataset"]\n'
+        f'[{head}envs.bench.scripts]\nrun = "python -m {{0}}.benchmark.cli {{{{args}}}}"\n'
+    )
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), path)
+
+
 @pytest.mark.parametrize(("path", "head"), [("pixi.toml", ""), ("pyproject.toml", "tool.pixi.")])
 def test_of_pixi_what_pip_installs_is_renamed_and_what_conda_does_reported(
     path: str, head: str

@@ -107,3 +107,21 @@ def test_lists_of_rays_environments_are_pips(key: str) -> None:
     )
     check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "runtime_env.yaml")
     check_noop("pip:\n  - x\ndependencies:\n  - petastorm\n", "environment.yml")
+
+
+def test_a_recipe_of_petastorm_itself_is_a_note() -> None:
+    text = (
+        '{% set name = "petastorm" %}\npackage:\n  name: {{ name|lower }}\nbuild:\n'
+        "  entry_points:\n    - petastorm-throughput.py = petastorm.benchmark.cli:main\n"
+        "requirements:\n  run:\n    - dill\ntest:\n  imports:\n    - petastorm\n"
+    )
+    found = check_noop(text, "meta.yaml").findings
+    assert [one.cls for one in found if one.rule == "PM404"] == ["note"]
+
+
+def test_the_name_of_an_entry_point_is_no_command() -> None:
+    text = (
+        "package:\n  name: x\nrequirements:\n  run: [dill]\nbuild:\n  entry_points:\n"
+        "    - petastorm-throughput.py = petastorm.benchmark.cli:main\n"
+    )
+    check_noop(text, "meta.yaml", unsafe=True)

@@ -244,3 +244,8 @@ def test_lists_that_conda_writes_are_to_be_written_again(text: str, fragments: l
 )
 def test_other_texts_are_no_lists_of_conda(text: str) -> None:
     check_silence(text, "notes.txt")
+
+
+def test_tables_of_dependencies_in_toml_are_listed_under_any_name() -> None:
+    text = '[tool.pixi.dependencies]\npetastorm = ">=0.12,<0.13"\n'
+    check_finding(text, "PM413", "petastorm", "env.toml")
