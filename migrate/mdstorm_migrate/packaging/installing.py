@@ -11,7 +11,8 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, queries
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.loops import looped
-from mdstorm_migrate.packaging.requirement import Requirement, of_conda, other_origins
+from mdstorm_migrate.packaging.origins import other_origins
+from mdstorm_migrate.packaging.requirement import Requirement, of_conda
 from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement, verdict
 from mdstorm_migrate.packaging.runs import run_beside
 from mdstorm_migrate.packaging.sentences import MAY_SPEAK, is_sentence

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON, conflicts
+from mdstorm_migrate.packaging.origins import other_origins
 from mdstorm_migrate.packaging.own_extras import extra_names, extras_in, lost_with
 from mdstorm_migrate.packaging.requirement import (
     COPY,
     is_for_old_python,
     is_of_copy,
-    other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import FOR_OLD_PYTHON, requirement_of, verdict
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings, value_of

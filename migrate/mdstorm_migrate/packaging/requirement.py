@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.variables import INTERPOLATION, is_variable
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.archives import of_shipped, shipped_library
 
 _GAP = r"(?:[ \t]|\\\r?\n)*"
 #: With variables of shells and templates: ``petastorm==${VERSION}``, ``petastorm=={{ version }}``.
@@ -49,27 +47,8 @@ _GOES_ON = re.compile(
 )
 #: Before an extra of a distribution: ``ours[torch,``.
 _IN_EXTRAS = re.compile(r"\w\[[\w\s,.-]*\Z")
-_REPOSITORY = re.compile(
-    r"""(?<!@[ ]) (?<![\w+])
-    (?: (?:git\+)? (?:https?|ssh|git):// (?![^\s"',]*/simple/?(?=["'\s,]|\Z))
-        (?!\S*/petastorm/(?:actions|blob|commits?|compare|discussions|issues|labels|pulls?|wiki)\b)
-        \S* /petastorm (?:\.git)? (?![\w-]) \S*
-      | (?<![^\s"'=]) [^\s"'=]* /petastorm-\d[^\s"',]* \.(?:whl|zip|tar\.gz)
-      | (?<=-e[ ]) \S* /petastorm/? (?=\s|$) )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-#: Petastorm's own repository, in such a URL.
-_UBER = re.compile(r"\bgithub\.com[/:]uber/petastorm(?![\w-])", re.IGNORECASE)
-#: What commands of Spark, and of clouds, send along with a program.
-_SHIPPED = re.compile(
-    r"""(?:--(?:py-?files|archives|files|py-file|python-files)(?:[ \t=]+|["'][ \t]*,[ \t]*["'])
-    | \bspark\.(?:submit\.pyFiles|(?:yarn\.dist\.)?(?:archives|files)
-        |executorEnv\.PYTHONPATH)["']?[ \t]*[=:][ \t]*
-    | \b(?:py_?[fF]iles|python_?[fF]ile_?[uU]ris|archive_?[uU]ris)["']?[ \t]*[:=][ \t]*\[? )
-    ["']?(?P<files>[^\s"';&|\]]+)""",
-    re.VERBOSE,
-)
-_OTHERS = re.compile(r"(?<![\w./-])(hops-petastorm|py-petastorm)(?![\w-])", re.IGNORECASE)
+#: Petastorm's own repository, in a URL.
+UBER = re.compile(r"\bgithub\.com[/:]uber/petastorm(?![\w-])", re.IGNORECASE)
 
 #: Extras of Petastorm, and those of mdstorm that bring the same in.
 _EXTRAS = {
@@ -133,7 +112,7 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
         is_url = match["url"] is not None
         is_open = not is_url and _goes_on(text, match)
         is_copy = is_of_copy(match["version"] or "")
-        is_of_uber = _UBER.search(match["url"] or "") is not None
+        is_of_uber = UBER.search(match["url"] or "") is not None
         yield Requirement(*match.span(), extras, is_url, is_open, is_copy, is_of_uber)
 
 
@@ -216,30 +195,3 @@ def has_channel(text: str, found: Requirement) -> bool:
 def is_of_conda(text: str, found: Requirement) -> bool:
     """Whether only conda takes a requirement: it has a channel, or is ``petastorm=0.12``."""
     return has_channel(text, found) or _OF_CONDA.match(text, found.stop) is not None
-
-
-def other_origins(text: str, rule: str) -> Iterator[Finding]:
-    """Report repositories of Petastorm, and distributions of another name that provide it."""
-    told = [match.span() for match in _REPOSITORY.finditer(text)]
-    for start, stop in told:
-        what = "Petastorm comes from a repository or a file, perhaps with changes of its own"
-        remedy = "install mdstorm instead, after a review of what was changed"
-        if _UBER.search(text, start, stop):
-            what, remedy = "Petastorm comes from its own repository", "install mdstorm instead"
-        yield Finding(rule, "manual", start, stop, what, remedy)
-    for match in _SHIPPED.finditer(text):
-        file = shipped_library(match["files"])
-        if file is not None and not is_commented_out(text, match.start()):
-            start = match.start("files") + match["files"].index(file)
-            if any(first <= start < last for first, last in told):
-                continue
-            yield of_shipped(file, rule, start, start + len(file))
-    for match in _OTHERS.finditer(text):
-        yield Finding(
-            rule,
-            "manual",
-            match.start(),
-            match.end(),
-            f"{match[0]} provides the package `petastorm` too, and hides imports that were missed",
-            "remove it once the code is migrated",
-        )

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.compiled import is_generated
+from mdstorm_migrate.packaging.origins import other_origins
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
-    other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement
 from mdstorm_migrate.python.companions import COMPANION

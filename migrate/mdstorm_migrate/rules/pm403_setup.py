@@ -14,12 +14,12 @@ from mdstorm_migrate.packaging.factors import report_factors
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.left_installs import with_installs
+from mdstorm_migrate.packaging.origins import other_origins
 from mdstorm_migrate.packaging.own_extras import lost_with
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
     is_requirement,
     is_versioned,
-    other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import (
     of_fork,

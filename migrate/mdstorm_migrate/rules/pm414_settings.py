@@ -9,9 +9,10 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import ANY, INI, SHELL, is_commented_out
+from mdstorm_migrate.packaging.origins import other_origins
 from mdstorm_migrate.packaging.poetry import is_from_elsewhere
 from mdstorm_migrate.packaging.pyproject import dependency_keys
-from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
+from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.rewriting import verdict
 from mdstorm_migrate.packaging.tool_options import module_options, warning_filters
 from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
