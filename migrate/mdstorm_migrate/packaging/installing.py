@@ -10,6 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, queries
 from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.local_wheels import without_index
 from mdstorm_migrate.packaging.loops import looped
 from mdstorm_migrate.packaging.origins import other_origins
 from mdstorm_migrate.packaging.requirement import Requirement, of_conda
@@ -20,6 +21,8 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT
 
 #: Kinds of documents whose commands run.
 _SCRIPTS = frozenset({"cluster", "docker", "magic", "pyproject", "setup_cfg", "shell"})
+#: Those that may name pages about a project; of other texts, those in TOML.
+_WITH_LINKS = frozenset({"cluster", "pipfile", "pyproject", "setup_cfg"})
 #: What is said of a command that asks for Petastorm where nothing depends on the answer.
 SHOWN = "this command shows whether Petastorm is installed; by mdstorm's name, it shows mdstorm"
 #: A command that brings the file of a distribution, and such a file as an install names it.
@@ -54,6 +57,8 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
                 yield Finding(rule, "manual", found.start, found.stop, what, remedy)
                 continue
             reason = None if stays else run_beside(document.text, found.start)
+            if not stays and reason is None:
+                reason = without_index(document.text, found)
             reasons += [reason] if reason else []
             for one in rewrite_requirement(document, found, rule, "word"):
                 yield one if reason is None or isinstance(one, Finding) else _held(one, reason)
@@ -64,11 +69,16 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
             continue
         remedy = "take petastorm out of this command and add `pip install mdstorm`"
         yield of_conda(found, rule, remedy)
-    yield from other_origins(document.text, rule)
+    has_links = document.kind in _WITH_LINKS or _is_toml(document)
+    yield from other_origins(document.text, rule, has_links=has_links)
     if document.kind in _SCRIPTS:
         installed = [found for tool, found in required if tool == "pip"]
         for one in _rewrite_queries(document, installed, rule):
             yield _held(one, reasons[0]) if reasons and isinstance(one, Edit) else one
+
+
+def _is_toml(document: Document) -> bool:
+    return document.path is not None and document.path.suffix == ".toml"
 
 
 def _held(edit: Edit, reason: str) -> Edit:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import is_commented_out
-from mdstorm_migrate.packaging.requirement import UBER
+from mdstorm_migrate.packaging.requirement import UBER, is_of_pypi
 from mdstorm_migrate.python.archives import of_shipped, shipped_library
 
 _REPOSITORY = re.compile(
@@ -28,18 +28,32 @@ _SHIPPED = re.compile(
     ["']?(?P<files>[^\s"';&|\]]+)""",
     re.VERBOSE,
 )
+#: An option with a folder that pip looks into.
+_FOLDER = re.compile(r"(?<![\w-])(?:--find-links|-f)(?:[ \t]+|=)[\"']?\Z")
+#: The page of a repository as the value of a key, which installs nothing, and keys that may.
+_PAGE = re.compile(r"https?://github\.com/[\w.-]+/petastorm/?[\"'>,;)}\]]*", re.IGNORECASE)
+_KEY = re.compile(r"""(?P<key>[A-Za-z][\w .-]*?)["']?[ \t]*[:=][ \t]*["']?\Z""")
+_INSTALLS = re.compile(
+    r"(?i:git|remote|clone|install|require|depend|package|pip|\brepo\Z)"
+    r"|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z"  # a variable of the environment
+)
+_FETCHES = re.compile(r"(?i:git(?!hub\.com)|fetch|\brev\b|clone)")
+#: How far before an address that is looked for, in characters.
+_NEAR = 100
 _OTHERS = re.compile(r"(?<![\w./-])(hops-petastorm|py-petastorm)(?![\w-])", re.IGNORECASE)
 
 
-def other_origins(text: str, rule: str) -> Iterator[Finding]:
-    """Report repositories of Petastorm, and distributions of another name that provide it."""
-    told = [match.span() for match in _REPOSITORY.finditer(text)]
-    for start, stop in told:
-        what = "Petastorm comes from a repository or a file, perhaps with changes of its own"
-        remedy = "install mdstorm instead, after a review of what was changed"
-        if UBER.search(text, start, stop):
-            what, remedy = "Petastorm comes from its own repository", "install mdstorm instead"
-        yield Finding(rule, "manual", start, stop, what, remedy)
+def other_origins(text: str, rule: str, *, has_links: bool = False) -> Iterator[Finding]:
+    """Report repositories of Petastorm, and distributions of another name that provide it.
+
+    With `has_links`, the text may also name the page of the repository, which installs nothing.
+    """
+    told = []
+    for match in _REPOSITORY.finditer(text):
+        if has_links and _is_link(text, match):
+            continue
+        told.append(match.span())
+        yield _of_repository(text, match, rule)
     for match in _SHIPPED.finditer(text):
         file = shipped_library(match["files"])
         if file is not None and not is_commented_out(text, match.start()):
@@ -56,3 +70,28 @@ def other_origins(text: str, rule: str) -> Iterator[Finding]:
             f"{match[0]} provides the package `petastorm` too, and hides imports that were missed",
             "remove it once the code is migrated",
         )
+
+
+def _of_repository(text: str, match: re.Match[str], rule: str) -> Finding:
+    if _FOLDER.search(text, max(match.start() - _NEAR, 0), match.start()):
+        what = "pip looks into this place, too: see whether it has what the project installs"
+        return Finding(rule, "note", *match.span(), what)
+    if is_of_pypi(match[0]):
+        what = "this installs a release of Petastorm by the address of its file on PyPI"
+        return Finding(rule, "manual", *match.span(), what, f"{what}: require mdstorm instead")
+    what = "Petastorm comes from a repository or a file, perhaps with changes of its own"
+    remedy = "install mdstorm instead, after a review of what was changed"
+    if UBER.search(match[0]):
+        what, remedy = "Petastorm comes from its own repository", "install mdstorm instead"
+    return Finding(rule, "manual", *match.span(), what, remedy)
+
+
+def _is_link(text: str, match: re.Match[str]) -> bool:
+    """Whether an address is that of the page that a project is described on."""
+    line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+    key = _KEY.search(line)
+    if key is None or _PAGE.fullmatch(match[0]) is None or _INSTALLS.search(key["key"]):
+        return False
+    before = text[max(match.start() - _NEAR, 0) : match.start()]
+    is_page = re.fullmatch(r"(?i)url|uri|source|src", key["key"]) is None
+    return is_page or _FETCHES.search(before) is None

@@ -31,7 +31,7 @@ _REQUIREMENT = re.compile(
     rf"""
     (?: (?<![\w./@$-]) | (?<=:-) ) (?<!egg=) (?<!\$[{{(]) petastorm (?![\w/-]|\.\w)
     (?: {_GAP} \[ (?P<extras>[^\]\n]*) \] )?
-    (?: (?P<url> {_GAP} @ {_GAP} [\w+.-]+: \S* )
+    (?: (?P<url> {_GAP} @ {_GAP} [\w+.-]+: [^\s"',\])}}]* )
       | (?P<version> {_GAP} (?: \( {_GAP} {VERSIONS} {_GAP} \) | {VERSIONS} ) | {_AT} ) )?
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -59,6 +59,10 @@ _EXTRAS = {
     "tf_gpu": "tf",
     "torch": "torch",
 }
+#: The hosts of PyPI's own files, on which nobody changes a release.
+_PYPI = re.compile(
+    r"[ \t@]*https?://(?:files\.pythonhosted\.org|pypi\.(?:python\.)?(?:org|io))/packages/"
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Requirement:
     extras : tuple of str
         Petastorm's extras, in lower case.
     is_url : bool
-        Whether it names where to install from, as ``petastorm @ git+https://…``.
+        Whether it names where to install from, as ``petastorm @ git+https://…``, but PyPI.
     is_open : bool
         Whether more of it follows, as in ``"petastorm==" + VERSION``, and nobody can say what.
     is_copy : bool
@@ -109,7 +113,7 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
         if is_variable(text, match.start(), match.start() + len(OLD_ROOT)):
             continue
         extras = tuple(e.strip().lower() for e in (match["extras"] or "").split(",") if e.strip())
-        is_url = match["url"] is not None
+        is_url = match["url"] is not None and not is_of_pypi(match["url"])
         is_open = not is_url and _goes_on(text, match)
         is_copy = is_of_copy(match["version"] or "")
         is_of_uber = UBER.search(match["url"] or "") is not None
@@ -119,6 +123,11 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
 def is_of_copy(version: str) -> bool:
     """Whether a version is a local one, of a copy that somebody has changed."""
     return _LOCAL.search(version) is not None
+
+
+def is_of_pypi(url: str) -> bool:
+    """Whether an address is that of a release on PyPI."""
+    return _PYPI.match(url) is not None
 
 
 def _goes_on(text: str, match: re.Match[str]) -> bool:

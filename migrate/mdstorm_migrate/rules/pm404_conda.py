@@ -62,7 +62,7 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
         remedy = "take petastorm out here, which leaves mdstorm to the list below `- pip:`"
     for start, stop, place in items:
         yield from _of_item(document, start, stop, place, remedy)
-    yield from other_origins(text, CODE)
+    yield from other_origins(text, CODE, has_links=True)
     if _is_recipe(document):
         yield from report_traces(document, CODE)
         yield from rewrite_runs(document, CODE)  # of its tests

@@ -121,7 +121,9 @@ def _of_filter(document: Document, at: int, category: str) -> Edit | Finding:
 def _is_of_fork(document: Document) -> bool:
     """Whether the requirement of a file stays since it names where Petastorm comes from."""
     text = document.text
-    if any(found.is_fork for found in find_requirements(text)) or any(other_origins(text, CODE)):
+    if any(found.is_fork for found in find_requirements(text)) or any(
+        other_origins(text, CODE, has_links=True)
+    ):
         return True
     return document.kind == "pyproject" and (
         has_own_source(text, OLD_ROOT)

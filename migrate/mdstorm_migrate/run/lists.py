@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.local_wheels import NO_INDEX
 from mdstorm_migrate.packaging.runs import RUN, RUN_HERE
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
@@ -103,7 +104,8 @@ def _reason(path: Path, first: Path, found: Mapping[Path, FileOutcome]) -> str:
     if not _awaits_review(found[first]):
         return f"{where} runs a Python that mdstorm does not: --unsafe moves the code"
     messages = (one.message for one in found[first].outcome.findings)
-    what = "a command" if any(RUN_HERE in one for one in messages) else "a pin"
+    is_command = any(RUN_HERE in one or NO_INDEX in one for one in messages)
+    what = "a command" if is_command else "a pin"
     return f"{where} requires Petastorm until {what} is reviewed: --unsafe moves both"
 
 

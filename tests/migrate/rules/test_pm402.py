@@ -1,7 +1,7 @@
 """pyproject.toml."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
 from mdstorm_migrate.api import migrate
 
@@ -263,3 +263,36 @@ def test_requirements_of_unknown_tools_and_conda_need_manual_review(
 ) -> None:
     check_noop(text, PATH)
     check_finding(text, "PM402", fragment, PATH)
+
+
+URL = "https://github.com/uber/petastorm"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (PATH, f'[project.urls]\nPetastorm = "{URL}"\n'),
+        ("setup.cfg", f"[metadata]\nproject_urls =\n    Petastorm = {URL}\n"),
+        ("mkdocs.yml", f"repo_url: {URL}\n"),
+        ("sbom.json", f'[{{"Name": "petastorm", "URL": "{URL}"}}]\n'),
+        ("meta.yaml", f"package:\n  name: x\nabout:\n  home: {URL}\n"),
+    ],
+)
+def test_the_address_of_a_page_installs_nothing(path: str, text: str) -> None:
+    check_silence(text, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (PATH, f'[tool.uv.sources]\npetastorm = {{ git = "{URL}" }}\n'),
+        ("play.yml", f"- git:\n    repo: {URL}\n    dest: /src\n"),
+        ("ci.yml", f"env:\n  PETASTORM_URL: {URL}\n"),
+        ("ci.yml", f"run: git clone {URL}\n"),
+        ("meta.yaml", f"package:\n  name: x\nsource:\n  git_url: {URL}\n"),
+        ("a.sh", f"repository={URL}\n"),
+    ],
+)
+def test_the_address_of_what_is_cloned_needs_manual_review(path: str, text: str) -> None:
+    found = migrate(text, path=path).findings
+    assert any(one.cls == "manual" and "repository" in one.text for one in found)

@@ -467,3 +467,45 @@ def test_loops_over_versions_of_petastorm_need_manual_review(version: str) -> No
     check_noop(text, "ci.sh")
     check_finding(text, "PM406", f"petastorm{version}", "ci.sh")
     check_rewrite(f"v=0.12.1\n{install}\n", 'v=0.12.1\npip install "mdstorm"\n', "ci.sh")
+
+
+@pytest.mark.parametrize(
+    ("brings", "reason"),
+    [
+        ("pip wheel -w /w git+https://github.com/uber/petastorm@v0.12.1", "what another command"),
+        ("pip download 'petastorm @ https://a.b/c.whl'", "what another command"),
+        (
+            "pip wheel https://files.pythonhosted.org/packages/p/petastorm/petastorm-0.12.1-py3.whl",
+            "what another command",
+        ),
+        ("cp -r wheels /w", "from a folder"),
+    ],
+)
+def test_an_install_without_an_index_waits_for_what_brings_the_wheel(
+    brings: str, reason: str
+) -> None:
+    text = f"{brings}\npip install --no-index --find-links=/w petastorm\n"
+    result = check_noop(text, "a.sh")
+    (held,) = [one for one in result.findings if one.cls == "review"]
+    assert f"`--no-index` installs {reason}" in held.message
+
+
+@pytest.mark.parametrize("brings", ["petastorm==0.12.1", "-r requirements.txt"])
+def test_an_install_without_an_index_moves_with_what_brings_the_wheel(brings: str) -> None:
+    text = f"pip wheel -w /w {brings}\npip install --no-index --find-links=/w petastorm\n"
+    after = f"pip wheel -w /w {brings}\npip install --no-index --find-links=/w mdstorm\n"
+    check_rewrite(text, after.replace("petastorm==0.12.1", "mdstorm"), "a.sh")
+
+
+def test_the_host_of_pypi_has_no_fork() -> None:
+    url = "https://files.pythonhosted.org/packages/p/petastorm/petastorm-0.12.1-py3-none-any.whl"
+    check_rewrite(f"pip install 'petastorm @ {url}'\n", "pip install 'mdstorm'\n", "a.sh")
+    (found,) = check_noop(f"pip install {url}\n", "a.sh").findings
+    assert (found.cls, "file on PyPI" in found.message) == ("manual", True)
+
+
+def test_a_folder_that_pip_looks_into_is_a_note() -> None:
+    text = "pip install --find-links https://a.b/wheels/petastorm torch {}\n"
+    result = check_rewrite(text.format("petastorm"), text.format("mdstorm"), "a.sh", todo=False)
+    (found,) = result.findings
+    assert (found.cls, "pip looks into this place" in found.message) == ("note", True)
