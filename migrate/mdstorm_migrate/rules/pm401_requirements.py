@@ -30,7 +30,8 @@ _FORMATS = re.compile(r"--(?:no|only)-binary(?:[ \t]+|=)(?P<names>[\w.,:-]+)")
 _NAME = re.compile(r"(?<![\w.-])petastorm(?![\w.-])", re.IGNORECASE)
 #: A distribution that is made for Petastorm, on a line or at the end of an address.
 _COMPANION = re.compile(
-    rf"^(?:[ \t]*|[^#\r\n]*\#egg=)(?P<name>{COMPANION.pattern})(?![\w./-])", re.MULTILINE
+    rf"^(?:[ \t]*|[^#\r\n]*\#egg=)(?P<name>{COMPANION.pattern})(?![\w./-])",
+    re.MULTILINE | re.IGNORECASE,
 )
 
 

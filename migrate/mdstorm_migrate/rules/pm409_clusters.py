@@ -23,6 +23,7 @@ from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
 from mdstorm_migrate.packaging.variables import INTERPOLATION
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY, OLD_ROOT
+from mdstorm_migrate.python.companions import COMPANION
 
 CODE = "PM409"
 TITLE = "Definitions of clusters and jobs use mdstorm"
@@ -52,6 +53,8 @@ _ITEM = re.compile(
     r"""|[\[,]\s*(?P<flow>[^"'\s\[\],][^\r\n,\]]*)"""
 )
 _NAME = re.compile(rf"(?<![\w-]){OLD_ROOT}(?![\w-])")
+#: A distribution that is made for Petastorm.
+_COMPANION = re.compile(rf"{COMPANION.pattern}(?![\w./-])", re.IGNORECASE)
 
 #: How an item is listed, by the group of `_ITEM` that it fits.
 _PLACES: dict[str, Place] = {
@@ -86,6 +89,9 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
         if is_requirement(text[start:stop]):
             for found in find_requirements(text, start, stop):
                 yield from rewrite_requirement(document, found, CODE, place)
+        elif other := _COMPANION.match(text, start, stop):
+            what = f"`{other[0]}` may need Petastorm itself, which it then brings along"
+            yield Finding(CODE, "note", *other.span(), what)
     yield from rewrite_commands(document, CODE)
     yield from rewrite_runs(document, CODE)
     for name in _NAME.finditer(text):

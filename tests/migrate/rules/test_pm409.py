@@ -177,3 +177,16 @@ def test_variables_that_list_packages_require_them(text: str) -> None:
     (found,) = (one for one in migrate(text, path="a.yml").findings if one.rule != "PM001")
     assert (found.rule, found.cls) == ("PM409", "manual")
     check_silence("env:\n  TAGS: petastorm s3fs\n", "a.yml")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("job.json", '{"libraries": [{"pypi": {"package": "petastorm-contrib==0.1"}}]}'),
+        ("job.yml", "dependencies:\n  - Petastorm-contrib==0.1\n"),
+        ("requirements.txt", "Petastorm-contrib==0.1\n"),
+    ],
+)
+def test_a_distribution_that_is_made_for_petastorm_is_a_note(path: str, text: str) -> None:
+    found = check_noop(text, path).findings
+    assert ["etastorm-contrib` may need" in one.message for one in found] == [True]
