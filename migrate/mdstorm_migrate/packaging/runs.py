@@ -59,6 +59,13 @@ _COMMAND = re.compile(
 )
 #: Behind a script that is the name of an entry point, which is no command.
 _ENTRY_POINT = re.compile(r"""["']?[ \t]*=[ \t]*["']?[\w.]+:""")
+#: What hands the lines that follow to Python, up to their mark.
+_HEREDOC = re.compile(
+    r"""\bpython[\d.]*[ \t](?:[^\n;&|]*[ \t])?<<-?[ \t]*\\?["']?(?P<mark>\w+)["']?[^\n]*\n"""
+)
+#: Petastorm's version in code, and what compares it.
+_VERSION = re.compile(r"\bpetastorm\.__version__|\bversion\([\\\"']*petastorm\b")
+_DECIDES = re.compile(r"[<>=!]=|[<>]|\b(?:assert|if|exit|startswith)\b")
 
 
 def rewrite_runs(
@@ -75,7 +82,7 @@ def rewrite_runs(
     runs = [
         match
         for match in _runs_in(text)
-        if not (in_prose and (match["code"] or match["part"]) and not _is_run(text, match))
+        if not (in_prose and (match["code"] or match["part"]) and not _is_code(text, match))
         and not (
             match["script"] and (_is_own(text, match) or _ENTRY_POINT.match(text, match.end()))
         )
@@ -107,14 +114,21 @@ def rewrite_runs(
         elif edits := _imports(document, match, rule):
             yield from (edit for edit in edits if edit not in done)
             done += edits
+        elif _asks_for_version(text, match):
+            what = "this command decides by the version of Petastorm"
+            remedy = f"{what}, and mdstorm has versions of its own: take this out"
+            yield Finding(rule, "manual", *match.span(), what, remedy)
         else:
-            yield Finding(
-                rule,
-                "manual",
-                *match.span(),
-                f"this command runs Petastorm: `{match[0]}`",
-                "name mdstorm here, or take this out",
-            )
+            what = f"this command runs Petastorm: `{match[0]}`"
+            remedy = "name mdstorm here, or take this out"
+            yield Finding(rule, "manual", *match.span(), what, remedy)
+
+
+def _asks_for_version(text: str, run: re.Match[str]) -> bool:
+    """Whether the code that a line runs decides by Petastorm's version."""
+    is_code = run["code"] or run["part"]
+    code = text[run.start() : line_around(text, run.start())[1]]
+    return bool(is_code and _VERSION.search(code) and _DECIDES.search(code))
 
 
 def _is_command(text: str, run: re.Match[str]) -> bool:
@@ -141,6 +155,17 @@ def _is_run(text: str, run: re.Match[str]) -> bool:
     """Whether a statement is what ``python -c`` runs."""
     before = text[max(run.start() - _BEFORE, 0) : run.start()].rpartition("\n")[2]
     return _RUNS_CODE.search(before) is not None
+
+
+def _is_code(text: str, run: re.Match[str]) -> bool:
+    """Whether a statement is what ``python -c`` runs, or Python in lines that a shell hands it."""
+    if _is_run(text, run):
+        return True
+    above = list(_HEREDOC.finditer(text, 0, run.start()))
+    if not above:
+        return False
+    mark = re.compile(rf"^[ \t]*{above[-1]['mark']}[ \t]*$", re.MULTILINE)
+    return mark.search(text, above[-1].end(), run.start()) is None
 
 
 def run_beside(text: str, position: int) -> str | None:

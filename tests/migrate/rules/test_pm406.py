@@ -509,3 +509,16 @@ def test_a_folder_that_pip_looks_into_is_a_note() -> None:
     result = check_rewrite(text.format("petastorm"), text.format("mdstorm"), "a.sh", todo=False)
     (found,) = result.findings
     assert (found.cls, "pip looks into this place" in found.message) == ("note", True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import petastorm; assert petastorm.__version__ >= '0.11'",
+        "import petastorm, sys; sys.exit(petastorm.__version__ != '0.12.1')",
+    ],
+)
+def test_a_command_that_decides_by_the_version_does_not_do_so_by_mdstorms(code: str) -> None:
+    result = check_noop(f'python -c "{code}"\n', "a.sh")
+    (found,) = result.findings
+    assert "mdstorm has versions of its own: take this out" in found.text

@@ -249,3 +249,11 @@ def test_other_texts_are_no_lists_of_conda(text: str) -> None:
 def test_tables_of_dependencies_in_toml_are_listed_under_any_name() -> None:
     text = '[tool.pixi.dependencies]\npetastorm = ">=0.12,<0.13"\n'
     check_finding(text, "PM413", "petastorm", "env.toml")
+
+
+def test_code_that_a_shell_hands_to_python_is_listed_in_pipelines() -> None:
+    text = "sh '''\n  python - <<PY\nimport petastorm\nPY\n'''\n{}"
+    check_finding(text.format(""), "PM413", "import petastorm", "Jenkinsfile")
+    says = "echo about\nimport petastorm\n"
+    found = migrate(text.format(says), path="Jenkinsfile").findings
+    assert [one.line for one in found if one.rule == "PM413"] == [3]
