@@ -56,6 +56,13 @@ _LEFT = "cells here that import Petastorm are left to you"
 _NIX = re.compile(
     r"(?:\b(?:\w+Packages|pp?|ps)\.|(?<=[\s\[]))(?P<name>petastorm)(?![\w.-]|[ ]*[=:])"
 )
+#: The package of a system, in what describes another one for Debian, RPM or Arch.
+_OF_SYSTEM = re.compile(
+    r"^(?!(?:Package|Source|Name|Provides)[ \t]*:|pkgname=)[^\n#]*?"
+    r"(?<![\w.-])(?P<name>python[23]?-petastorm)(?![\w.-])",
+    re.MULTILINE,
+)
+_DESCRIBES_PACKAGE = re.compile(r"control|PKGBUILD|.*\.spec")
 #: What people name: resources and data of Terraform, stages of Jenkins, targets of Bazel.
 _LABEL = re.compile(
     r"""(?:^[ \t]*(?:resource|data)[ \t]+"[^"\n]*"[ \t]+"
@@ -137,6 +144,11 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
                 yield Finding(CODE, CLASS, *label.span("label"), what, remedy)
     if document.path is not None and document.path.suffix == ".nix":
         yield from _of_nix(text)
+    if document.path is not None and _DESCRIBES_PACKAGE.fullmatch(document.path.name):
+        for found in _OF_SYSTEM.finditer(text):
+            what = "this requires a package of the system that has Petastorm"
+            remedy = f"{what}: package mdstorm, or install it by pip"
+            yield Finding(CODE, CLASS, *found.span("name"), what, remedy)
     if document.path is not None and document.path.suffix == ".toml":
         for key in dependency_keys(text):
             if key.name.lower() == OLD_ROOT:

@@ -62,6 +62,8 @@ _HEADS: dict[Kind, re.Pattern[bytes]] = {
     ),
     "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
 }
+#: How the settings of tox begin.
+_TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")
 #: Endings of files that are not looked into: code of other sources, data, archives, pages.
 _NO_TEXT = re.compile(
     r"""\.(?: py[icw]? | ipynb | so | dll | dylib | [ao] | exe | class | [jw]ar | whl | egg
@@ -101,6 +103,8 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
         return None
     if suffix in _LISTS and _is_list(head.decode("utf-8", "replace")):
         return "requirements"
+    if suffix in (".cfg", ".ini") and _TOX.match(head):
+        return "setup_cfg"
     return next((kind for kind, pattern in _HEADS.items() if pattern.match(head)), "text")
 
 

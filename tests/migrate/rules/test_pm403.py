@@ -319,3 +319,11 @@ def test_what_came_in_through_petastorm_is_required_once_a_list(tmp_path: Path) 
     path.write_text(TOX.format("old", "new"))
     invoke(command, "-w", "-j", "1", tmp_path)
     assert path.read_text().count("    six\n") == 1
+
+
+@pytest.mark.parametrize("head", ["[tox]\nenvlist = py311\n\n", "# ours\n[testenv:a]\n"])
+def test_settings_of_tox_are_recognised_under_any_name(head: str) -> None:
+    text = head.rstrip() + "\n[testenv]\ndeps =\n    {}\n[isort]\nknown_third_party = {}\n"
+    before = text.format("petastorm==0.11", "petastorm")
+    check_rewrite(before, text.format("mdstorm", "mdstorm"), "app.ini")
+    check_noop(before, "app.toml")

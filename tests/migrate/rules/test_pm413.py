@@ -257,3 +257,17 @@ def test_code_that_a_shell_hands_to_python_is_listed_in_pipelines() -> None:
     says = "echo about\nimport petastorm\n"
     found = migrate(text.format(says), path="Jenkinsfile").findings
     assert [one.line for one in found if one.rule == "PM413"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("debian/control", "Package: x\nDepends: ${python3:Depends}, {0} (>= 0.11)\n"),
+        ("x.spec", "Name: x\nRequires: {0} >= 0.11\n"),
+    ],
+)
+def test_packages_of_a_system_are_listed(path: str, text: str) -> None:
+    name = "python3-petastorm"
+    check_finding(text.replace("{0}", name), "PM413", name, path)
+    own = f"Package: {name}\nName: {name}\n"
+    assert [one.rule for one in migrate(own, path=path).findings if one.cls == "manual"] == []
