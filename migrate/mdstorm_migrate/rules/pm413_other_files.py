@@ -145,10 +145,10 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
     if document.path is not None and document.path.suffix == ".nix":
         yield from _of_nix(text)
     if document.path is not None and _DESCRIBES_PACKAGE.fullmatch(document.path.name):
-        for found in _OF_SYSTEM.finditer(text):
+        for package in _OF_SYSTEM.finditer(text):
             what = "this requires a package of the system that has Petastorm"
             remedy = f"{what}: package mdstorm, or install it by pip"
-            yield Finding(CODE, CLASS, *found.span("name"), what, remedy)
+            yield Finding(CODE, CLASS, *package.span("name"), what, remedy)
     if document.path is not None and document.path.suffix == ".toml":
         for key in dependency_keys(text):
             if key.name.lower() == OLD_ROOT:
