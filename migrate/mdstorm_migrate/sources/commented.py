@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from mdstorm_migrate.base.document import Segment
 from mdstorm_migrate.base.edits import EditError
+from mdstorm_migrate.base.segments import Segment
 
 
 @dataclass(frozen=True)

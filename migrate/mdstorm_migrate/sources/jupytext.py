@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import Document, Segment, Shift
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Lines
+from mdstorm_migrate.base.segments import Segment, Shift
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.commented import uncommented_lines
 

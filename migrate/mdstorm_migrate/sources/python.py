@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Segment
+from mdstorm_migrate.base.document import DecodedFile, Document
+from mdstorm_migrate.base.segments import Segment
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.decoding import decode_python
 from mdstorm_migrate.sources.jupytext import commented_documents

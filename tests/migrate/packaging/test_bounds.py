@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_migrate.base.document import Document, Segment
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.segments import Segment
 from mdstorm_migrate.packaging.bounds import (
     BASE,
     EXTRAS,
