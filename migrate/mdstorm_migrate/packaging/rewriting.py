@@ -201,11 +201,9 @@ def _index(
         if edit is not None:
             yield edit
     elif place == "word":
-        at, quote = _word(document.text, found)
+        at, quote = _opened(document.text, found.start)
         if taking := option_before(document.text, found):
-            at = taking.start()
-            quote = document.text[at - 1 : at].strip(" \t")
-            at -= len(quote)
+            at, quote = _opened(document.text, taking.start())
         gap = f"{quote}, {quote}" if _is_in_array(document.text, at, quote) else " "
         words = option.replace(" ", gap)
         text = f"{quote}{words}{quote}, " if gap != " " else f"{words} "
@@ -255,7 +253,7 @@ def _inserted(
         new = "".join(f"{quote}{one}{quote},{gap}" for one in items)
         return Edit(rule, cls, at, at, new, message)
     if place == "word":
-        at, quote = _word(text, found)
+        at, quote = _opened(text, found.start)
         if taking := option_before(text, found):
             at, new = taking.start("value"), repeated(text, taking, items)
         elif _is_in_array(text, at, quote):
@@ -276,10 +274,10 @@ def _item(value: str, place: Place) -> str:
     )
 
 
-def _word(text: str, found: Requirement) -> tuple[int, str]:
-    """Return where the word of a requirement begins, and its quotation mark."""
-    quote = text[found.start - 1 : found.start]
-    return (found.start - 1, quote) if quote in ("'", '"') else (found.start, "")
+def _opened(text: str, start: int) -> tuple[int, str]:
+    """Return where the word of a requirement or an option begins, and its quotation mark."""
+    quote = text[max(start - 1, 0) : start]
+    return (start - 1, quote) if quote in ("'", '"') else (start, "")
 
 
 def _is_in_array(text: str, at: int, quote: str) -> bool:

@@ -196,6 +196,10 @@ def test_each_requirement_of_uv_run_has_an_option_of_its_own(before: str, change
     [
         ("uv run --with petastorm x\n", "uv run --extra-index-url https://i --with mdstorm x\n"),
         (
+            "uv tool install x \\\n--with petastorm\n",
+            "uv tool install x \\\n--extra-index-url https://i --with mdstorm\n",
+        ),
+        (
             'RUN ["uv", "add", "--with", "petastorm"]\n',
             'RUN ["uv", "add", "--extra-index-url", "https://i", "--with", "mdstorm"]\n',
         ),
