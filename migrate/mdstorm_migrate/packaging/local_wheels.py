@@ -19,6 +19,8 @@ _LIST = re.compile(r"(?<![\w-])(?:-r|--requirement)[ \t=]")
 
 def without_index(text: str, found: Requirement) -> str | None:
     """Say why an install without an index waits, unless mdstorm's wheel is brought in this text."""
+    if _NO_INDEX.search(text) is None:
+        return None
     commands = [
         (text[start:stop], start, stop)
         for tool, start, stop in install_commands(text)

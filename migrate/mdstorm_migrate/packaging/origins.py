@@ -88,10 +88,9 @@ def _of_repository(text: str, match: re.Match[str], rule: str) -> Finding:
 
 def _is_link(text: str, match: re.Match[str]) -> bool:
     """Whether an address is that of the page that a project is described on."""
-    line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-    key = _KEY.search(line)
+    before = text[max(match.start() - _NEAR, 0) : match.start()]
+    key = _KEY.search(before.rpartition("\n")[2])
     if key is None or _PAGE.fullmatch(match[0]) is None or _INSTALLS.search(key["key"]):
         return False
-    before = text[max(match.start() - _NEAR, 0) : match.start()]
     is_page = re.fullmatch(r"(?i)url|uri|source|src", key["key"]) is None
     return is_page or _FETCHES.search(before) is None
