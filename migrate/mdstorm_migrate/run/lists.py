@@ -28,6 +28,9 @@ _MESSAGE = "require "
 #: The rule about pins.
 _PINS = "PM412"
 _HOST = ("mdstorm needs Python", "mdstorm needs Databricks Runtime")
+_OLD_PYTHON = "{} runs a Python that mdstorm does not: --unsafe moves the code"
+#: Why code waits that names such a Python itself.
+OF_ITSELF = _OLD_PYTHON.format("this file")
 #: Rules about names that the whole run shares.
 _SHARED = frozenset({"PM103", "PM105"})
 #: Kinds of files that install something and run it.
@@ -102,7 +105,7 @@ def _served(path: Path, folders: set[Path]) -> Path | None:
 def _reason(path: Path, first: Path, found: Mapping[Path, FileOutcome]) -> str:
     where = "this file" if first == path else f"`{first.as_posix()}`"
     if not _awaits_review(found[first]):
-        return f"{where} runs a Python that mdstorm does not: --unsafe moves the code"
+        return _OLD_PYTHON.format(where)
     messages = (one.message for one in found[first].outcome.findings)
     is_command = any(RUN_HERE in one or NO_INDEX in one for one in messages)
     what = "a command" if is_command else "a pin"
@@ -149,10 +152,13 @@ def _has_pin(one: FileOutcome) -> bool:
     return any(found.rule == _PINS for found in one.outcome.findings)
 
 
+def requires_now(one: FileOutcome) -> bool:
+    """Whether edits of a file require mdstorm."""
+    return any(map(_is_requiring, one.outcome.edits))
+
+
 def _is_moved(one: FileOutcome) -> bool:
-    return any(map(_is_requiring, one.outcome.edits)) or (
-        _is_list(one.path) and _names_mdstorm(one.outcome.before)
-    )
+    return requires_now(one) or (_is_list(one.path) and _names_mdstorm(one.outcome.before))
 
 
 def _is_shared(one: FileOutcome) -> bool:

@@ -18,7 +18,7 @@ from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.indexing import index_of
 from mdstorm_migrate.run.installs import is_install
-from mdstorm_migrate.run.lists import waiting_code
+from mdstorm_migrate.run.lists import OF_ITSELF, requires_now, waiting_code
 from mdstorm_migrate.run.outcome import Problem
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.requirements import needs_of
@@ -84,11 +84,37 @@ def examine(
         said = around.get(path, ALONE)
         if again := examine_file(path, settings, said, needs):
             found[path] = replace(again, group=said.group)
+    moving = dict(found)
     for path, reason in waiting_code(found, [*paths, *others], needed).items():
-        said = replace(around.get(path, ALONE), waits_with=reason)
+        said = around[path] = replace(around.get(path, ALONE), waits_with=reason)
         if again := examine_file(path, settings, said, needed.get(path)):
             found[path] = replace(again, group=said.group)
+    staying = {path: found[path] for path in found if _stays(path, around)}
+    if staying and any(map(requires_now, found.values())):
+        still = _needs(paths, {**moving, **staying}.values(), settings, jobs, others)
+        for path, needs in _serving_both(found, needed, still).items():
+            said = around.get(path, ALONE)
+            if again := examine_file(path, settings, said, needs):
+                found[path] = replace(again, group=said.group)
     return [found[path] for path in paths if path in found]
+
+
+def _stays(path: Path, around: Mapping[Path, Surroundings]) -> bool:
+    """Whether a file of code waits for a Python that it names itself, or for one that does."""
+    said = around.get(path, ALONE)
+    named = (around.get(other, ALONE).waits_with for other in (path, *map(Path, said.group)))
+    return path.suffix in CODE and said.waits_with is not None and OF_ITSELF in named
+
+
+def _serving_both(
+    found: Mapping[Path, FileOutcome], needed: Mapping[Path, Needs], still: Mapping[Path, Needs]
+) -> dict[Path, Needs]:
+    """Return what is needed of the lists that would move, where code of theirs stays after all."""
+    return {
+        path: replace(needed[path], importers=still[path].importers, moved=still[path].moved)
+        for path, one in found.items()
+        if path in needed and path in still and still[path].importers and requires_now(one)
+    }
 
 
 def _imports_of_runners(

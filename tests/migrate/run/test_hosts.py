@@ -222,6 +222,18 @@ def test_a_list_waits_with_the_code_that_it_is_for() -> None:
     assert after({**files, "other.py": CODE})["requirements.txt"] == "mdstorm\n"
 
 
+@pytest.mark.parametrize("name", ["requirements.txt", "Makefile", "src/requirements.txt"])
+def test_a_list_keeps_petastorm_for_code_that_names_an_old_python_itself(name: str) -> None:
+    pipe = f'{CODE}op = create_component_from_func(run, base_image="python:3.7")\n'
+    text = "deps:\n\tpip install petastorm==0.11.4\n" if name == "Makefile" else LIST
+    files = {name: text, "src/p/pipe.py": pipe}
+    assert after(files)[name] == text
+    both = after({**files, "src/q/train.py": CODE})
+    assert both["src/q/train.py"] == MOVED
+    assert "mdstorm" in both[name]
+    assert "petastorm==" in both[name]
+
+
 def test_a_notebook_waits_where_the_clusters_of_the_project_are_too_old() -> None:
     cluster = '{"spark_version": "%s", "libraries": [{"pypi": {"package": "petastorm"}}]}\n'
     old = after({"conf/cluster.json": cluster % "13.3.x-gpu-ml-scala2.12", "nb/a.py": NOTEBOOK})
