@@ -81,6 +81,8 @@ class Needs:
         Distributions that came in through Petastorm, and that the code imports itself.
     importers : tuple of str
         Files that go on importing Petastorm, which therefore stays.
+    bounds : tuple of str
+        What Petastorm needs where it stays beside mdstorm: requirements of older libraries.
     moved : bool
         Whether code imports mdstorm, as far as is known.
     held : str or None
@@ -100,6 +102,7 @@ class Needs:
     uses: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     importers: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
     moved: bool = True
     held: str | None = None
     together: bool | None = None
@@ -107,12 +110,17 @@ class Needs:
     is_constraint: bool = False
 
     @property
+    def falls_back(self) -> bool:
+        """Whether all importers use Petastorm only where mdstorm is not installed."""
+        return all(one.endswith(FALLBACK) for one in self.importers)
+
+    @property
     def why_petastorm_stays(self) -> str:
         """What is said of the requirement where there are importers."""
         more = len(self.importers) - 1
         others = f" and {more} more still {self._verb}" if more else f" still {self._verb}s"
         said = f"Petastorm stays: {self.importers[0]}{others} it"
-        if all(one.endswith(FALLBACK) for one in self.importers):
+        if self.falls_back:
             said += "; where mdstorm is installed, take that out, then this"
         return said
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.bounds import (
@@ -25,6 +25,7 @@ from mdstorm_migrate.packaging.own_extras import own_extras
 from mdstorm_migrate.packaging.pin import LISTED, Pin
 from mdstorm_migrate.packaging.pin import PYTHON as PYTHON_NAME
 from mdstorm_migrate.packaging.pins import pins_of
+from mdstorm_migrate.packaging.upper_bounds import ENDS
 from mdstorm_migrate.petastorm.extras import USES
 
 #: What of Petastorm's stands for extras in the code of a file.
@@ -102,7 +103,18 @@ class Conflict:
 
 def conflicts_in(document: Document) -> Iterator[Conflict]:
     """Yield what of a document conflicts with mdstorm, as it is required there or used."""
-    yield from conflicts_of(pins_of(document), _extras(document))
+    needs = document.needs
+    stays = bool(needs.importers) and needs.moved and not needs.falls_back
+    for one in conflicts_of(pins_of(document), _extras(document)):
+        yield beside_petastorm(one) if stays else one
+
+
+def beside_petastorm(one: Conflict) -> Conflict:
+    """Return a conflict whose replacement leaves what Petastorm works with, too."""
+    end = ENDS.get(one.pin.name)
+    if end is None or not one.replacement or one.replacement.endswith(f",<{end}"):
+        return one
+    return replace(one, replacement=f"{one.replacement},<{end}")
 
 
 def conditions_in(document: Document) -> Iterator[tuple[Pin, str]]:

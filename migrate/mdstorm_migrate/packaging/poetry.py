@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.bounds import PYTHON, conflicts
+from mdstorm_migrate.packaging.bounds import PYTHON, conflicts, normalised
 from mdstorm_migrate.packaging.origins import other_origins
 from mdstorm_migrate.packaging.own_extras import extra_names, extras_in, lost_with
 from mdstorm_migrate.packaging.requirement import (
@@ -17,6 +17,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import FOR_OLD_PYTHON, requirement_of, verdict
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings, value_of
+from mdstorm_migrate.packaging.upper_bounds import WORDS
 
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
@@ -47,9 +48,12 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     beside = lost_with(needs.beside, names)
     if needs.importers:
         message = f"Petastorm stays: {needs.who_stays} it"
+        if needs.moved and not needs.falls_back:
+            message += f", and it works with {WORDS} alone"
         yield Finding(rule, "note", key.start, key.stop, message)
         if needs.moved and not any(one.name == "mdstorm" for one in toml_keys(text)):
-            yield from _beside(document, key, rule, [requirement_of(document, names), *beside])
+            items = [requirement_of(document, names), *beside, *_bounds(document)]
+            yield from _beside(document, key, rule, items)
         return
     cls, message = verdict(document)
     yield Edit(rule, cls, key.start, key.stop, "mdstorm", message)
@@ -78,6 +82,13 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             elif version["version"] != wanted:
                 yield Edit(rule, cls, at, end, wanted, "allow any version of mdstorm")
     yield from _beside(document, key, rule, beside)
+
+
+def _bounds(document: Document) -> tuple[str, ...]:
+    """Return what Petastorm needs beside mdstorm, unless a key has a name of it: either or none."""
+    bounds = () if document.needs.falls_back else document.needs.bounds
+    own = {normalised(one.name) for one in toml_keys(document.text)}
+    return () if any(one.partition("<")[0] in own for one in bounds) else bounds
 
 
 def is_from_elsewhere(text: str, key: TomlKey) -> bool:

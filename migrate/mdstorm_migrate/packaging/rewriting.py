@@ -24,6 +24,7 @@ from mdstorm_migrate.packaging.requirement import (
     quoted_word,
 )
 from mdstorm_migrate.packaging.same_list import is_second
+from mdstorm_migrate.packaging.upper_bounds import WORDS
 from mdstorm_migrate.packaging.variables import definition, referenced
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 
@@ -76,7 +77,8 @@ def rewrite_requirement(
         is_done = _names_mdstorm(document, found, place) or is_second(document, found, place)
         if not needs.moved or is_done:
             return
-        beside, message = [new, *beside], _beside(message if cls == "review" else None)
+        beside = [new, *beside, *(() if needs.falls_back or needs.is_constraint else needs.bounds)]
+        message = _beside(message if cls == "review" else None, needs.falls_back)
     elif place in ("line", "item") and _names_mdstorm(document, found, place):
         line, end = _line_of(document, found)
         yield Edit(rule, cls, line, end, "", "mdstorm is required already")
@@ -109,9 +111,11 @@ def rewrite_requirement(
             yield Finding(rule, "manual", found.start, found.stop, text, f"require {names} as well")
 
 
-def _beside(held: str | None) -> str:
+def _beside(held: str | None, falls_back: bool) -> str:
     """Return what is said of mdstorm beside Petastorm; `held` is what it waits for."""
     why = "beside Petastorm, which code still imports"
+    if not falls_back:
+        why += f", and which works with {WORDS} alone"
     return f"require mdstorm {why}" if held is None else f"{held} ({why})"
 
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import DecodedFile
 from mdstorm_migrate.base.edits import Edit
+from mdstorm_migrate.packaging.pins import pins_of
+from mdstorm_migrate.packaging.upper_bounds import WORDS, upper_bounds
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.parsing import parse_python
 
@@ -22,7 +24,10 @@ _THROUGH = re.compile(
       | \.common[ \t]+import[ \t][^\n]*\b(?:store|estimator|backend)\b )""",
     re.MULTILINE | re.VERBOSE,
 )
-_MESSAGE = "require mdstorm beside Petastorm, which this notebook or one that runs it still imports"
+_MESSAGE = (
+    "require mdstorm beside Petastorm, which this notebook or one that runs it still imports, and "
+    f"which works with {WORDS} alone"
+)
 
 
 def is_install(edit: Edit) -> bool:
@@ -56,7 +61,10 @@ def keep_installs(
     imported = imported_packages(outcome) | around
     if OLD_ROOT not in imported:
         return list(edits)
-    kept = []
+    kept: list[Edit] = []
+    bounds = upper_bounds(
+        pin for one in file.documents if one.kind != "python" for pin in pins_of(one)
+    )
     for edit in edits:
         if not is_install(edit) or edit.start == edit.stop:
             kept.append(edit)
@@ -65,6 +73,9 @@ def keep_installs(
             old = file.text[edit.start : edit.stop]
             gap = ", " if edit.rule == "PM402" else " "
             new = f"{old}{quote}{gap}{quote}{edit.replacement}"
+            mark = "" if quote else _other_quote(file, edit)
+            for bound in bounds:
+                new += f"{quote}{gap}{quote}{mark}{bound}{mark}"
             kept.append(replace(edit, replacement=new, message=_MESSAGE))
     return kept
 
@@ -93,6 +104,15 @@ def _is_beside(file: DecodedFile, edit: Edit) -> bool:
     after = re.split(r"\n|\\n", file.text[edit.stop :], maxsplit=1)[0]
     name = edit.replacement.partition("[")[0]
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", before + after) is not None
+
+
+def _other_quote(file: DecodedFile, edit: Edit) -> str:
+    """Return a quotation mark for a word of a command, which may stand in one of the others."""
+    is_json = file.text.lstrip().startswith("{")
+    line = re.split(r'\n|\\n|(?<!\\)"' if is_json else r"\n", file.text[: edit.start])[-1]
+    if line.count("'") % 2 == 0:
+        return "'"
+    return '\\"' if is_json else '"'
 
 
 def _quote(file: DecodedFile, edit: Edit) -> str:

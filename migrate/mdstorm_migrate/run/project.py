@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,8 @@ from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.compiled import is_compiled_from
 from mdstorm_migrate.packaging.conflicts import conflicts_of
 from mdstorm_migrate.packaging.own_extras import BROUGHT_BY_EXTRAS, own_extras, petastorm_extras
+from mdstorm_migrate.packaging.pin import Pin
+from mdstorm_migrate.packaging.upper_bounds import upper_bounds
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
@@ -202,8 +204,16 @@ class Project:
                 self._lost(path, facts, brought | (around if "pyspark" in around else set()))
             ),
             importers=tuple(map(self._said, self._importers(facts))),
+            bounds=upper_bounds(self._bounding(path, together)),
             moved=facts.is_moved or not facts.keeps,
         )
+
+    def _bounding(self, path: Path, together: set[Path]) -> Iterator[Pin]:
+        """Yield the pins beside a requirement, but for those of other files that mdstorm raises."""
+        for other in together:
+            pins = self._chains.pins(other)
+            raised = [] if other == path else [one.pin for one in conflicts_of(pins, set())]
+            yield from (pin for pin in pins if pin not in raised)
 
     @cached_property
     def _on_databricks(self) -> bool:

@@ -177,7 +177,7 @@ def test_an_entry_point_that_mdstorm_lacks_keeps_petastorm_required(tmp_path: Pa
     )
     files = {"moves.py": MOVES, "pyproject.toml": text}
     after = migrated(tmp_path, files)["pyproject.toml"]
-    assert '"mdstorm", "petastorm"' in after
+    assert '"mdstorm", "pyarrow<15", "numpy<2", "petastorm"' in after
     assert 'b = "mdstorm.tools.copy_dataset:main"' in after
 
 

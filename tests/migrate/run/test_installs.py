@@ -11,6 +11,7 @@ from tests.migrate.checks import check_rewrite, invoke
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.cli.migrate import migrate as command
 
+BOUNDS = "'pyarrow<15' 'numpy<2'"
 KEPT = "from petastorm.unischema import _NamedtupleCache\n"
 
 
@@ -22,9 +23,15 @@ def _databricks(install: str, code: str) -> str:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("petastorm", "petastorm mdstorm"),
-        ("petastorm==0.12.1 pillow", "petastorm==0.12.1 mdstorm pillow"),
-        ('"petastorm[torch]>=0.9" x', '"petastorm[torch]>=0.9" "mdstorm[torch]" x'),
+        ("petastorm", f"petastorm mdstorm {BOUNDS}"),
+        ("petastorm==0.12.1 pillow", f"petastorm==0.12.1 mdstorm {BOUNDS} pillow"),
+        ("petastorm numpy==1.26.4", "petastorm mdstorm 'pyarrow<15' numpy==1.26.4"),
+        ("petastorm pyarrow==14.0.2 numpy<2", "petastorm mdstorm pyarrow==14.0.2 numpy<2"),
+        ("petastorm pyarrow==17.0.0", "petastorm mdstorm pyarrow==17.0.0"),
+        (
+            '"petastorm[torch]>=0.9" x',
+            '"petastorm[torch]>=0.9" "mdstorm[torch]" "pyarrow<15" "numpy<2" x',
+        ),
         ("mdstorm petastorm", "mdstorm petastorm"),
     ],
 )
@@ -42,7 +49,7 @@ def test_cells_of_shells_keep_it_as_well() -> None:
     code = f"\n# COMMAND ----------\n\n{KEPT}from petastorm import make_reader\n"
     check_rewrite(
         text + code,
-        text.replace("==0.12", "==0.12 mdstorm")
+        text.replace("==0.12", f"==0.12 mdstorm {BOUNDS}")
         + code.replace("petastorm import", "mdstorm import"),
         "n.py",
         todo=False,
@@ -81,7 +88,8 @@ def test_quotes_are_escaped_in_json(indent: int | None, is_list: bool) -> None:
     }
     result = migrate(json.dumps(notebook, indent=indent), path="n.ipynb", todo=False)
     first = json.loads(result.output)["cells"][0]["source"]
-    assert "".join(first) == '%pip install "petastorm[torch]==0.12" "mdstorm[torch]"'
+    both = '"petastorm[torch]==0.12" "mdstorm[torch]" "pyarrow<15" "numpy<2"'
+    assert "".join(first) == f"%pip install {both}"
     assert migrate(result.output, path="n.ipynb", todo=False).output == result.output
 
 

@@ -170,7 +170,9 @@ def test_petastorm_stays_for_horovods_estimators_which_import_it(estimator: str)
     listed = {"requirements.txt": "horovod\npetastorm==0.12.1\n"}
     changed = after({**listed, "est.py": estimator, "a.py": CODE})
     assert changed["a.py"] == MOVED
-    assert changed["requirements.txt"] == "horovod\nmdstorm\npetastorm==0.12.1\n"
+    assert (
+        changed["requirements.txt"] == "horovod\nmdstorm\npyarrow<15\nnumpy<2\npetastorm==0.12.1\n"
+    )
 
 
 def test_where_estimators_alone_import_petastorm_nothing_takes_its_place() -> None:

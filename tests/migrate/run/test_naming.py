@@ -194,7 +194,7 @@ def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("conf", "requirement"),
-    [(YAML, "mdstorm\n"), (LACKING, "mdstorm\npetastorm==0.12.1\n")],
+    [(YAML, "mdstorm\n"), (LACKING, "mdstorm\npyarrow<15\nnumpy<2\npetastorm==0.12.1\n")],
 )
 def test_petastorm_stays_required_for_what_configuration_names(
     conf: str, requirement: str, tmp_path: Path
