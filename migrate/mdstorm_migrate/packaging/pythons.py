@@ -16,6 +16,7 @@ from mdstorm_migrate.packaging.hosts import (
     pythons_of_images,
     pythons_of_keys,
 )
+from mdstorm_migrate.packaging.image_variables import pins_of_filled_images
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.releases import pythons_of_releases, sparks_of_images
 from mdstorm_migrate.packaging.stages import other_stages
@@ -77,13 +78,14 @@ def pythons_of(document: Document) -> Iterator[Pin]:
 def _of(document: Document) -> Iterator[Pin]:
     text = document.text
     name = "" if document.path is None else document.path.name
+    found: list[Pin] = []
     if document.kind == "cluster":
-        yield from pythons_of_keys(text, name)
+        found += pythons_of_keys(text, name)
     if document.kind in ("docker", "shell", "text"):
-        yield from pythons_of_arguments(text)
+        found += pythons_of_arguments(text)
     if document.kind in ("cluster", "docker", "shell", "text"):
-        yield from pythons_of_images(text)
-        yield from sparks_of_images(text)
+        found += [*pythons_of_images(text), *sparks_of_images(text)]
+        yield from found or pins_of_filled_images(text)
     if document.kind in ("cluster", "docker", "magic", "shell", "text"):
         yield from pythons_of_commands(text)
     if document.kind in ("cluster", "docker", "python", "shell", "text"):

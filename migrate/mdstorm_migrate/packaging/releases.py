@@ -19,6 +19,15 @@ _RELEASE = re.compile(
     )""",
     re.VERBOSE,
 )
+#: The ``py3`` of SageMaker's estimators for TensorFlow and PyTorch, up to 2.1 and 1.5. Others call
+#: newer Pythons so, too; their versions end as ``1.2-1`` does.
+_PY3 = re.compile(
+    r"""\bpy_version["']?[ \t]*[:=][ \t]*["'](?P<first>py3)["'][^()]*?\bframework_version["']?
+    [ \t]*[:=][ \t]*["']\d+\.\d+(?:\.\d+)?["']
+    | \bframework_version["']?[ \t]*[:=][ \t]*["']\d+\.\d+(?:\.\d+)?["'][^()]*?
+    \bpy_version["']?[ \t]*[:=][ \t]*["'](?P<last>py3)["']""",
+    re.VERBOSE,
+)
 #: The first release of each that has a newer Python, with the older ones before it.
 _RELEASES: dict[str, tuple[tuple[str, str], ...]] = {
     "emr": (("7", "3.7"), ("8", "3.9")),
@@ -37,6 +46,13 @@ _IMAGES: dict[str, tuple[tuple[str, str], ...]] = {
     "nvidia/tensorflow": (("20.12", "3.6"), ("23.04", "3.8")),
     "apache/airflow": (("2.3", "3.6"), ("2.7", "3.7"), ("2.9", "3.8")),
 }
+#: Google's images for deep learning, whose newer names say their Python: ``tf2-gpu.2-11.py310``.
+_GOOGLE = re.compile(
+    r"""\b(?:deeplearning-platform-release|vertex-ai/training)/
+    (?P<image>(?P<name>tf2?|pytorch)-[cgx]\w+\.(?P<version>\d+-\d+))(?![\w.-])""",
+    re.VERBOSE,
+)
+_FIRST_OF_GOOGLE = {"pytorch": (1, 13), "tf": (2, 11), "tf2": (2, 11)}
 #: Images whose tags say the version of Spark.
 _SPARK = re.compile(
     r"""(?<![\w.-])(?:apache|bde2020|bitnami|datamechanics|jupyter|spark-operator)/
@@ -56,11 +72,15 @@ def pythons_of_releases(text: str) -> Iterator[Pin]:
         yield _pin(found, "version", found["version"], "Airflow's constraints")
     if _BRINGS.search(text) is None:
         yield from _of_clouds(text)
-        yield from _of_images(text)
+    yield from images_with_pythons(text, text)
     for found in _RELEASE.finditer(text):
         if found["sagemaker"] and not is_commented_out(text, found.start(), ANY):
             version = f"3.{found['sagemaker'][1:]}"
             yield _pin(found, "sagemaker", version, f"SageMaker's py{found['sagemaker']}")
+    for found in _PY3.finditer(text):
+        group = found.lastgroup or ""
+        if not is_commented_out(text, found.start(group), ANY):
+            yield _pin(found, group, "3.6", "SageMaker's py3")
 
 
 def sparks_of_images(text: str) -> Iterator[Pin]:
@@ -83,6 +103,11 @@ def _of_clouds(text: str) -> Iterator[Pin]:
         yield _pin(found, name, _python(_RELEASES[name], value), where)
 
 
+def images_with_pythons(text: str, around: str) -> Iterator[Pin]:
+    """Yield the Pythons of images, unless what is around them brings another one."""
+    return _of_images(text) if _BRINGS.search(around) is None else iter(())
+
+
 def _of_images(text: str) -> Iterator[Pin]:
     for found in _IMAGE.finditer(text):
         if is_commented_out(text, found.start(), ANY) or _SAYS.search(found["tag"]):
@@ -92,6 +117,12 @@ def _of_images(text: str) -> Iterator[Pin]:
             yield Pin(PYTHON, *found.span("tag"), found["version"], "runtime", is_fixed=True)
         else:
             yield _pin(found, "tag", _python(_IMAGES[found["name"]], found["version"]), where)
+
+    for found in _GOOGLE.finditer(text):
+        first = _FIRST_OF_GOOGLE[found["name"]]
+        is_old = release(found["version"].replace("-", ".")) < first
+        if is_old and not is_commented_out(text, found.start(), ANY):
+            yield _pin(found, "image", "3.7", found["image"])
 
 
 def _python(table: tuple[tuple[str, str], ...], version: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -38,13 +39,17 @@ _OPTION = re.compile(
 _ITSELF = re.compile(
     r"""(?:(?:^|[\s"'])\.|(?:-e|--editable)[ \t=]+["']?/[\w./-]+)(?:\[[^\]]*\])?(?=["'\s]|\Z)"""
 )
+#: Without what a project requires.
+_ALONE = re.compile(r"""(?<![\w-])--no-deps(?![\w-])""")
 _RUN = re.compile(
     r"""^[ \t]*%run[ \t]+(?P<quote>["']?)(?P<name>[^\s"']+)(?P=quote)""", re.MULTILINE
 )
 #: What definitions in YAML, JSON and others name: ``requirements: ../requirements.txt``,
-#: ``conda_env: conda.yaml``, ``destination: ./init/setup.sh``, ``- -r requirements.txt``.
+#: ``conda_env: conda.yaml``, ``conda_file: conda.yml``, ``destination: ./init/setup.sh``,
+#: ``- -r requirements.txt``.
 _SAID = re.compile(
-    r"""(?: \b(?:requirements|conda_env|python_env|destination|conda|environment)
+    r"""(?: \b(?:requirements|conda_env|python_env|destination|environment
+        |conda(?:_file|_dependencies_file)?)
         ["']?[ \t]*[:=][ \t]*["']?
       | -[ \t]+["']?-(?:r|c)[ \t]+ )
     (?P<name>[\w./${}~:-]+\.(?:txt|in|pip|ya?ml|sh|toml))\b""",
@@ -99,8 +104,10 @@ class Chains:
         self._documents = documents
         self._files = Files(documents)
         self._constraints: set[Path] = set()
+        self._alone: defaultdict[Path, set[Path]] = defaultdict(set)
         self.links = {path: set(self._of(path)) for path in documents}
-        self._closures = {path: closure([path], self.links) for path in documents}
+        required = {path: links - self._alone[path] for path, links in self.links.items()}
+        self._closures = {path: closure([path], required) for path in documents}
         self.pins = cache(self._pins)
 
     def together(self, path: Path) -> set[Path]:
@@ -148,27 +155,28 @@ class Chains:
             spans = [(start, stop) for _, start, stop in install_commands(text)]
             for start, stop in spans:
                 if _ITSELF.search(text, start, stop):
-                    yield from self._project(path)
+                    found = set(self._project(path))
+                    if _ALONE.search(text, start, stop):
+                        self._alone[path] |= found
+                    yield from found
         if document.kind == "magic":
             for run in _RUN.finditer(text):
                 yield from self._notebooks(path, run["name"])
         if document.kind in ("cluster", "text"):
             yield from self._said(path, text)
         for variable in _VARIABLE.finditer(text):
-            if (found := self._files.resolve(path, variable["name"])) is not None:
-                yield found
+            if (other := self._files.resolve(path, variable["name"])) is not None:
+                yield other
         for start, stop in spans:
             for option in _OPTION.finditer(text, start, stop):
-                found = self._files.resolve(path, option["name"])
-                if found is not None:
+                if (other := self._files.resolve(path, option["name"])) is not None:
                     if option["option"] in ("-c", "--constraint"):
-                        self._constraints.add(found)
-                    yield found
+                        self._constraints.add(other)
+                    yield other
         if path.name in PROJECT_FILES:
             for quoted in _QUOTED.finditer(text):
-                found = self._files.resolve(path, quoted["name"])
-                if found is not None:
-                    yield found
+                if (other := self._files.resolve(path, quoted["name"])) is not None:
+                    yield other
 
     def _notebooks(self, path: Path, name: str) -> Iterator[Path]:
         """Yield what ``%run`` means, with or without an ending."""

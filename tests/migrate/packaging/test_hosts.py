@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.environments import without_old
 from mdstorm_migrate.sources import find_source
 
 INSTALL = "      - run: pip install petastorm==0.12.1\n"
+GOOGLE = "gcr.io/deeplearning-platform-release"
 
 
 @pytest.mark.parametrize(
@@ -163,6 +164,23 @@ def test_an_image_of_jenkins_is_held() -> None:
             "Python 3.8 of SageMaker's",
         ),
         ("sm.py", 'PyTorch(framework_version="2.1", py_version="py310")\n', None),
+        (
+            "sm.py",
+            'TensorFlow(framework_version="2.1.0", py_version="py3")\n',
+            "Python 3.6 of SageMaker's py3",
+        ),
+        ("sm.py", 'x = dict(py_version="py3", a=1, framework_version="1.5")\n', "Python 3.6 of"),
+        ("sm.py", 'SKLearn(framework_version="1.2-1", py_version="py3")\n', None),
+        ("Dockerfile", f"FROM {GOOGLE}/tf2-gpu.2-8\n", "Python 3.7 of tf2-gpu.2-8"),
+        ("kfp.py", f'image = "{GOOGLE}/pytorch-gpu.1-12"\n', "Python 3.7 of pytorch-gpu.1-12"),
+        ("Dockerfile", f"FROM {GOOGLE}/tf2-gpu.2-12\n", None),
+        ("Dockerfile", f"FROM {GOOGLE}/tf2-gpu.2-8.py310\n", None),
+        ("Dockerfile", "ARG V=2.1.2\nFROM apache/airflow:${V}-python3.8\n", "Python 3.8 of air"),
+        ("Dockerfile", "ARG V=2.5.0\nFROM apache/airflow:$V\n", "Python 3.7 of airflow:2.5"),
+        ("Dockerfile", "ARG V=2.9.1\nFROM apache/airflow:$V\n", None),
+        ("Dockerfile", "FROM apache/airflow:${V}-python3.8\n", "Python 3.8 of airflow:x-python3.8"),
+        ("Dockerfile", "FROM apache/airflow:${V}\n", None),
+        ("c.yml", "image: pytorch/pytorch:${T:-1.9.0}-runtime\n", "Python 3.7 of pytorch:1.9"),
         ("ci.yml", "node-version: 3.8\nversion: ['3.8']\n# image: python:3.8\n", None),
     ],
 )

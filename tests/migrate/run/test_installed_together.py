@@ -237,3 +237,19 @@ def test_modules_imported_from_the_package_use_their_library(
 ) -> None:
     changed = after({"requirements.txt": f"petastorm==0.12.1\n{pin}\n", "x.py": code})
     assert ("petastorm" in changed["requirements.txt"]) == is_held
+
+
+@pytest.mark.parametrize(("option", "brought"), [("--no-deps ", "opencv-python "), ("", "")])
+def test_a_project_that_is_installed_without_its_requirements_brings_none(
+    option: str, brought: str
+) -> None:
+    image = f"FROM python:3.11\nRUN pip install 'petastorm[opencv]'\nRUN pip install {option}-e .\n"
+    files = {
+        "Dockerfile": image,
+        "setup.py": 'setup(install_requires=["opencv-python>=3.4", "petastorm>=0.12"])\n',
+        "gen.py": "import cv2\nfrom petastorm import make_reader\n",
+    }
+    new = f"{brought}'mdstorm[images]'"
+    assert after(files)["Dockerfile"] == image.replace("'petastorm[opencv]'", new)
+    old = {**files, "Dockerfile": f"FROM python:3.8\nCOPY a.txt b\nRUN pip install {option}-e .\n"}
+    assert after(old) == {**old, "Dockerfile": old["Dockerfile"]}
