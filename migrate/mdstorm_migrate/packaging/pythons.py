@@ -78,14 +78,14 @@ def pythons_of(document: Document) -> Iterator[Pin]:
 def _of(document: Document) -> Iterator[Pin]:
     text = document.text
     name = "" if document.path is None else document.path.name
-    found: list[Pin] = []
+    pins: list[Pin] = []
     if document.kind == "cluster":
-        found += pythons_of_keys(text, name)
+        pins += pythons_of_keys(text, name)
     if document.kind in ("docker", "shell", "text"):
-        found += pythons_of_arguments(text)
+        pins += pythons_of_arguments(text)
     if document.kind in ("cluster", "docker", "shell", "text"):
-        found += [*pythons_of_images(text), *sparks_of_images(text)]
-        yield from found or pins_of_filled_images(text)
+        pins += [*pythons_of_images(text), *sparks_of_images(text)]
+        yield from pins or pins_of_filled_images(text)
     if document.kind in ("cluster", "docker", "magic", "shell", "text"):
         yield from pythons_of_commands(text)
     if document.kind in ("cluster", "docker", "python", "shell", "text"):

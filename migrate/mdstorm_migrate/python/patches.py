@@ -12,9 +12,11 @@ from mdstorm_migrate.python.module import PythonModule
 _METHODS = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: What replaces parts of modules that strings name.
 _BY_NAME = re.compile(r"\bpatch\b|\bmonkeypatch\b|\bmocker\b|\bsys\.modules\b|\bsetitem\b")
-#: Methods of the same name in both libraries that programs call, some by making an object.
+#: Methods of the same name in both libraries that programs call, some by making an object, or that
+#: readers of both do.
 _METHOD = re.compile(
     r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|init|iter)__|reader\.Reader\.(?:join|stop)"
+    r"|predicates\.(?:in_pseudorandom_split\.do_include|in_\w+\.get_fields)"
     r"|spark(?:\.spark_dataset_converter)?\.SparkDatasetConverter"
     r"\.(?:delete|make_tf_dataset|make_torch_dataloader))"
 )

@@ -283,7 +283,9 @@ def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str |
         return f"waits, since {module.around.names}"
     is_patch = function_of(module, call_with_first(module, string)) in PATCHES
     if is_patch and not (is_module(value) or reaches_callers(value)):
-        return "mdstorm itself does not look it up there: see that your own code does"
+        is_method = not is_module(value.rpartition(".")[0])
+        what = "may not call it" if is_method else "itself does not look it up there"
+        return f"mdstorm {what}: see that your own code does"
     return None
 
 

@@ -260,18 +260,3 @@ def test_an_image_is_told_beside_what_else_holds_a_list(files: dict[str, str]) -
     assert "3.8" not in changed[copied] + changed.get(".python-version", "")
     newer = {**files, "Dockerfile": files["Dockerfile"].replace("3.8", "3.11")}
     assert after(newer, "--unsafe")["Dockerfile"] == newer["Dockerfile"]
-
-
-def test_a_job_waits_for_the_python_of_the_environment_that_it_names() -> None:
-    files = {
-        "job.yml": (
-            "command: >-\n  pip install petastorm==0.11.3 &&\n  python job.py\n"
-            "environment:\n  conda_file: envs/conda.yml\n"
-        ),
-        "envs/conda.yml": "dependencies:\n  - python=3.8\n  - pip:\n    - petastorm==0.11.3\n",
-        "job.py": CODE,
-    }
-    assert after(files) == files
-    changed = after({**files, "envs/conda.yml": files["envs/conda.yml"].replace("3.8", "3.11")})
-    assert changed["job.py"] == MOVED
-    assert "pip install mdstorm" in changed["job.yml"]

@@ -253,3 +253,19 @@ def test_a_project_that_is_installed_without_its_requirements_brings_none(
     assert after(files)["Dockerfile"] == image.replace("'petastorm[opencv]'", new)
     old = {**files, "Dockerfile": f"FROM python:3.8\nCOPY a.txt b\nRUN pip install {option}-e .\n"}
     assert after(old) == {**old, "Dockerfile": old["Dockerfile"]}
+
+
+def test_a_job_waits_for_the_python_of_the_environment_that_it_names() -> None:
+    code = "from petastorm import make_reader\n"
+    files = {
+        "job.yml": (
+            "command: >-\n  pip install petastorm==0.11.3 &&\n  python job.py\n"
+            "environment:\n  conda_file: envs/conda.yml\n"
+        ),
+        "envs/conda.yml": "dependencies:\n  - python=3.8\n  - pip:\n    - petastorm==0.11.3\n",
+        "job.py": code,
+    }
+    assert after(files) == files
+    changed = after({**files, "envs/conda.yml": files["envs/conda.yml"].replace("3.8", "3.11")})
+    assert changed["job.py"] == code.replace("petastorm", "mdstorm")
+    assert "pip install mdstorm" in changed["job.yml"]
