@@ -1,7 +1,7 @@
 """Lock files."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
 
@@ -21,6 +21,15 @@ from mdstorm_migrate.api import migrate
 def test_a_lock_is_reported_and_stays(path: str, text: str) -> None:
     check_noop(text, path)
     assert [found.rule for found in migrate(text, path=path).findings] == ["PM411"]
+
+
+@pytest.mark.parametrize("others", ["", "numpy==1.26.4\n"])
+def test_a_hash_of_something_else_makes_no_lock(others: str) -> None:
+    text = f"{others}petastorm==0.12.1\nsix==1.16.0 --hash=sha256:aa\n"
+    check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "requirements.txt")
+    most = f"a==1 \\\n    --hash=sha256:aa \\\n    # via b\n    --hash=sha256:ab\n{text}"
+    if not others:
+        check_noop(most, "requirements.txt")
 
 
 def test_the_command_that_locks_again_is_named() -> None:
