@@ -123,5 +123,9 @@ def _only_shows(document: Document, query: re.Match[str]) -> bool:
     is_cell = document.path is not None and document.path.suffix in (".ipynb", ".py")
     before = document.text[: query.start()].rpartition("\n")[2]
     is_given = re.search(r"=[ \t]*!", before) is not None  # to a name of the cell
-    is_used = is_given or re.match(r"""["' \t]*(?:&&|\|)""", document.text[query.end() :])
+    rest = document.text[query.end() :].partition("\n")[0]
+    open_quotes = [one for one in ('"', "'") if query[0].count(one) % 2]
+    for quote in open_quotes:  # up to the end of the pattern, which may name others
+        rest = rest.partition(quote)[2]
+    is_used = is_given or re.match(r"""["' \t]*(?:&&|\|)""", rest)
     return is_cell and not is_used

@@ -21,7 +21,9 @@ VALUE = re.compile(
 #: ``spark-submit``.
 _KEY = rf"(?P<key>{re.escape(CONF_KEY)})(?![\w.])"
 SET_KEY = re.compile(
-    rf"""(?:\b(?i:SET)\s+`?|(?:(?<!\S)|(?<=["']))(?=[\w.]+=)|--conf[= ]+["']?){_KEY}"""
+    rf"""(?:\b(?i:SET)\s+`?(?=[\w.]+`?\s*(?:[=;"']|\Z))|(?:(?<!\S)|(?<=["']))(?=[\w.]+=)
+    |--conf[=\ ]+["']?){_KEY}""",
+    re.VERBOSE,
 )
 #: The same in cells of other languages than Python: ``spark.conf.set("…", url)`` of Scala.
 KEY_IN_CELLS = re.compile(rf"""(?:\b(?i:SET)\s+`?|--conf[= ]+["']?|["']){_KEY}""")

@@ -13,6 +13,8 @@ _ARCHIVE = re.compile(
 )
 #: What people call what their code needs, packed.
 _NEEDED = re.compile(r"dep|env|lib|package|vendor|wheel")
+#: What people call an environment that conda-pack or venv-pack has packed.
+_ENVIRONMENT = re.compile(r"petastorm[\w.-]*?[_.-](?:conda_?|v)?env(?:ironment)?(?![a-z])")
 
 
 def shipped_library(value: str) -> str | None:
@@ -24,6 +26,10 @@ def shipped_library(value: str) -> str | None:
 
 def of_shipped(file: str, rule: str, start: int, stop: int) -> Finding:
     """Report a file that `shipped_library` has found, at its place or that of what names it."""
-    what = f"`{file}` belongs to Petastorm"
-    remedy = f"{what}: ship mdstorm and mdstorm_backend instead"
+    if _ENVIRONMENT.search(file):
+        what = f"`{file}` is an environment with Petastorm in it"
+        remedy = f"{what}: pack it again with mdstorm; its name may stay"
+    else:
+        what = f"`{file}` belongs to Petastorm"
+        remedy = f"{what}: ship mdstorm and mdstorm_backend instead"
     return Finding(rule, "manual", start, stop, what, remedy)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Wanted
+from mdstorm_migrate.packaging.installing import SHOWN
 from mdstorm_migrate.run.facts import Facts, facts_of, needed_extras
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.lists import requires_mdstorm
@@ -53,5 +54,6 @@ def _is_told(one: FileOutcome) -> bool:
     """Whether a file installs mdstorm, or something is said of what it installs."""
     said: list[Edit | Finding] = [*one.outcome.edits, *one.outcome.findings]
     return _IN_CODE.search(one.outcome.after) is not None or any(
-        _INSTALLS.match(this.rule) and _REQUIRES.search(this.message) for this in said
+        _INSTALLS.match(this.rule) and _REQUIRES.search(this.message) and this.message != SHOWN
+        for this in said
     )

@@ -132,6 +132,11 @@ def test_mentions_that_stay_are_counted_apart(tmp_path: Path) -> None:
     assert f"{tmp_path / 'a.py'}:2:10: PM001 note: " in run("-v", "--no-diff", tmp_path).stderr
 
 
+def test_what_only_shows_the_distribution_installs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"# %%\n# !pip freeze | grep petastorm\n\n# %%\n{BEFORE}")
+    assert "nothing here installs mdstorm" in run(tmp_path).stderr
+
+
 def test_what_nothing_installs_is_said_once(tmp_path: Path) -> None:
     write(tmp_path, a=f"{BEFORE}from petastorm.pytorch import DataLoader\n")
     missing = 'nothing here installs mdstorm: install "mdstorm[torch]" where it runs\n'

@@ -17,6 +17,7 @@ _HEAD = "# Databricks notebook source\n"
         ("n.py", f"{_HEAD}# MAGIC %sh ls; pip freeze | grep -i petastorm\n"),
         ("n.py", f"{_HEAD}# MAGIC %pip show petastorm\n"),
         ("n.py", "# %%\n# !pip show petastorm\n"),
+        ("n.py", '# %%\n# !pip freeze | grep -i -E "petastorm|pyarrow|torch"\n'),
         ("a.py", "os.system('pip freeze | grep -i petastorm')\n"),
         ("a.py", "subprocess.run([sys.executable, '-m', 'pip', 'show', 'petastorm'])\n"),
     ],
@@ -32,6 +33,7 @@ def test_what_only_shows_the_distribution_is_a_note(path: str, text: str) -> Non
     [
         ("n.py", f"{_HEAD}# MAGIC %sh pip show petastorm && ls\n"),
         ("pyproject.toml", '[tool.pdm.scripts]\nsh = {shell = "pip show petastorm | head -2"}\n'),
+        ("n.py", '# %%\n# !pip freeze | grep -E "petastorm|pyarrow" && ls\n'),
         ("tox.ini", "[testenv]\ncommands = pip show petastorm\n"),
         ("a.py", "x = subprocess.check_output('pip show petastorm', shell=True)\n"),
         ("a.py", "subprocess.run(['pip', 'show', 'petastorm'], check=True)\n"),

@@ -117,17 +117,19 @@ def test_a_name_whose_version_is_compared_keeps_the_file(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "is_library"),
+    ("file", "said"),
     [
-        ("s3://code/petastorm-0.11.4-py2.py3-none-any.whl", True),
-        ("petastorm_env.tar.gz#environment", True),
-        ("s3://code/petastorm_job.zip", False),
-        ("my_petastorm.zip", False),
+        ("s3://code/petastorm-0.11.4-py2.py3-none-any.whl", "belongs to Petastorm"),
+        ("hdfs:///envs/petastorm_env.tar.gz#environment", "pack it again with mdstorm"),
+        ("petastorm-venv.tar.gz", "pack it again with mdstorm"),
+        ("petastorm_envelopes.zip", "belongs to Petastorm"),
+        ("s3://code/petastorm_job.zip", None),
+        ("my_petastorm.zip", None),
     ],
 )
-def test_a_file_of_the_library_is_told_from_jobs_of_people(file: str, is_library: bool) -> None:
+def test_a_file_of_the_library_is_told_from_jobs_of_people(file: str, said: str | None) -> None:
     result = migrate(f'args = ["--py-files", "{file}"]\n')
-    assert ("belongs to Petastorm" in result.output) == is_library
+    assert said in result.output if said else "TODO" not in result.output
 
 
 @pytest.mark.parametrize(

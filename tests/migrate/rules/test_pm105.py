@@ -43,6 +43,12 @@ def test_a_constant_in_quotes_needs_manual_review() -> None:
     check_finding(f"import petastorm.spark\nspark.conf.set({name}, x)\n", "PM105", name)
 
 
+def test_a_message_that_asks_people_to_set_it_is_no_command() -> None:
+    text = f'cache = spark.conf.get("{KEY}")\nassert cache, "set {KEY} in the cluster config"\n'
+    (found,) = (one for one in check_noop(text).findings if one.rule == "PM105")
+    assert "this file does more than set it" in found.message
+
+
 def test_prose_and_longer_keys_stay() -> None:
     check_noop(f'x = "set {KEY}"\ny = "{KEY}.other"\n')
 
