@@ -76,7 +76,7 @@ def test_a_notebook_that_keeps_petastorm_installs_both(tmp_path: Path) -> None:
     code = "\n\n# COMMAND ----------\n\nfrom petastorm.unischema import _NamedtupleCache\n"
     before = f"{head}petastorm==0.9{code}from petastorm import make_reader\n"
     after = migrated(tmp_path / "n.py", before, "--requirement", "mdstorm>=0.2", "--no-todo")
-    both = f"petastorm==0.9 \"mdstorm>=0.2\" 'pyarrow<15' 'numpy<2'"
+    both = "petastorm==0.9 \"mdstorm>=0.2\" 'pyarrow<15' 'numpy<2'"
     assert after.startswith(f"{head}{both}\n")
 
 
