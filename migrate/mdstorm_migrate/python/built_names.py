@@ -51,10 +51,14 @@ def _imports(module: PythonModule, call: ast.Call, code: ast.expr) -> bool:
 
 def _names(module: PythonModule) -> Iterator[tuple[ast.expr, str]]:
     """Yield the names of modules, or the code, that something imports or keeps, and what does."""
+    own = _importers(module)
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and node.args:
             name = function_of(module, node)
-            if name in IMPORTING:
+            if isinstance(node.func, ast.Name) and node.func.id in own:
+                if not _is_other(node.args[0]):
+                    yield node.args[0], f"{node.func.id}() imports"
+            elif name in IMPORTING:
                 if not _is_other(node.args[0], _package(node)):
                     yield node.args[0], f"{name}() imports"
             elif _imports(module, node, node.args[0]):
@@ -63,6 +67,17 @@ def _names(module: PythonModule) -> Iterator[tuple[ast.expr, str]]:
             for key in keys_of_sys_modules(node):
                 if key is not None and not _is_other(key):
                     yield key, "`sys.modules` has"
+
+
+def _importers(module: PythonModule) -> set[str]:
+    """Return the classes and functions of a file that import what they are given the name of."""
+    imported = [
+        one
+        for one in module.scopes.calls
+        if one.args and function_of(module, one) in IMPORTING and string_value(one.args[0]) is None
+    ]
+    around = (parent for one in imported for parent in module.ancestors(one))
+    return {one.name for one in around if isinstance(one, ast.ClassDef | ast.FunctionDef)}
 
 
 def _package(call: ast.Call) -> ast.expr | None:

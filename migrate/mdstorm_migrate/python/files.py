@@ -22,6 +22,8 @@ _SHIPS = frozenset(
 )
 #: Functions that ship a module that they are given as an object: of cloudpickle.
 _BY_VALUE = frozenset({"register_pickle_by_value"})
+#: Where Luigi has the names of the packages that it imports and ships.
+_PACKAGES = "py_packages"
 #: Where Ray has the modules that it ships.
 _MODULES = re.compile(r"\bpy_modules\b")
 #: A hook of PyInstaller's, which it finds by the name of the module that it is for.
@@ -36,8 +38,14 @@ def hooked(module: PythonModule) -> str | None:
 
 
 def ships_package(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return the function that ships the files of the package of that name, if it is one."""
+    """Return what ships the files of the package of that name: a function, or a list of names."""
     call = module.scopes.parents.get(string)
+    if isinstance(call, ast.List | ast.Tuple | ast.Set):
+        match module.scopes.parents.get(call):
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]):
+                return f"`{name}`" if name == _PACKAGES else None
+            case ast.keyword(arg=str(name)):
+                return f"`{name}`" if name == _PACKAGES else None
     if not isinstance(call, ast.Call):
         call = call_with_first(module, string)
     name = function_of(module, call)

@@ -492,3 +492,13 @@ def test_a_hook_of_pyinstaller_is_to_be_renamed(name: str) -> None:
     (found,) = (one for one in migrate(text, path=path).findings if one.cls == "manual")
     assert found.text.endswith(f"call it `hook-{name.replace('petastorm', 'mdstorm')}.py`")
     check_rewrite(text, text.replace("petastorm", "mdstorm"), "hooks/hook-ours.py")
+
+
+@pytest.mark.parametrize(
+    "line", ["py_packages = ['ours', 'petastorm']", "T(py_packages=['petastorm'])"]
+)
+def test_packages_that_luigi_ships_are_told_of(line: str) -> None:
+    text = f"from petastorm import make_reader\n{line}\n"
+    check_noop(text)
+    check_finding(text, "PM103", "'petastorm'")
+    assert "mdstorm_backend" in migrate(text).output

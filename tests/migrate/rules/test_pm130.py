@@ -31,6 +31,24 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
     check_finding(text, "PM130", fragment)
 
 
+LAZY = """from importlib import import_module
+PACKAGE = "petastorm"
+class Lazy:
+    def __init__(self, name, kind=None):
+        self.name = name
+    def __getattr__(self, item):
+        return getattr(import_module(self.name), item)
+"""
+
+
+@pytest.mark.parametrize("name", ["PACKAGE", 'PACKAGE + ".unischema"', 'f"{PACKAGE}.codecs"'])
+def test_names_for_classes_that_import_them_are_found(name: str) -> None:
+    text = f"{LAZY}from petastorm import make_reader\nlazy = Lazy({name})\n"
+    check_noop(text)
+    check_finding(text, "PM130", name)
+    check_silence(f'{LAZY}other = Lazy("acme." + PACKAGE, PACKAGE)\n')
+
+
 @pytest.mark.parametrize(
     "name",
     [
