@@ -74,12 +74,12 @@ def test_a_list_keeps_petastorm_for_pages_that_are_made_of_its_docstrings() -> N
     changed = after({**docs, **code})
     assert changed == {
         **docs,
-        "requirements-docs.txt": "mkdocstrings\nmdstorm\npetastorm\n",
+        "requirements-docs.txt": "mkdocstrings\nmdstorm\npyarrow<15\nnumpy<2\npetastorm\n",
         "requirements.txt": "mdstorm\n",
         "a.py": MOVED,
     }
     Path("requirements-docs.txt").unlink()
-    assert after({**page, **code})["requirements.txt"] == "mdstorm\npetastorm\n"
+    assert after({**page, **code})["requirements.txt"] == "mdstorm\npyarrow<15\nnumpy<2\npetastorm\n"
     plain = {"docs/reader.md": "See {py:func}`petastorm.reader.make_reader`.\n"}
     assert after({**plain, **code})["requirements.txt"] == "mdstorm\n"
 
