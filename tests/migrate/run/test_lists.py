@@ -79,7 +79,9 @@ def test_a_list_keeps_petastorm_for_pages_that_are_made_of_its_docstrings() -> N
         "a.py": MOVED,
     }
     Path("requirements-docs.txt").unlink()
-    assert after({**page, **code})["requirements.txt"] == "mdstorm\npyarrow<15\nnumpy<2\npetastorm\n"
+    assert (
+        after({**page, **code})["requirements.txt"] == "mdstorm\npyarrow<15\nnumpy<2\npetastorm\n"
+    )
     plain = {"docs/reader.md": "See {py:func}`petastorm.reader.make_reader`.\n"}
     assert after({**plain, **code})["requirements.txt"] == "mdstorm\n"
 
