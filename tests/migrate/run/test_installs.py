@@ -72,7 +72,7 @@ def test_a_cell_that_cannot_be_parsed_keeps_it_and_the_other_cells_wait() -> Non
     assert "cell 3, which cannot be parsed, imports Petastorm" in found.message
     moved = text.replace(code, "from mdstorm import make_reader\n")
     unsafe = migrate(text, path="n.py", unsafe=True).output
-    assert unsafe == moved.replace("0.11", '0.11 "mdstorm[torch]"')
+    assert unsafe == moved.replace("0.11", f'0.11 "mdstorm[torch]" {BOUNDS}')
 
 
 @pytest.mark.parametrize("indent", [None, 1])
