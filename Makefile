@@ -111,11 +111,14 @@ test-compat: TESTS := compat conformance end_to_end migrate
 test-spark: TESTS := compat end_to_end interop mds_backend migrate
 test-peers: TESTS := interop packaging
 test-spark: KIND := spark_session
+# The two longest would end last: their tests are split between two processes.
+test-engine test-compat: WORKERS := -n 2
 test-engine test-compat test-peers: KIND := not spark_session
 test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \
 		$(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest \
-		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
+		$(WORKERS) -m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) \
+		$(PYTEST_ARGS)
 
 # One after the other, since servers of Spark Connect listen at one port.
 test-sessions: java $(DEV)/.complete
