@@ -114,16 +114,16 @@ def conflicts(specifier: str, lowest: str, style: str = "pip") -> bool:
     )
 
 
-def raised(specifier: str, lowest: str) -> str:
+def raised(specifier: str, lowest: str, name: str = "") -> str:
     """Return the specifier that takes the place of one that conflicts.
 
     The major version stays what it was if the lowest one has it, too: who pins NumPy 1 does not get
-    NumPy 2.
+    NumPy 2. Nor does who pins Spark 2 get Spark 4, which needs a newer Java than Spark 3.
     """
     first = re.search(r"\d+(?:\.\d+)*", specifier)
     major = release(lowest)[0]
     is_same = first is not None and major < 1000 and _majors(specifier) == {major}
-    return f">={lowest},<{major + 1}" if is_same else f">={lowest}"
+    return f">={lowest},<{major + 1}" if is_same or name == "pyspark" else f">={lowest}"
 
 
 def release(version: str) -> tuple[int, ...]:

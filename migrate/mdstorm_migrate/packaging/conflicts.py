@@ -154,7 +154,7 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
         elif pin.name in SINCE and conflicts(pin.specifier, SINCE[pin.name], pin.style):
             continue
         elif pin.name in bounds and conflicts(pin.specifier, bounds[pin.name], pin.style):
-            replacement = raised(pin.specifier, bounds[pin.name])
+            replacement = raised(pin.specifier, bounds[pin.name], pin.name)
         else:
             continue
         if replacement is not None:

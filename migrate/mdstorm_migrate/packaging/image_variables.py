@@ -28,17 +28,18 @@ def pins_of_filled_images(text: str) -> Iterator[Pin]:
     for image in _NAME.finditer(text):
         if is_commented_out(text, image.start(), ANY):
             continue
+        start, stop = image.span("name")
         name = _filled(image["name"], text)
-        said = f"FROM {name}"
-        found = [
+        said = f"{text[:start]}{name}{text[stop:]}"
+        found = (
             *pythons_of_images(said),
             *images_with_pythons(said, text),
             *sparks_of_images(said),
-        ]
-        start, stop = image.span("name")
+        )
         for pin in found:
-            where = pin.where or name.rpartition("/")[2]
-            yield replace(pin, start=start, stop=stop, is_fixed=True, where=where)
+            if start <= pin.start < start + len(name):
+                where = pin.where or name.rpartition("/")[2]
+                yield replace(pin, start=start, stop=stop, is_fixed=True, where=where)
 
 
 def _filled(name: str, text: str) -> str:

@@ -56,7 +56,7 @@ _FIRST_OF_GOOGLE = {"pytorch": (1, 13), "tf": (2, 11), "tf2": (2, 11)}
 #: Images whose tags say the version of Spark.
 _SPARK = re.compile(
     r"""(?<![\w.-])(?:apache|bde2020|bitnami|datamechanics|jupyter|spark-operator)/
-    (?P<name>(?:\w+-)*(?:py)?spark(?:-\w+)*:v?(?:\w+-)*(?P<version>[23]\.\d+(?:\.\d+)?))(?![\w])""",
+    (?P<name>(?:\w+-)*(?:py)?spark(?:-\w+)*:(?:v|spark-)?(?P<version>[23]\.\d+(?:\.\d+)?))(?![\w])""",
     re.VERBOSE,
 )
 #: Says which Python an image has, or that a file brings another one.

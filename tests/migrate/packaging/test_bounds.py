@@ -112,6 +112,11 @@ def test_what_takes_their_place_stays_in_the_major_version(
     assert not conflicts(expected, lowest)
 
 
+def test_who_pins_an_older_spark_gets_no_newer_one_than_needed() -> None:
+    assert raised("==2.4.5", "3.5", "pyspark") == ">=3.5,<4"
+    assert raised("==3.1.2", "3.5", "pyspark") == ">=3.5,<4"
+
+
 @pytest.mark.parametrize(
     ("specifier", "expected"),
     [

@@ -139,6 +139,16 @@ def test_an_image_of_jenkins_is_held() -> None:
         ("Dockerfile", "FROM databricksruntime/standard:10.4-LTS\n", "Databricks Runtime 10.4"),
         ("Dockerfile", "FROM tensorflow/tensorflow:2.4.1\nRUN apt install python3.11\n", None),
         (
+            "Dockerfile",
+            "ARG B=jupyter/pyspark-notebook:python-3.9.7\nFROM ${B}\n",
+            "Python 3.9.7 of pyspark-notebook:python-3.9.7",
+        ),
+        (
+            "Dockerfile",
+            "ARG B=ubuntu:18.04\nFROM $B\nRUN apt-get install -y python3-pip\n",
+            "Python 3.6 of ubuntu:18.04",
+        ),
+        (
             "a.sh",
             "pip install -c https://x.org/constraints-2.5.0/constraints-3.8.txt a\n",
             "Python",
