@@ -81,8 +81,8 @@ class Needs:
         Distributions that came in through Petastorm, and that the code imports itself.
     importers : tuple of str
         Files that go on importing Petastorm, which therefore stays.
-    bounds : tuple of str
-        What Petastorm needs where it stays beside mdstorm: requirements of older libraries.
+    upper_bounds : tuple of str
+        What Petastorm needs where it stays: requirements of older libraries.
     moved : bool
         Whether code imports mdstorm, as far as is known.
     held : str or None
@@ -102,7 +102,7 @@ class Needs:
     uses: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     importers: tuple[str, ...] = ()
-    bounds: tuple[str, ...] = ()
+    upper_bounds: tuple[str, ...] = ()
     moved: bool = True
     held: str | None = None
     together: bool | None = None
@@ -113,6 +113,16 @@ class Needs:
     def falls_back(self) -> bool:
         """Whether all importers use Petastorm only where mdstorm is not installed."""
         return all(one.endswith(FALLBACK) for one in self.importers)
+
+    @property
+    def are_beside(self) -> bool:
+        """Whether mdstorm and Petastorm are installed together."""
+        return bool(self.importers) and self.moved and not self.falls_back
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """What to require for Petastorm beside mdstorm, of what `upper_bounds` names."""
+        return self.upper_bounds if self.are_beside and not self.is_constraint else ()
 
     @property
     def why_petastorm_stays(self) -> str:

@@ -103,10 +103,8 @@ class Conflict:
 
 def conflicts_in(document: Document) -> Iterator[Conflict]:
     """Yield what of a document conflicts with mdstorm, as it is required there or used."""
-    needs = document.needs
-    stays = bool(needs.importers) and needs.moved and not needs.falls_back
     for one in conflicts_of(pins_of(document), _extras(document)):
-        yield beside_petastorm(one) if stays else one
+        yield beside_petastorm(one) if document.needs.are_beside else one
 
 
 def beside_petastorm(one: Conflict) -> Conflict:

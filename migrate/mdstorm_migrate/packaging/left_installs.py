@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import wraps
 
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.runs import RUN
 
@@ -16,9 +18,20 @@ _IS_LEFT = re.compile(
 )
 
 
-def with_installs(found: Iterable[Edit | Finding]) -> Iterator[Edit | Finding]:
-    """Yield what is found; commands wait if only people can install mdstorm for them."""
-    found = list(found)
+Check = Callable[[Document], Iterator[Edit | Finding]]
+
+
+def with_installs(check: Check) -> Check:
+    """Have the commands that a rule finds wait if only people can install mdstorm for them."""
+
+    @wraps(check)
+    def wrapper(document: Document) -> Iterator[Edit | Finding]:
+        yield from _waiting(list(check(document)))
+
+    return wrapper
+
+
+def _waiting(found: Sequence[Edit | Finding]) -> Iterator[Edit | Finding]:
     is_required = any(isinstance(one, Edit) and one.message.startswith(_REQUIRES) for one in found)
     is_left = any(
         isinstance(one, Finding) and one.cls == "manual" and _IS_LEFT.search(one.text)

@@ -48,7 +48,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     beside = lost_with(needs.beside, names)
     if needs.importers:
         message = f"Petastorm stays: {needs.who_stays} it"
-        if needs.moved and not needs.falls_back:
+        if needs.are_beside:
             message += f", and it works with {WORDS} alone"
         yield Finding(rule, "note", key.start, key.stop, message)
         if needs.moved and not any(one.name == "mdstorm" for one in toml_keys(text)):
@@ -86,7 +86,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
 
 def _bounds(document: Document) -> tuple[str, ...]:
     """Return what Petastorm needs beside mdstorm, unless a key has a name of it: either or none."""
-    bounds = () if document.needs.falls_back else document.needs.bounds
+    bounds = document.needs.bounds
     own = {normalised(one.name) for one in toml_keys(document.text)}
     return () if any(one.partition("<")[0] in own for one in bounds) else bounds
 

@@ -117,7 +117,6 @@ def _of_images(text: str) -> Iterator[Pin]:
             yield Pin(PYTHON, *found.span("tag"), found["version"], "runtime", is_fixed=True)
         else:
             yield _pin(found, "tag", _python(_IMAGES[found["name"]], found["version"]), where)
-
     for found in _GOOGLE.finditer(text):
         first = _FIRST_OF_GOOGLE[found["name"]]
         is_old = release(found["version"].replace("-", ".")) < first

@@ -77,7 +77,7 @@ def rewrite_requirement(
         is_done = _names_mdstorm(document, found, place) or is_second(document, found, place)
         if not needs.moved or is_done:
             return
-        beside = [new, *beside, *(() if needs.falls_back or needs.is_constraint else needs.bounds)]
+        beside = [new, *beside, *needs.bounds]
         message = _beside(message if cls == "review" else None, needs.falls_back)
     elif place in ("line", "item") and _names_mdstorm(document, found, place):
         line, end = _line_of(document, found)

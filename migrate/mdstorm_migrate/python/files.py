@@ -42,9 +42,10 @@ def ships_package(module: PythonModule, string: ast.Constant) -> str | None:
     call = module.scopes.parents.get(string)
     if isinstance(call, ast.List | ast.Tuple | ast.Set):
         match module.scopes.parents.get(call):
-            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]):
-                return f"`{name}`" if name == _PACKAGES else None
-            case ast.keyword(arg=str(name)):
+            case (
+                ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)])
+                | ast.keyword(arg=str(name))
+            ):
                 return f"`{name}`" if name == _PACKAGES else None
     if not isinstance(call, ast.Call):
         call = call_with_first(module, string)

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.companions import COMPANION, note_companion
 from mdstorm_migrate.packaging.compiled import is_generated
 from mdstorm_migrate.packaging.origins import other_origins
-from mdstorm_migrate.packaging.requirement import (
-    find_requirements,
-)
+from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.rewriting import renamed, rewrite_requirement
-from mdstorm_migrate.python.companions import COMPANION
 
 CODE = "PM401"
 TITLE = "Requirements files name mdstorm"
@@ -23,16 +21,11 @@ KIND = "requirements"
 #: A line with what it is continued by, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)
 _PYSPARK = re.compile(r"^[ \t]*(pyspark|databricks-connect)\b", re.MULTILINE | re.IGNORECASE)
-
-
 #: Options that say whether some distributions are built from their source.
 _FORMATS = re.compile(r"--(?:no|only)-binary(?:[ \t]+|=)(?P<names>[\w.,:-]+)")
 _NAME = re.compile(r"(?<![\w.-])petastorm(?![\w.-])", re.IGNORECASE)
 #: A distribution that is made for Petastorm, on a line or at the end of an address.
-_COMPANION = re.compile(
-    rf"^(?:[ \t]*|[^#\r\n]*\#egg=)(?P<name>{COMPANION.pattern})(?![\w./-])",
-    re.MULTILINE | re.IGNORECASE,
-)
+_COMPANION = re.compile(rf"^(?:[ \t]*|[^#\r\n]*\#egg=){COMPANION}", re.MULTILINE | re.IGNORECASE)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -57,8 +50,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                     "Petastorm brought pyspark and pandas along, mdstorm does so as mdstorm[spark]",
                 )
     for companion in _COMPANION.finditer(text):
-        what = f"`{companion['name']}` may need Petastorm itself, which it then brings along"
-        yield Finding(CODE, "note", *companion.span("name"), what)
+        yield note_companion(companion, CODE)
     yield from other_origins(text, CODE)
 
 

@@ -36,12 +36,9 @@ CLASS: Class = "exact"
 KIND = "pyproject"
 
 
+@with_installs
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a project's file."""
-    yield from with_installs(_found(document))
-
-
-def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     is_fork = has_own_source(text, OLD_ROOT)
     constraining = replace(document, needs=replace(document.needs, is_constraint=True))

@@ -74,9 +74,10 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         is_setup = module.document.path is not None and module.document.path.name == "setup.py"
         yield from _strings(module) if is_setup else _installs(module)
     else:
-        yield from with_installs(_of_ini(module))
+        yield from _of_ini(module)
 
 
+@with_installs
 def _of_ini(module: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of an INI file."""
     text = module.text

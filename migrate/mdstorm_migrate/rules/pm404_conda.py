@@ -43,12 +43,9 @@ _OF_ITSELF = re.compile(
 )
 
 
+@with_installs
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits below ``pip:``; what conda itself would install has to move there."""
-    yield from with_installs(_found(document))
-
-
-def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     if _is_recipe(document) and (name := _OF_ITSELF.search(text)):
         what = "this is a recipe of Petastorm itself, which nothing needs once the code is migrated"

@@ -19,12 +19,9 @@ CLASS: Class = "exact"
 KIND = ("docker", "shell")
 
 
+@with_installs
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of the commands, and findings for other uses of Petastorm."""
-    yield from with_installs(_found(document))
-
-
-def _found(document: Document) -> Iterator[Edit | Finding]:
     yield from rewrite_commands(document, CODE)
     variables = list(report_variables(document.text, CODE))
     yield from variables

@@ -8,22 +8,18 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements
+from mdstorm_migrate.packaging.companions import COMPANION, note_companion
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.other_code import uses_of_zeppelin
 from mdstorm_migrate.packaging.prose import is_searched_for
 from mdstorm_migrate.packaging.remaining import report_remaining
-from mdstorm_migrate.packaging.requirement import (
-    find_requirements,
-    is_requirement,
-    is_versioned,
-)
+from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement, is_versioned
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
 from mdstorm_migrate.packaging.variables import INTERPOLATION
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY, OLD_ROOT
-from mdstorm_migrate.python.companions import COMPANION
 
 CODE = "PM409"
 TITLE = "Definitions of clusters and jobs use mdstorm"
@@ -53,8 +49,7 @@ _ITEM = re.compile(
     r"""|[\[,]\s*(?P<flow>[^"'\s\[\],][^\r\n,\]]*)"""
 )
 _NAME = re.compile(rf"(?<![\w-]){OLD_ROOT}(?![\w-])")
-#: A distribution that is made for Petastorm.
-_COMPANION = re.compile(rf"{COMPANION.pattern}(?![\w./-])", re.IGNORECASE)
+_COMPANION = re.compile(COMPANION, re.IGNORECASE)
 
 #: How an item is listed, by the group of `_ITEM` that it fits.
 _PLACES: dict[str, Place] = {
@@ -65,12 +60,9 @@ _PLACES: dict[str, Place] = {
 }
 
 
+@with_installs
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of Spark's settings, of libraries, and of install commands."""
-    yield from with_installs(_found(document))
-
-
-def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     for match in _CONF.finditer(text):
         start, stop = match.span("key")
@@ -90,8 +82,7 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, start, stop):
                 yield from rewrite_requirement(document, found, CODE, place)
         elif other := _COMPANION.match(text, start, stop):
-            what = f"`{other[0]}` may need Petastorm itself, which it then brings along"
-            yield Finding(CODE, "note", *other.span(), what)
+            yield note_companion(other, CODE)
     yield from rewrite_commands(document, CODE)
     yield from rewrite_runs(document, CODE)
     for name in _NAME.finditer(text):

@@ -93,7 +93,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     Pages that people read are left alone.
     """
     names: set[int] = set()
-    for one in with_installs(_found(document)):
+    for one in _found(document):
         if isinstance(one, Edit) and is_page(document):
             what = "this page shows a command that uses Petastorm"
             yield Finding(CODE, "note", one.start, one.stop, what)
@@ -113,6 +113,7 @@ def _is_name(document: Document, edit: Edit) -> bool:
     return is_word and is_code(document.path) and is_name(document.text, edit.start, stop)
 
 
+@with_installs
 def _found(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     if is_zeppelin(text):

@@ -204,7 +204,7 @@ class Project:
                 self._lost(path, facts, brought | (around if "pyspark" in around else set()))
             ),
             importers=tuple(map(self._said, self._importers(facts))),
-            bounds=upper_bounds(self._bounding(path, together)),
+            upper_bounds=upper_bounds(self._bounding(path, together)),
             moved=facts.is_moved or not facts.keeps,
         )
 
