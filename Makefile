@@ -31,6 +31,10 @@ with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
 # Spark looks up the host's address, which fails on a machine without a network.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
+# Of what is installed, most modules are never imported: what is, is compiled then. (To pip, the
+# option --no-compile is given by a false value.)
+export PIP_NO_COMPILE := no
+
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat \
