@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
@@ -23,13 +23,18 @@ _VALUE = r"""^[ \t-]*(?:(?:ARG|ENV|export)[ \t]+)?["']?{}["']?(?:[ \t]*[:?]?[=:]
     (?P<value>[\w.][\w./:-]*)"""
 
 
-def pins_of_filled_images(text: str) -> Iterator[Pin]:
-    """Yield the Pythons and the Sparks of images, once their variables have their values."""
+def pins_of_filled_images(text: str, known: Sequence[Pin]) -> Iterator[Pin]:
+    """Yield the Pythons and the Sparks of images, once their variables have their values.
+
+    Those are left out that have the value of a pin which is `known` already.
+    """
     for image in _NAME.finditer(text):
         if is_commented_out(text, image.start(), ANY):
             continue
         start, stop = image.span("name")
-        name = _filled(image["name"], text)
+        name, places = _filled(image["name"], text)
+        if any(pin.start <= place < pin.stop for pin in known for place in places):
+            continue
         said = f"{text[:start]}{name}{text[stop:]}"
         found = (
             *pythons_of_images(said),
@@ -42,11 +47,17 @@ def pins_of_filled_images(text: str) -> Iterator[Pin]:
                 yield replace(pin, start=start, stop=stop, is_fixed=True, where=where)
 
 
-def _filled(name: str, text: str) -> str:
-    """Return a name with the values of its variables, ``x`` for those without just one."""
+def _filled(name: str, text: str) -> tuple[str, list[int]]:
+    """Return a name with the values of its variables, and where these stand.
+
+    A variable without just one value has ``x``.
+    """
+    places: list[int] = []
     for variable in _VARIABLE.finditer(name):
         key = variable["plain"] or variable["braces"]
         pattern = re.compile(_VALUE.format(key), re.MULTILINE | re.VERBOSE)
-        values = {one["value"] for one in pattern.finditer(text)} or {variable["default"] or "x"}
+        found = list(pattern.finditer(text))
+        places += [one.start("value") for one in found]
+        values = {one["value"] for one in found} or {variable["default"] or "x"}
         name = name.replace(variable[0], values.pop() if len(values) == 1 else "x", 1)
-    return name
+    return name, places

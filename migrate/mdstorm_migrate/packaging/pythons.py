@@ -85,7 +85,8 @@ def _of(document: Document) -> Iterator[Pin]:
         pins += pythons_of_arguments(text)
     if document.kind in ("cluster", "docker", "shell", "text"):
         pins += [*pythons_of_images(text), *sparks_of_images(text)]
-        yield from pins or pins_of_filled_images(text)
+        yield from pins
+        yield from pins_of_filled_images(text, pins)
     if document.kind in ("cluster", "docker", "magic", "shell", "text"):
         yield from pythons_of_commands(text)
     if document.kind in ("cluster", "docker", "python", "shell", "text"):

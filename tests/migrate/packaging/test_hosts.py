@@ -208,6 +208,15 @@ def test_the_python_of_images_and_commands_is_known(
         assert found[0].startswith(shown)
 
 
+def test_images_in_variables_are_known_beside_others() -> None:
+    text = "ARG V=2.1.2\nFROM apache/airflow:${V}-python3.9\nFROM python:3.8\n"
+    source = find_source(PurePath("Dockerfile"), text.encode())
+    assert source is not None
+    file = source.read(text.encode(), PurePath("Dockerfile"))
+    found = {one.shown for document in file.documents for one in conflicts_in(document)}
+    assert found == {"Python 3.9 of airflow:2.1.2-python3.9", "python 3.8"}
+
+
 @pytest.mark.parametrize(
     ("image", "shown"),
     [
