@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON as LOWEST
 from mdstorm_migrate.packaging.conflicts import conflicts_in
-from mdstorm_migrate.packaging.one_value import option_before, repeated
 from mdstorm_migrate.packaging.own_extras import lost_with
 from mdstorm_migrate.packaging.pin import PYTHON
+from mdstorm_migrate.packaging.places import Place, list_beside, name_index
 from mdstorm_migrate.packaging.requirement import (
     COPY,
     Requirement,
@@ -27,11 +26,6 @@ from mdstorm_migrate.packaging.same_list import is_second
 from mdstorm_migrate.packaging.upper_bounds import WORDS
 from mdstorm_migrate.packaging.variables import definition, referenced
 from mdstorm_migrate.petastorm.names import NEW_ROOT
-
-#: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
-#: ``ini`` file, a ``word`` of a command, an ``item`` of a list in YAML; ``alone`` where one value
-#: holds just one.
-Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
 
 FOR_OLD_PYTHON = "this requires Petastorm for a Python that mdstorm does not run on"
 _OPEN = "a version of Petastorm, or another text, is joined to this requirement"
@@ -100,9 +94,9 @@ def rewrite_requirement(
             own -= {name for one in before for name in lost_with(own, one.extras)}
             beside = [name for name in beside if name in own]  # the others stand with the first
     if needs.index is not None and needs.index not in document.text:
-        yield from _index(document, found, rule, place, cls)
+        yield from name_index(document, found, rule, place, cls)
     if beside:
-        edit = _inserted(document, found, rule, place, beside, cls, message)
+        edit = list_beside(document, found, rule, place, beside, cls, message)
         if edit is not None:
             yield edit
         else:
@@ -190,100 +184,3 @@ def _line_of(document: Document, found: Requirement) -> tuple[int, int]:
     """Return the span of the line of a requirement, its end included."""
     end = document.text.find("\n", found.stop)
     return document.lines.start_of(found.start), len(document.text) if end < 0 else end + 1
-
-
-def _index(
-    document: Document, found: Requirement, rule: str, place: Place, cls: Class
-) -> Iterator[Edit | Finding]:
-    """Yield the edit that names the index, where there is room for one."""
-    option = f"--extra-index-url {document.needs.index}"
-    message = "say where pip finds mdstorm"
-    if place == "line":
-        yield Edit(rule, cls, 0, 0, f"{option}{document.lines.newline}", message)
-    elif place == "item":
-        edit = _inserted(document, found, rule, place, [option], cls, message)
-        if edit is not None:
-            yield edit
-    elif place == "word":
-        at, quote = _opened(document.text, found.start)
-        if taking := option_before(document.text, found):
-            at, quote = _opened(document.text, taking.start())
-        gap = f"{quote}, {quote}" if _is_in_array(document.text, at, quote) else " "
-        words = option.replace(" ", gap)
-        text = f"{quote}{words}{quote}, " if gap != " " else f"{words} "
-        yield Edit(rule, cls, at, at, text, message)
-    else:
-        text = f"mdstorm comes from {document.needs.index}, which this file cannot say"
-        yield Finding(rule, "note", found.start, found.stop, text)
-
-
-def _inserted(
-    document: Document,
-    found: Requirement,
-    rule: str,
-    place: Place,
-    items: Sequence[str],
-    cls: Class,
-    message: str,
-) -> Edit | None:
-    """Return the edit that lists others before a requirement; None where that cannot be done."""
-    text, newline = document.text, document.lines.newline
-    line = document.lines.start_of(found.start)
-    head = text[line : found.start]
-    if place in ("line", "item"):
-        prefix = re.match(r"[ \t]*(?:-[ \t]+)?" if place == "item" else r"[ \t]*", head)
-        if prefix is None or (place == "item" and "-" not in prefix[0]):
-            return None
-        new = "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
-        return Edit(rule, cls, line, line, new, message)
-    if place == "ini":
-        indent = re.match(r"[ \t]*", head)
-        space = (indent[0] if indent else "") or "    "
-        end = re.search(r"\r?\n|\Z", text[found.stop :])
-        at = found.stop + (end.start() if end else 0)
-        return Edit(rule, cls, at, at, "".join(f"{newline}{space}{one}" for one in items), message)
-    if place == "string":
-        item = re.match(r"[ \t]*-[ \t]+", head)
-        if item is not None and not head[item.end() :].strip("\"' "):
-            quote = head[item.end()]
-            new = "".join(f"{item[0]}{quote}{one}{quote}{newline}" for one in items)
-            return Edit(rule, cls, line, line, new, message)
-        opening = re.search(r"""["'][ \t]*\Z""", head)
-        if opening is None or head[: opening.start()].rstrip().endswith("="):
-            return None  # the value of a key
-        at, quote = line + opening.start(), opening[0][0]
-        indent_only = text[line:at]
-        gap = f"{newline}{indent_only}" if not indent_only.strip() else " "
-        new = "".join(f"{quote}{one}{quote},{gap}" for one in items)
-        return Edit(rule, cls, at, at, new, message)
-    if place == "word":
-        at, quote = _opened(text, found.start)
-        if taking := option_before(text, found):
-            at, new = taking.start("value"), repeated(text, taking, items)
-        elif _is_in_array(text, at, quote):
-            new = "".join(f"{quote}{one}{quote}, " for one in items)
-        else:
-            words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
-            new = "".join(f"{word} " for word in words)
-        return Edit(rule, cls, at, at, new, message)
-    return None
-
-
-def _item(value: str, place: Place) -> str:
-    """Return a requirement as an item of YAML, where brackets and stars begin something else."""
-    return (
-        f'"{value}"'
-        if place == "item" and re.search(r"[ @#]|: ", value) and not value.startswith("--")
-        else value
-    )
-
-
-def _opened(text: str, start: int) -> tuple[int, str]:
-    """Return where the word of a requirement or an option begins, and its quotation mark."""
-    quote = text[max(start - 1, 0) : start]
-    return (start - 1, quote) if quote in ("'", '"') else (start, "")
-
-
-def _is_in_array(text: str, at: int, quote: str) -> bool:
-    """Whether a word is a string of an array, as in ``RUN ["pip", "install", "x"]``."""
-    return bool(quote) and text[:at].rstrip()[-1:] in (",", "[")

@@ -11,8 +11,9 @@ from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.origins import other_origins
+from mdstorm_migrate.packaging.places import Place
 from mdstorm_migrate.packaging.requirement import find_requirements, of_conda
-from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces, tested_imports
 

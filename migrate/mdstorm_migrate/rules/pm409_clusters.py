@@ -12,10 +12,11 @@ from mdstorm_migrate.packaging.companions import COMPANION, note_companion
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.left_installs import with_installs
 from mdstorm_migrate.packaging.other_code import uses_of_zeppelin
+from mdstorm_migrate.packaging.places import Place
 from mdstorm_migrate.packaging.prose import is_searched_for
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement, is_versioned
-from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.traces import report_traces
 from mdstorm_migrate.packaging.variables import INTERPOLATION
