@@ -17,7 +17,8 @@ _PYTHONS = re.compile(r"py\d*\{[\d,\s]*\}\d*|\{(?:\s*py\d+\s*,?)+\}|py\d\d+")
 def without_old(environments: str) -> str | None:
     """Return a list of environments without those of Pythons that are too old.
 
-    Where none is left, the first one gets a Python that mdstorm runs on. Lines stay lines.
+    Where no other has its further factors, or where none is left, one gets a Python that mdstorm
+    runs on. Lines stay lines.
 
     Returns
     -------
@@ -28,18 +29,23 @@ def without_old(environments: str) -> str | None:
     --------
     >>> without_old("py{38,39,311}-{a,b}, lint")
     'py311-{a,b}, lint'
+    >>> without_old("py38, py39-spark, lint")
+    'py310-spark, lint'
     """
     entries = [one for one in _entries(environments) if one.strip()]
     if not any(_is_old(name) for one in entries for name in _expanded(one)):
         return None
-    kept = [new for one in entries if (new := _left(one))]
+    left = list(map(_left, entries))
+    known = {"", *(_rest(name) for one in left for name in _expanded(one))}
+    kept: list[str] = []
+    for entry, new in zip(entries, left, strict=True):
+        rests = set(map(_rest, _expanded(entry)))
+        kept += [new] if new else [] if rests <= known else [_raised(entry)]
+        known |= rests
+    if not any(re.search(r"\bpy", one) for one in kept):
+        kept = [_raised(entries[0]), *kept]
     if any(_is_old(name) for one in kept for name in _expanded(one)):
         return ""
-    if not any(re.search(r"\bpy", one) for one in kept):
-        new = _PYTHONS.sub(_NEWEST, entries[0].strip(), count=1)
-        if any(map(_is_old, _expanded(new))):
-            return ""
-        kept = [new, *kept]
     indent = re.search(r"\n[ \t]+", environments)
     if environments.lstrip(" \t").startswith(("\n", "\r")):
         gap = indent[0] if indent else "\n    "
@@ -70,6 +76,15 @@ def _left(entry: str) -> str:
         if len(kept) < len(choices):
             parts[at] = kept[0] if len(kept) == 1 else f"{{{','.join(kept)}}}"
     return "".join(parts)
+
+
+def _raised(entry: str) -> str:
+    return _PYTHONS.sub(_NEWEST, entry.strip(), count=1)
+
+
+def _rest(name: str) -> str:
+    """Return the factors of an environment but that of a Python."""
+    return "-".join(one for one in name.split("-") if not _FACTOR.fullmatch(one))
 
 
 def _entries(text: str) -> list[str]:

@@ -108,6 +108,13 @@ _IMAGE_IN_CODE = re.compile(
     r"""(?P<name>[\w./:@-]+)\1""",
     re.IGNORECASE,
 )
+#: A variable that holds one, and where it gets its value.
+_IMAGE_VARIABLE = re.compile(
+    r"""\b\w*image(?:_?(?:uri|name|url|spec))?["']?\s*[:=]\s*(?P<name>[A-Za-z_]\w*)"""
+    r"""[ ]*(?=[,)}\n])""",
+    re.IGNORECASE,
+)
+_IMAGE_VALUE = r"""^[ \t]*(?:{0})(?:[ ]*:[ ]*\w+)?[ ]*=[ ]*\(?[rf]?(["'])(?P<name>[\w./:@-]+)\1"""
 _PYTHON_IN_CODE = (
     re.compile(rf"""\bpython_version\s*=\s*(["'])(?P<version>{_VERSION})\1"""),
     re.compile(
@@ -119,7 +126,10 @@ _PYTHON_IN_CODE = (
 
 def pythons_of_code(text: str) -> Iterator[Pin]:
     """Yield the Pythons of images and environments that Python code names."""
-    for found in _IMAGE_IN_CODE.finditer(text):
+    variables = "|".join(sorted(set(_names(_IMAGE_VARIABLE, text))))
+    values = re.finditer(_IMAGE_VALUE.format(variables), text, re.M) if variables else ()
+    images = {one.start("name"): one for one in (*_IMAGE_IN_CODE.finditer(text), *values)}
+    for found in images.values():
         if is_commented_out(text, found.start()):
             continue
         span = found.span("name")
@@ -198,6 +208,9 @@ def pythons_of_arguments(text: str) -> Iterator[Pin]:
         rf"""(?P<version>{_VERSION})"""
     )
     of_system = set() if "deadsnakes" in text else set(_names(_SYSTEM_VERSION, text))
+    for name in sorted(of_system):  # which may have its value from another one
+        given = re.compile(rf"""\b{name}[=\ \t]["']?{REFERENCE}""", re.VERBOSE)
+        of_system.update(_names(given, text))
     for found in re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE):
         is_fixed = found["name"] in of_system
         yield Pin(PYTHON, *found.span("version"), found["version"], "version", is_fixed=is_fixed)

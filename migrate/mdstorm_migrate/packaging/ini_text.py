@@ -24,6 +24,8 @@ _EXTRAS = re.compile(
     r"^\[options\.extras_require\][^\n]*\n(?P<body>(?:(?!\[)[^\n]*\n?)*?)(?=^\[|\Z)", re.MULTILINE
 )
 _EXTRA = re.compile(r"^[\w.-]+[ \t]*=[ \t]*(?P<requirement>petastorm\b[^\r\n]*)", re.M | re.I)
+#: What stands on a line before a requirement, with the factors of tox that it is for.
+_HEAD = re.compile(r"(?:(?P<indent>[ \t]+)|[^\n=]*=[ \t]*)(?P<factors>[\w.,{}!-]+:[ \t]*)?\Z")
 
 
 @dataclass(frozen=True)
@@ -60,3 +62,12 @@ def requirement_lines(text: str) -> Iterator[re.Match[str]]:
     yield from _INI_LINE.finditer(text)
     for section in _EXTRAS.finditer(text):
         yield from _EXTRA.finditer(text, *section.span("body"))
+
+
+def line_head(text: str, start: int) -> tuple[str, str]:
+    """Return the indent of a line, and the factors before what begins at `start`, as ``py310: ``.
+
+    Either is empty where there is none.
+    """
+    found = _HEAD.match(text[text.rfind("\n", 0, start) + 1 : start])
+    return (found["indent"] or "", found["factors"] or "") if found else ("", "")

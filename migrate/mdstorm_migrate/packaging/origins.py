@@ -38,6 +38,15 @@ _INSTALLS = re.compile(
     r"|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z"  # a variable of the environment
 )
 _FETCHES = re.compile(r"(?i:git(?!hub\.com)|fetch|\brev\b|clone)")
+#: An address of a host that need not keep repositories, and what says that it does.
+_WEB = re.compile(r"https?://(?P<host>[^\s/]+)[^\s@#]*", re.IGNORECASE)
+_OF_CODE = re.compile(r"\.(?:egg|git|gz|tgz|whl|zip)\b", re.IGNORECASE)
+_KEEPS_CODE = re.compile(
+    r"git|hg\b|svn|bitbucket|azure|visualstudio|code|src|scm|stash|gerrit|phab|repo|pypi", re.I
+)
+_TAKES = re.compile(
+    r"git|\bhg\b|clone|fetch|install|submodule|remote|\brev\b|\brepo|index|links|-[ef] |@ |\+", re.I
+)
 #: How far before an address that is looked for, in characters.
 _NEAR = 100
 _OTHERS = re.compile(r"(?<![\w./-])(hops-petastorm|py-petastorm)(?![\w-])", re.IGNORECASE)
@@ -50,7 +59,7 @@ def other_origins(text: str, rule: str, *, has_links: bool = False) -> Iterator[
     """
     told = []
     for match in _REPOSITORY.finditer(text):
-        if has_links and _is_link(text, match):
+        if _is_web_page(text, match) or (has_links and _is_link(text, match)):
             continue
         told.append(match.span())
         yield _of_repository(text, match, rule)
@@ -84,6 +93,16 @@ def _of_repository(text: str, match: re.Match[str], rule: str) -> Finding:
     if UBER.search(match[0]):
         what, remedy = "Petastorm comes from its own repository", "install mdstorm instead"
     return Finding(rule, "manual", *match.span(), what, remedy)
+
+
+def _is_web_page(text: str, match: re.Match[str]) -> bool:
+    """Whether an address is of a host that keeps no code, as far as it and what is before say."""
+    address = _WEB.fullmatch(match[0].rstrip("\"'>,.;)}]"))
+    if address is None or _KEEPS_CODE.search(address["host"]):
+        return False
+    if _OF_CODE.search(match[0]):
+        return False
+    return _TAKES.search(text, max(match.start() - _NEAR, 0), match.start()) is None
 
 
 def _is_link(text: str, match: re.Match[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.ini_text import line_head
 from mdstorm_migrate.packaging.one_value import option_before, repeated
 from mdstorm_migrate.packaging.requirement import Requirement, quoted_word
 
@@ -62,11 +63,11 @@ def list_beside(
         new = "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
         return Edit(rule, cls, line, line, new, message)
     if place == "ini":
-        indent = re.match(r"[ \t]*", head)
-        space = (indent[0] if indent else "") or "    "
+        indent, factors = line_head(text, found.start)
         end = re.search(r"\r?\n|\Z", text[found.stop :])
         at = found.stop + (end.start() if end else 0)
-        return Edit(rule, cls, at, at, "".join(f"{newline}{space}{one}" for one in items), message)
+        before = f"{newline}{indent or '    '}{factors}"
+        return Edit(rule, cls, at, at, "".join(f"{before}{one}" for one in items), message)
     if place == "string":
         item = re.match(r"[ \t]*-[ \t]+", head)
         if item is not None and not head[item.end() :].strip("\"' "):

@@ -6,6 +6,7 @@ import re
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.ini_text import line_head
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_requirements,
@@ -32,6 +33,8 @@ def is_second(document: Document, found: Requirement, place: str) -> bool:
             continue  # it stays alone, or is a key
         if is_commented_out(text, other.start, ANY):
             continue
+        if place == "ini" and line_head(text, other.start)[1] != line_head(text, found.start)[1]:
+            continue  # for other environments
         if _END_OF_LIST[place].search(text, other.stop, found.start) is None:
             return True
     return False

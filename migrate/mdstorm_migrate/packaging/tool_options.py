@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.packaging.tool_settings import Setting
 
 #: Of pylint and isort, as words of a command or as items of a list.
-_GAP = r"""(?: = | [ \t]+ | ["'][ \t]*,\s*["'] | ["']?[ \t]*\r?\n[ \t]*-[ \t]+ ) ["']?"""
+_GAP = r"""(?: = | [ \t]+ | ["']?[ \t]*,\s*["']? | ["']?[ \t]*\r?\n[ \t]*-[ \t]+ ) ["']?"""
 _MODULES = re.compile(
     rf"""(?<![\w-])(?P<option>--(?:ignored-(?:modules|classes)|known-third-party|thirdparty
       |extension-pkg-(?:whitelist|allow-list)))

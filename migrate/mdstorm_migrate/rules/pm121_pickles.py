@@ -10,7 +10,7 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.module_tests import in_find_class, module_test
 from mdstorm_migrate.python.objects import objects_made
 
@@ -49,7 +49,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
         yield from _unpicklers(module)
     if not imported_names(module):
         return
-    loaded = [call for call in module.scopes.calls if call.args and _is(_LOADING, call)]
+    loaded = [
+        call
+        for call in module.scopes.calls
+        if call.args and _is(_LOADING, call) and not _is_of_weights(module, call)
+    ]
     for call in loaded:
         if not any(_OURS.search(module.source_of(one)) for one in _around(module, call)):
             yield Finding(CODE, "note", *module.span(call), _NEEDS)
@@ -98,6 +102,12 @@ def _is(pattern: re.Pattern[str], call: ast.Call) -> bool:
 
 def _is_dump(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and _is(_DUMPING, node)
+
+
+def _is_of_weights(module: PythonModule, call: ast.Call) -> bool:
+    """Whether what is loaded goes into a network: tensors by their names."""
+    parent = module.scopes.parents.get(call)
+    return isinstance(parent, ast.Call) and last_name(parent.func) == "load_state_dict"
 
 
 def _is_of_memory(call: ast.Call) -> bool:

@@ -26,11 +26,12 @@ _DOCTEST = re.compile(r"^[ \t]*>>>[ \t](?P<code>[^\n]*)", re.MULTILINE)
 #: Commands and imports in blocks of Markdown that are only indented.
 _INDENTED = re.compile(
     r"""^(?:[ ]{4,}|\t)
-    (?P<code>(?:\$[ ])?(?:(?:python[\d.]*[ ]-m[ ])?pip[\d.]*|from|import)[ ][^\n]*)""",
+    (?P<code>(?:\$[ ])?(?:python[\d.]*[ ]-[cm]|pip[\d.]*|from|import|petastorm)(?![\w/])[^\n]*)""",
     re.MULTILINE | re.VERBOSE,
 )
 _USE = re.compile(
-    r"""^[ \t>]*(?:from|import)[ \t]+petastorm\b | \bpetastorm\.\w
+    r"""(?:^[ \t>]*|["';][ \t]*)(?:from|import)[ \t]+petastorm\b | \bpetastorm\.\w
+    | (?<![\w/.-])petastorm(?:\[[\w,-]*\])?[ \t]*[=<>~!]=
     | (?:(?<![\w/.-])|(?<=bin/))petastorm-[a-z-]+\.py\b
     | \bpip[\d.]*[ \t]+install\b[^\n]*\bpetastorm\b""",
     re.MULTILINE | re.VERBOSE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import WRITTEN, Document
@@ -20,6 +21,8 @@ TITLE = "Pins leave what mdstorm needs"
 CLASS: Class = "review"
 KIND = tuple(kind for kind in (*WRITTEN, "text") if kind != "spark_conf")
 
+_INSTALLS = re.compile(r""""package"\s*:\s*"mdstorm(?![\w-])""")
+
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield the edits of pins that conflict, where mdstorm is installed together with them."""
@@ -30,10 +33,15 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         found = (one.start for one in find_requirements(text))
         together = any(not is_commented_out(text, start) for start in found)
         together = together or bool(petastorm_keys(document)) or OLD_ROOT in conda_packages(text)
-    if not together or (document.kind == "requirements" and is_generated(document.text)):
+    is_left = not together and _is_left(document)
+    if not (together or is_left):
+        return
+    if document.kind == "requirements" and is_generated(document.text):
         return
     for conflict in conflicts_in(document):
         pin = conflict.pin
+        if is_left and (conflict.replacement or pin.style != "runtime"):
+            continue
         message = f"{conflict.needed}: {conflict.refusal}"
         if not conflict.replacement:
             yield Finding(CODE, "manual", pin.start, pin.stop, conflict.needed, conflict.needed)
@@ -46,3 +54,9 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         yield Edit(CODE, CLASS, start, pin.stop, new, message)
     for pin, message in conditions_in(document):
         yield Finding(CODE, "note", pin.start, pin.stop, message)
+
+
+def _is_left(document: Document) -> bool:
+    """Whether mdstorm is installed by a file that cannot have a comment on what is left."""
+    is_json = document.path is not None and document.path.suffix == ".json"
+    return is_json and _INSTALLS.search(document.text) is not None

@@ -73,6 +73,8 @@ _TARGET = re.compile(r"""\bname[ \t]*=[ \t]*["'](?P<label>[^"'\n]*)["']""")
 #: Those of other repositories: ``@pip//petastorm``, ``@pypi_petastorm//:pkg``.
 _OF_PIP = re.compile(r"""["'](?P<label>@[\w.~+-]*(?://|_)petastorm(?:(?://)?:[\w.-]+)?)["']""")
 _BUILD = re.compile(r"BUILD(?:\.\w+)?|WORKSPACE(?:\.\w+)?|.*\.(?:bazel|bzl)")
+#: Files of LaTeX, which cite what they name.
+_CITING = frozenset({".bbl", ".bib", ".cls", ".sty", ".tex"})
 #: What stands on a line that installs or requires something: a requirement with a version, the
 #: name of an installer as an argument or a call, or a key that has requirements.
 _NEAR = re.compile(
@@ -92,6 +94,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 
     Pages that people read are left alone.
     """
+    if document.path is not None and document.path.suffix in _CITING:
+        return
     names: set[int] = set()
     for one in _found(document):
         if isinstance(one, Edit) and is_page(document):

@@ -12,6 +12,7 @@ from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.packaging.bounds import normalised
 from mdstorm_migrate.packaging.calls import install_calls
 from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
@@ -38,6 +39,14 @@ _OPTION = re.compile(
 #: ``pip install .``, ``pip install -e ".[train]"``, and in images ``pip install -e /src``
 _ITSELF = re.compile(
     r"""(?:(?:^|[\s"'])\.|(?:-e|--editable)[ \t=]+["']?/[\w./-]+)(?:\[[^\]]*\])?(?=["'\s]|\Z)"""
+)
+#: What installs a project by other tools, or has environments made of it.
+_BY_TOOLS = re.compile(
+    r"""\b(?:poetry|pdm|rye|uv)[ \t]+(?:-\S+[ \t]+)*(?:install|sync)(?![\w-])(?![ \t]+[\w"'])
+    | \b(?:uv|pdm|hatch|rye)[ \t]+run\b
+    | (?:(?:run|script)[ \t]*:|-m|[ \t]-|^)[ \t]+(?:tox|nox)(?![\w.-])
+      (?![ \t]+-[es][ \t=]*["']?(?:black|doc|flake|format|lint|mypy|pre|style|typ))""",
+    re.VERBOSE | re.MULTILINE,
 )
 #: Without what a project requires.
 _ALONE = re.compile(r"""(?<![\w-])--no-deps(?![\w-])""")
@@ -159,6 +168,8 @@ class Chains:
                     if _ALONE.search(text, start, stop):
                         self._alone[path] |= found
                     yield from found
+            if any(not is_commented_out(text, one.start()) for one in _BY_TOOLS.finditer(text)):
+                yield from self._project(path)
         if document.kind == "magic":
             for run in _RUN.finditer(text):
                 yield from self._notebooks(path, run["name"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
@@ -15,6 +15,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.fallbacks import has_fallbacks_alone
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
+from mdstorm_migrate.run.brought import is_in
 from mdstorm_migrate.run.chains import required_names
 from mdstorm_migrate.run.installs import imported_packages, imports_through
 from mdstorm_migrate.run.settings import Settings
@@ -50,9 +51,12 @@ _DELTA = re.compile(rb"""\.format\(\s*\\?["']delta\\?["']\s*\)|\bDeltaTable\b|\b
 _INSTALLING = re.compile(
     rb"""\binstall | %run[ \t] | ^\#[ ]///[ ]script
     | spark_version | py(?:thon)?_version | emr-\d | [gG]lue_?[vV]ersion | image_version
-    | @(?:\w+\.)?(?:conda|pypi) | (?i:image)\w*["']?[^\n=:]{0,9}[:=]\s*\(?["'][^"'\n]*py""",
+    | @(?:\w+\.)?(?:conda|pypi) | (?i:image)\w*["']?[^\n=:]{0,9}[:=]\s*\(?["'][^"'\n]*py
+    | (?i:image)\w*["']?\s*[:=]\s*[A-Z][A-Z\d_]*\s*[,)}]""",
     re.VERBOSE | re.MULTILINE,
 )
+#: What of Spark needs pandas, which the code need not import for it.
+_WITH_PANDAS = re.compile(rb"\b(?:toPandas|pandas_udf|\w+InPandas|pandas_api)\b")
 _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 
@@ -122,6 +126,10 @@ def facts_of(data: bytes, path: Path) -> Facts:
     is_json = path.suffix == ".ipynb"
     imports = frozenset(_imports(data, is_json))
     code = (_COMMENTS_IN_JSON if is_json else _COMMENTS).sub(b"", data)
+    if is_json:
+        code = code.replace(rb"\n", b"\n")  # a cell may be one string
+    if "pyspark" in imports and _WITH_PANDAS.search(code):
+        imports |= {"pandas"}
     extras: frozenset[str] = frozenset()
     moved = "mdstorm" in imports
     old = OLD_ROOT in imports
@@ -160,19 +168,22 @@ def needs_alone(
 
 def notebook_needs(facts: Facts, listed: set[str], plain: Needs) -> Needs:
     """Return what a notebook needs of its install commands, beside what is in `listed`."""
-    extras = needed_extras(facts)
+    extras = needed_extras(facts, listed)
     if facts.on_databricks or not facts.starts_spark:
         extras.discard("spark")
     named = {extra for extra in extras if not set(EXTRAS[extra]) <= listed}
     return replace(plain, extras=tuple(sorted(named)), uses=tuple(sorted(extras)))
 
 
-def needed_extras(facts: Facts) -> set[str]:
-    """Return the extras that code needs."""
+def needed_extras(facts: Facts, listed: Collection[str] = ()) -> set[str]:
+    """Return the extras that code needs beside what is `listed`.
+
+    Code that uses Spark itself has needed no requirement of it but Petastorm's.
+    """
     extras = set(facts.extras - {"reader", "delta-table"})
     if facts.extras >= {"reader", "delta-table"}:
         extras.add("delta")
-    if "pyspark" in facts.imports:
+    if "pyspark" in facts.imports and not is_in("pyspark", listed):
         extras.add("spark")
     return extras
 

@@ -12,7 +12,7 @@ from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK, todo_comments
 from mdstorm_migrate.petastorm.configuration import KEY_IN_CELLS
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
@@ -32,13 +32,20 @@ from mdstorm_migrate.sources.decoding import is_wide
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
+_NEW = NEW_ROOT.encode()
+_RUNTIME = b'"spark_version"'
 
 
 def concerns_us(data: bytes) -> bool:
-    """Whether the bytes of a file name Petastorm, or have a TODO of ours; others are not parsed."""
+    """Whether the bytes of a file name Petastorm, or have something left; others are not parsed.
+
+    That is a TODO of ours, or a runtime where no comment can tell that mdstorm needs another one.
+    """
     if is_wide(data):
         data = data.replace(b"\0", b"")
-    return _WORD in data or _MARK in data or _WORD in data.lower()
+    if _WORD in data or _MARK in data or (_RUNTIME in data and _NEW in data):
+        return True
+    return _WORD in data.lower()
 
 
 def migrate_bytes(
@@ -126,7 +133,7 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
-        is_named = OLD_ROOT in document.text.lower() or MARK in document.text
+        is_named = concerns_us(document.text.encode(errors="replace"))
         is_needed = document.needs.together or around.takes_converters
         if is_named or is_needed or document.kind == "unparsed":
             _migrate_document(document, file, settings, around, kept)

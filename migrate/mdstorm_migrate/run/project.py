@@ -17,34 +17,15 @@ from mdstorm_migrate.packaging.conflicts import conflicts_of
 from mdstorm_migrate.packaging.own_extras import BROUGHT_BY_EXTRAS, own_extras, petastorm_extras
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.upper_bounds import upper_bounds
+from mdstorm_migrate.run.brought import BROUGHT, is_in
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
 from mdstorm_migrate.run.hosts import Hosts
 from mdstorm_migrate.run.settings import Settings
 
-#: What Petastorm required, and the modules of each.
-_BROUGHT = {
-    "dill": ("dill",),
-    "diskcache": ("diskcache",),
-    "future": ("future", "past"),
-    "packaging": ("packaging",),
-    "pandas": ("pandas",),
-    "psutil": ("psutil",),
-    "pyspark": ("pyspark",),
-    "pyzmq": ("zmq",),
-    "six": ("six",),
-}
 #: What lists for documentation are called.
 _DOCS = re.compile(r"(?<![a-z])(?:docs?|documentation|mkdocs|sphinx|rtd)(?![a-z])", re.IGNORECASE)
-#: Other distributions that bring the libraries of an extra in.
-_SAME = {
-    "pyspark": {"databricks-connect", "pyspark-client", "pyspark-connect"},
-    "tensorflow": {"tensorflow-cpu", "tensorflow-gpu", "tensorflow-macos", "tf-nightly"},
-    "torch": {"pytorch", "pytorch-gpu"},
-    "pillow": {"pillow-simd"},
-    "opencv-python": {"opencv-python-headless", "opencv-contrib-python", "opencv", "py-opencv"},
-}
 
 
 @dataclass
@@ -182,7 +163,6 @@ class Project:
         plain = Needs(settings.wanted, settings.index, is_constraint=is_constraint)
         if anchor is None:
             return plain
-        extras = needed_extras(facts)
         listed = set().union(*(self._names[one] for one in together))
         around = listed.union(
             *(
@@ -194,7 +174,8 @@ class Project:
         )
         if facts.on_databricks or self._on_databricks:
             around |= set(EXTRAS["spark"])
-        named = {extra for extra in extras if not all(_is_in(lib, around) for lib in EXTRAS[extra])}
+        extras = needed_extras(facts, around)
+        named = {extra for extra in extras if not all(is_in(lib, around) for lib in EXTRAS[extra])}
         brought = listed | {lib for extra in named for lib in EXTRAS[extra]}
         return replace(
             plain,
@@ -266,12 +247,12 @@ class Project:
 
     def _lost(self, path: Path, facts: Facts, brought: set[str]) -> Iterable[str]:
         """Return what the code imports and Petastorm alone has brought in."""
-        tables = dict(_BROUGHT)
+        tables = dict(BROUGHT)
         for document in self.documents[path]:
             for extra in petastorm_extras(document):
                 tables |= BROUGHT_BY_EXTRAS.get(extra, {})
         for name, modules in tables.items():
-            if facts.imports & set(modules) and not _is_in(name, brought):
+            if facts.imports & set(modules) and not is_in(name, brought):
                 yield name
 
     def _held(self, path: Path, together: set[Path], extras: set[str]) -> str | None:
@@ -283,7 +264,3 @@ class Project:
                 where = "this notebook" if other == path else other
                 return f"`{conflict.shown}` of {where}: {conflict.needed}"
         return None
-
-
-def _is_in(name: str, names: set[str]) -> bool:
-    return bool(({name} | _SAME.get(name, set())) & names)

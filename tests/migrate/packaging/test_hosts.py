@@ -118,6 +118,13 @@ def test_an_image_of_jenkins_is_held() -> None:
         ),
         ("job.py", 'ClusterSpec(spark_version="14.3.x-cpu-ml-scala2.12")\n', None),
         ("kfp.py", '@component(base_image="python:3.8-slim")\ndef f(): ...\n', "python 3.8"),
+        (
+            "kfp.py",
+            'B = "python:3.8"\n@component(base_image=B)\ndef f(): ...\n',
+            "python 3.8",
+        ),
+        ("kfp.py", 'IMAGE = "python:3.8"\nf({"image": IMAGE})\n', "python 3.8"),
+        ("kfp.py", 'load = "python:3.8"\nimage = load()\n', None),
         ("flow.py", 'IMAGE = "ours/base:2.1-py38"\n', "Python 3.8 of base:2.1-py38"),
         ("wf.py", 'ImageSpec(python_version="3.9", packages=["x"])\n', "python 3.9"),
         (
@@ -274,6 +281,8 @@ def test_a_stage_of_linters_is_no_host(body: str, final: str, is_held: bool) -> 
         ("\n    lint\n    py37,py38\n    py311", "\n    lint\n    py311"),
         ("py3{9,10}, 3.8", "py310"),
         ("py310, lint, py3", None),
+        ("py37,py38,py39-{base,spark}", "py310-{base,spark}"),
+        ("py38-spark, py39-spark, py310", "py310-spark, py310"),
         ("{a,b}-{py38,py311}-petastorm011", "{a,b}-py311-petastorm011"),
     ],
 )
@@ -313,9 +322,10 @@ def test_the_python_of_a_variable_is_that_of_the_command(path: str, text: str) -
     check_rewrite(newer, newer.replace("petastorm", "mdstorm"), path)
 
 
-def test_the_version_of_a_systems_python_is_not_changed() -> None:
-    text = "FROM ubuntu:18.04\nARG V=3.8\nRUN apt-get install -y git python${V}\n"
-    text += "RUN pip install petastorm\n"
+@pytest.mark.parametrize("given", ["python${V}", "python${PYTHON_VERSION}"])
+def test_the_version_of_a_systems_python_is_not_changed(given: str) -> None:
+    text = "FROM ubuntu:18.04\nARG V=3.8\nENV PYTHON_VERSION=${V}\n"
+    text += f"RUN apt-get install -y git {given}\nRUN pip install petastorm\n"
     result = migrate(text, path="Dockerfile", unsafe=True)
     assert "ARG V=3.8" in result.output
     assert "PM412" in {one.rule for one in result.findings if one.cls == "manual"}

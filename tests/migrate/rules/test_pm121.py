@@ -36,6 +36,7 @@ def test_other_pickles_are_noted() -> None:
     assert result.changed
     assert [one.cls for one in result.findings] == ["note"]
     assert not migrate("# petastorm\nschema = pickle.load(f)\n").findings
+    assert not migrate(READER + "net.load_state_dict(torch.load(path))\n").findings
 
 
 SCHEMA = "from petastorm.unischema import Unischema\nSCHEMA = Unischema('S', [])\n"

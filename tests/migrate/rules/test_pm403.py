@@ -157,7 +157,9 @@ def test_a_list_of_several_requirements_gets_one_of_mdstorm_beside(tmp_path: Pat
     tox.write_text("[testenv]\ndeps =\n    a: petastorm==0.12.1\n    b: petastorm==0.13.1\n")
     invoke(command, tmp_path, "-w", "--unsafe", "-q")
     assert f"petastorm=['mdstorm', 'pyarrow<15', 'numpy<2', {old}]" in setup.read_text()
-    assert tox.read_text().count("mdstorm") == 1
+    assert (
+        tox.read_text().count("    b: mdstorm\n") == tox.read_text().count("    a: mdstorm\n") == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -313,12 +315,31 @@ def test_other_factors_are_left_alone(text: str) -> None:
     assert result.findings == ()
 
 
-def test_what_came_in_through_petastorm_is_required_once_a_list(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("deps", "after"),
+    [
+        ("petastorm>=0.11\n petastorm", "mdstorm\n six\n mdstorm"),
+        ("a: petastorm\n b: petastorm", "a: mdstorm\n a: six\n b: mdstorm\n b: six"),
+    ],
+)
+def test_what_came_in_through_petastorm_is_required_once_a_list(
+    deps: str, after: str, tmp_path: Path
+) -> None:
     (tmp_path / "a.py").write_text("import six\nfrom petastorm import make_reader\n")
     path = tmp_path / "tox.ini"
-    path.write_text(TOX.format("old", "new"))
+    path.write_text(f"[testenv]\ndeps =\n {deps}\n pytest\n")
     invoke(command, "-w", "-j", "1", tmp_path)
-    assert path.read_text().count("    six\n") == 1
+    assert path.read_text() == f"[testenv]\ndeps =\n {after}\n pytest\n"
+
+
+def test_mdstorm_beside_petastorm_is_for_the_same_environments(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
+    (tmp_path / "b.py").write_text("from horovod.spark.keras import KerasEstimator\n")
+    path = tmp_path / "tox.ini"
+    path.write_text("[testenv]\ndeps =\n    pytest\n    spark: petastorm==0.9.8\n")
+    invoke(command, "-w", "-j", "1", tmp_path)
+    beside = "".join(f"    spark: {one}\n" for one in ("mdstorm", "pyarrow<15", "numpy<2"))
+    assert path.read_text().endswith(f"    spark: petastorm==0.9.8\n{beside}")
 
 
 @pytest.mark.parametrize("head", ["[tox]\nenvlist = py311\n\n", "# ours\n[testenv:a]\n"])

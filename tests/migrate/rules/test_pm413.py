@@ -127,6 +127,34 @@ def test_pages_about_the_repository_install_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("refs.bib", "url = {https://github.com/uber/petastorm}\n"),
+        ("paper.tex", "\\url{https://eng.uber.com/petastorm/}\n"),
+        ("x.yml", "homepage: https://eng.uber.com/petastorm/\n"),
+        ("x.json", '{"url": "https://mlflow.acme.com/experiments/petastorm/"}\n'),
+        ("x.py", 'requests.get("https://ci.acme.com/jobs/petastorm/")\n'),
+    ],
+)
+def test_pages_of_other_hosts_install_nothing(path: str, text: str) -> None:
+    assert not [one for one in migrate(text, path=path).findings if one.cls == "manual"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git clone https://acme.com/ml/petastorm",
+        "pip install git+https://acme.com/ml/petastorm",
+        "pip install https://acme.com/ml/petastorm/archive.zip",
+        "curl -O https://code.acme.com/ml/petastorm",
+    ],
+)
+def test_repositories_of_other_hosts_are_found(command: str) -> None:
+    found = migrate(f"{command}\n", path="a.sh").findings
+    assert [one.cls for one in found if one.rule == "PM406"] == ["manual"]
+
+
+@pytest.mark.parametrize(
     ("path", "line"),
     [
         ("a.gin", "import petastorm.pytorch"),

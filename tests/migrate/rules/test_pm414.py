@@ -249,6 +249,8 @@ def test_functions_that_tasks_call_are_those_of_mdstorm(table: str) -> None:
             ".pre-commit-config.yaml",
             '- id: isort\n  args: ["-q", "-o", "{0}"]\n- id: own\n  args: ["-o", "petastorm"]\n',
         ),
+        (".pre-commit-config.yaml", "- id: isort\n  args: [--profile=black, -o, {0}]\n"),
+        (".pre-commit-config.yaml", "- id: isort\n  args: [--thirdparty, {0}]\n"),
     ],
 )
 def test_options_that_name_modules_follow_the_code(path: str, text: str) -> None:

@@ -47,6 +47,7 @@ SDK = 'cluster = ClusterSpec(spark_version="11.3.x-gpu-ml-scala2.12", num_worker
         ("dag.py", DAG),
         ("launch.py", SDK),
         ("pipeline.py", '@dsl.component(base_image="python:3.8")\ndef train(): ...\n'),
+        ("pipeline.py", 'B = "python:3.8"\n@dsl.component(base_image=B)\ndef train(): ...\n'),
     ],
 )
 def test_what_an_old_host_runs_waits_with_it(host: str, text: str) -> None:
@@ -260,3 +261,33 @@ def test_an_image_is_told_beside_what_else_holds_a_list(files: dict[str, str]) -
     assert "3.8" not in changed[copied] + changed.get(".python-version", "")
     newer = {**files, "Dockerfile": files["Dockerfile"].replace("3.8", "3.11")}
     assert after(newer, "--unsafe")["Dockerfile"] == newer["Dockerfile"]
+
+
+@pytest.mark.parametrize("command", ["poetry install", "uv sync --dev", "tox", "uv run pytest"])
+def test_pythons_of_a_job_that_installs_the_project_by_other_tools_are_found(command: str) -> None:
+    job = f"matrix:\n  python: ['3.8', '3.10']\nsteps:\n  - run: {command}\n"
+    project = '[project]\nname = "a"\ndependencies = ["petastorm"]\n'
+    files = {".github/workflows/ci.yml": job, "pyproject.toml": project, "a.py": CODE}
+    changed = after(files, "--unsafe")
+    assert "python: ['3.10']" in changed[".github/workflows/ci.yml"]
+
+
+@pytest.mark.parametrize("command", ["tox -e lint", "# poetry install", "uv sync-docs"])
+def test_other_commands_install_no_project(command: str) -> None:
+    job = f"matrix:\n  python: ['3.8', '3.10']\nsteps:\n  - run: {command}\n"
+    project = '[project]\nname = "a"\ndependencies = ["petastorm"]\n'
+    files = {".github/workflows/ci.yml": job, "pyproject.toml": project, "a.py": CODE}
+    assert after(files, "--unsafe")[".github/workflows/ci.yml"] == job
+
+
+def test_an_old_runtime_is_told_of_until_it_is_newer() -> None:
+    job = '{{"spark_version": "{}.x-scala2.12", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
+    Path("job.json").write_text(job.format("12.2", "petastorm"))
+    Path("a.py").write_text(CODE)
+    assert invoke(migrate, ".", "-w", "--unsafe").exit_code == 0
+    assert Path("job.json").read_text() == job.format("12.2", "mdstorm")
+    result = invoke(migrate, ".", "--check")
+    assert result.exit_code == 1
+    assert "job.json:1:" in result.output
+    Path("job.json").write_text(job.format("15.4", "mdstorm"))
+    assert invoke(migrate, ".", "--check").exit_code == 0

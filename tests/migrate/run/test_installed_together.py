@@ -86,6 +86,17 @@ def test_code_that_is_commented_out_needs_no_extra() -> None:
         assert "%pip install mdstorm\\n" in changed
 
 
+@pytest.mark.parametrize("is_list", [True, False])
+def test_extras_are_found_in_cells_of_one_string_or_of_lines(is_list: bool) -> None:
+    use = "from petastorm import make_reader\nfrom petastorm import pytorch\n"
+    cells = [
+        {"cell_type": "code", "source": text.splitlines(keepends=True) if is_list else text}
+        for text in ("%pip install petastorm\n", use)
+    ]
+    book = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4})
+    assert r"%pip install \"mdstorm[torch]\"" in after({"n.ipynb": book})["n.ipynb"]
+
+
 def test_what_the_list_of_a_notebook_brings_in_is_not_named_as_an_extra() -> None:
     use = USE + "from petastorm.pytorch import DataLoader\n"
     alone = after({"a.py": INSTALL + use})
@@ -269,3 +280,18 @@ def test_a_job_waits_for_the_python_of_the_environment_that_it_names() -> None:
     changed = after({**files, "envs/conda.yml": files["envs/conda.yml"].replace("3.8", "3.11")})
     assert changed["job.py"] == code.replace("petastorm", "mdstorm")
     assert "pip install mdstorm" in changed["job.yml"]
+
+
+def test_code_that_uses_spark_itself_keeps_its_own_pin() -> None:
+    code = "from petastorm import make_reader\nfrom pyspark.sql import SparkSession\n"
+    files = {"reqs.txt": "petastorm\npyspark==3.3.1\n", "a.py": code}
+    assert after(files)["reqs.txt"] == "mdstorm\npyspark==3.3.1\n"
+    Path("reqs.txt").unlink()
+    tables = {**files, "a.py": f"{code}df.toPandas()\n"}
+    assert after(tables)["reqs.txt"] == "pandas\nmdstorm\npyspark==3.3.1\n"
+    Path("reqs.txt").unlink()
+    alone = {"reqs.txt": "petastorm\n", "a.py": code}
+    assert after(alone)["reqs.txt"] == "mdstorm[spark]\n"
+    Path("reqs.txt").unlink()
+    converted = {**files, "a.py": f"{code}from petastorm.spark import make_spark_converter\n"}
+    assert after(converted)["reqs.txt"] == files["reqs.txt"]  # waits for Spark 3.5
