@@ -17,7 +17,7 @@ _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )
 #: Kinds of documents whose comments begin with something else, or that quote those of others.
-_WITHOUT: frozenset[Kind] = frozenset({"lock", "markdown", "other", "unparsed"})
+_WITHOUT: frozenset[Kind] = frozenset({"kernel", "lock", "markdown", "other", "unparsed"})
 
 
 @dataclass(frozen=True)

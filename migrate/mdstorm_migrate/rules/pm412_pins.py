@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.bounds import PYTHON, release
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.compiled import is_generated
 from mdstorm_migrate.packaging.conda_lists import conda_packages
@@ -19,7 +20,7 @@ from mdstorm_migrate.python.module import PythonModule
 CODE = "PM412"
 TITLE = "Pins leave what mdstorm needs"
 CLASS: Class = "review"
-KIND = tuple(kind for kind in (*WRITTEN, "text") if kind != "spark_conf")
+KIND = tuple(kind for kind in (*WRITTEN, "kernel", "text") if kind != "spark_conf")
 
 _INSTALLS = re.compile(r""""package"\s*:\s*"mdstorm(?![\w-])""")
 
@@ -27,6 +28,9 @@ _INSTALLS = re.compile(r""""package"\s*:\s*"mdstorm(?![\w-])""")
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield the edits of pins that conflict, where mdstorm is installed together with them."""
     document = module.document if isinstance(module, PythonModule) else module
+    if document.kind == "kernel":
+        yield from _of_kernel(document)
+        return
     together = document.needs.together
     if together is None:
         text = document.text
@@ -54,6 +58,14 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         yield Edit(CODE, CLASS, start, pin.stop, new, message)
     for pin, message in conditions_in(document):
         yield Finding(CODE, "note", pin.start, pin.stop, message)
+
+
+def _of_kernel(document: Document) -> Iterator[Finding]:
+    """Yield a note on an old Python that a notebook was run with last: the next may be newer."""
+    version = document.text
+    if () < release(version) < release(PYTHON):
+        what = f"this notebook was run with Python {version}, and mdstorm needs {PYTHON} or newer"
+        yield Finding(CODE, "note", 0, len(version), what)
 
 
 def _is_left(document: Document) -> bool:

@@ -135,7 +135,7 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
     for document in file.documents:
         is_named = concerns_us(document.text.encode(errors="replace"))
         is_needed = document.needs.together or around.takes_converters
-        if is_named or is_needed or document.kind == "unparsed":
+        if is_named or is_needed or document.kind in ("kernel", "unparsed"):
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
     blocking = {found.rule for found in kept.findings if found.blocks}

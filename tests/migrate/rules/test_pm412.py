@@ -1,5 +1,7 @@
 """Pins beside mdstorm."""
 
+import json
+
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
@@ -237,3 +239,18 @@ def test_images_of_runtimes_without_a_minor_version_count(tag: str, is_old: bool
     result = migrate(text, path="Dockerfile", todo=False)
     assert [one.cls for one in result.findings if one.rule == "PM412"] == ["manual"] * is_old
     assert ("mdstorm" in result.output) is not is_old
+
+
+@pytest.mark.parametrize(
+    ("version", "is_told"), [("3.6.9", True), ("2.7.15+", True), ("3.10.4", False), ("", False)]
+)
+def test_an_old_python_that_a_notebook_was_run_with_is_noted(version: str, is_told: bool) -> None:
+    cell = {"cell_type": "code", "source": "from petastorm import make_reader\n"}
+    metadata = {"language_info": {"name": "python", "version": version}}
+    text = json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4}, indent=1)
+    result = migrate(text, path="n.ipynb")
+    assert result.changed
+    found = [one for one in result.findings if one.rule == "PM412"]
+    assert [one.cls for one in found] == ["note"] * is_told
+    for one in found:
+        assert f'"version": "{version}"' in text.splitlines()[one.line - 1]
