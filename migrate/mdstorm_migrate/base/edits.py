@@ -20,6 +20,10 @@ from typing import Literal, TypeAlias
 #: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]
 CLASSES: tuple[Class, ...] = ("exact", "review", "manual", "note")
+#: What several edits and findings are judged by together: ``install`` is what installs mdstorm, or
+#: has to, ``run`` a command that runs a part of the library, ``python`` a Python that something
+#: runs on, ``docstrings`` a page that is made of those of Petastorm.
+Topic: TypeAlias = Literal["install", "run", "python", "docstrings"]
 
 
 class EditError(ValueError):
@@ -49,6 +53,7 @@ class Edit:
     group : hashable, optional
         Edits of one group are applied all or none: an import and the uses of the name it binds.
         If one of them is suppressed, not selected or not safe enough, none is applied.
+    topic : Topic, optional
     line, column, cell : int
         Where the span begins in the file: line from 1, column from 1 in characters; in a notebook,
         line and column count within the cell, and `cell` from 1. Filled in by
@@ -62,6 +67,7 @@ class Edit:
     replacement: str
     message: str
     group: Hashable = None
+    topic: Topic | None = None
     line: int = 0
     column: int = 0
     cell: int | None = None
@@ -73,7 +79,7 @@ class Finding:
 
     Attributes
     ----------
-    rule, cls, start, stop, line, column, cell
+    rule, cls, start, stop, topic, line, column, cell
         As those of `Edit`; `cls` may be ``note``.
     message : str
         What was found.
@@ -103,6 +109,7 @@ class Finding:
     blocks: bool = False
     holds: str | None = None
     because: str | None = None
+    topic: Topic | None = None
     line: int = 0
     column: int = 0
     cell: int | None = None

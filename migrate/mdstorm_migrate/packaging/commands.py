@@ -129,6 +129,7 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
                 found.stop,
                 f"the variable `{name}` requires Petastorm",
                 "require mdstorm here, without a version, and see where the variable is used",
+                topic="install",
             )
 
 

@@ -47,7 +47,7 @@ def report_factors(
             remedy = f"{what}: require mdstorm once, and take out what chooses nothing else"
             span = chosen[0][0].span("requirement")
             if verdict(document)[0] == "exact":
-                yield Finding(rule, "manual", *span, what, remedy)
+                yield Finding(rule, "manual", *span, what, remedy, topic="install")
             else:  # Petastorm may stay for now
                 yield Finding(rule, "note", *span, remedy)
 

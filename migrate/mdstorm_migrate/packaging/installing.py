@@ -49,12 +49,14 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
             if not stays and (file := _file_of(document.text, found)):
                 what = f"`{file}` is installed by its name, which this brings"
                 remedy = f"{what}: require mdstorm here and there"
-                yield Finding(rule, "manual", found.start, found.stop, what, remedy)
+                span = found.start, found.stop
+                yield Finding(rule, "manual", *span, what, remedy, topic="install")
                 continue
             if not stays and (name := looped(document.text, found.start, found.stop)):
                 what = f"this installs one release of Petastorm after the other, by `{name}`"
                 remedy = f"{what}: install mdstorm once, without a loop, or take this out"
-                yield Finding(rule, "manual", found.start, found.stop, what, remedy)
+                span = found.start, found.stop
+                yield Finding(rule, "manual", *span, what, remedy, topic="install")
                 continue
             reason = None if stays else run_beside(document.text, found.start)
             if not stays and reason is None:

@@ -87,12 +87,13 @@ def _of_repository(text: str, match: re.Match[str], rule: str) -> Finding:
         return Finding(rule, "note", *match.span(), what)
     if is_of_pypi(match[0]):
         what = "this installs a release of Petastorm by the address of its file on PyPI"
-        return Finding(rule, "manual", *match.span(), what, f"{what}: require mdstorm instead")
+        remedy = f"{what}: require mdstorm instead"
+        return Finding(rule, "manual", *match.span(), what, remedy, topic="install")
     what = "Petastorm comes from a repository or a file, perhaps with changes of its own"
     remedy = "install mdstorm instead, after a review of what was changed"
     if UBER.search(match[0]):
         what, remedy = "Petastorm comes from its own repository", "install mdstorm instead"
-    return Finding(rule, "manual", *match.span(), what, remedy)
+    return Finding(rule, "manual", *match.span(), what, remedy, topic="install")
 
 
 def _is_web_page(text: str, match: re.Match[str]) -> bool:

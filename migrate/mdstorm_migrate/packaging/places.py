@@ -25,7 +25,7 @@ def name_index(
     option = f"--extra-index-url {document.needs.index}"
     message = "say where pip finds mdstorm"
     if place == "line":
-        yield Edit(rule, cls, 0, 0, f"{option}{document.lines.newline}", message)
+        yield Edit(rule, cls, 0, 0, f"{option}{document.lines.newline}", message, topic="install")
     elif place == "item":
         edit = list_beside(document, found, rule, place, [option], cls, message)
         if edit is not None:
@@ -37,7 +37,7 @@ def name_index(
         gap = f"{quote}, {quote}" if _is_in_array(document.text, at, quote) else " "
         words = option.replace(" ", gap)
         text = f"{quote}{words}{quote}, " if gap != " " else f"{words} "
-        yield Edit(rule, cls, at, at, text, message)
+        yield Edit(rule, cls, at, at, text, message, topic="install")
     else:
         text = f"mdstorm comes from {document.needs.index}, which this file cannot say"
         yield Finding(rule, "note", found.start, found.stop, text)
@@ -61,19 +61,20 @@ def list_beside(
         if prefix is None or (place == "item" and "-" not in prefix[0]):
             return None
         new = "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
-        return Edit(rule, cls, line, line, new, message)
+        return Edit(rule, cls, line, line, new, message, topic="install")
     if place == "ini":
         indent, factors = line_head(text, found.start)
         end = re.search(r"\r?\n|\Z", text[found.stop :])
         at = found.stop + (end.start() if end else 0)
         before = f"{newline}{indent or '    '}{factors}"
-        return Edit(rule, cls, at, at, "".join(f"{before}{one}" for one in items), message)
+        new = "".join(f"{before}{one}" for one in items)
+        return Edit(rule, cls, at, at, new, message, topic="install")
     if place == "string":
         item = re.match(r"[ \t]*-[ \t]+", head)
         if item is not None and not head[item.end() :].strip("\"' "):
             quote = head[item.end()]
             new = "".join(f"{item[0]}{quote}{one}{quote}{newline}" for one in items)
-            return Edit(rule, cls, line, line, new, message)
+            return Edit(rule, cls, line, line, new, message, topic="install")
         opening = re.search(r"""["'][ \t]*\Z""", head)
         if opening is None or head[: opening.start()].rstrip().endswith("="):
             return None  # the value of a key
@@ -81,7 +82,7 @@ def list_beside(
         indent_only = text[line:at]
         gap = f"{newline}{indent_only}" if not indent_only.strip() else " "
         new = "".join(f"{quote}{one}{quote},{gap}" for one in items)
-        return Edit(rule, cls, at, at, new, message)
+        return Edit(rule, cls, at, at, new, message, topic="install")
     if place == "word":
         at, quote = _opened(text, found.start)
         if taking := option_before(text, found):
@@ -91,7 +92,7 @@ def list_beside(
         else:
             words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
             new = "".join(f"{word} " for word in words)
-        return Edit(rule, cls, at, at, new, message)
+        return Edit(rule, cls, at, at, new, message, topic="install")
     return None
 
 

@@ -41,7 +41,8 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         return
     if _is_for_old_python(value):
         remedy = f"{FOR_OLD_PYTHON}: remove it, or require mdstorm for Python {PYTHON} and newer"
-        yield Finding(rule, "manual", key.start, key.stop, FOR_OLD_PYTHON, remedy)
+        span = key.start, key.stop
+        yield Finding(rule, "manual", *span, FOR_OLD_PYTHON, remedy, topic="install")
         return
     is_table = key.value_start == key.value_stop
     names = [name for extras in extras_in(value) for name in extra_names(extras)]
@@ -56,7 +57,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             yield from _beside(document, key, rule, items)
         return
     cls, message = verdict(document)
-    yield Edit(rule, cls, key.start, key.stop, "mdstorm", message)
+    yield Edit(rule, cls, key.start, key.stop, "mdstorm", message, topic="install")
     plain = _STRING.match(value)
     # PDM puts what follows a name behind it.
     wanted = needs.wanted.version or (">=0" if key.table.startswith("tool.pdm.") else "*")
@@ -128,6 +129,7 @@ def _from_elsewhere(value: str, key: TomlKey, rule: str) -> Iterator[Finding]:
         if not _is_copy(value)
         else COPY,
         "require mdstorm, after a review of what was changed",
+        topic="install",
     )
 
 
@@ -146,7 +148,7 @@ def _beside(
     line = document.lines.start_of(key.start)
     lines = [f"{_as_key(item)}{document.lines.newline}" for item in items]
     message = "require what came in through Petastorm, and what the code needs"
-    yield Edit(rule, cls, line, line, "".join(lines), message)
+    yield Edit(rule, cls, line, line, "".join(lines), message, topic="install")
 
 
 def _as_key(requirement: str) -> str:

@@ -82,6 +82,7 @@ def report_remaining(
             found.stop,
             "this seems to require Petastorm, in a place that is not migrated",
             "require mdstorm here, without the version",
+            topic="install",
         )
 
 

@@ -193,7 +193,7 @@ _OF_CONDA = re.compile(r"[ \t]*=(?![=\s])")
 
 def of_conda(found: Requirement, rule: str, remedy: str) -> Finding:
     """Report a requirement that conda installs."""
-    return Finding(rule, "manual", found.start, found.stop, OF_CONDA, remedy)
+    return Finding(rule, "manual", found.start, found.stop, OF_CONDA, remedy, topic="install")
 
 
 def has_channel(text: str, found: Requirement) -> bool:

@@ -48,7 +48,7 @@ def rewrite_requirement(
         yield of_conda(found, rule, "take petastorm out here, and add `pip install mdstorm`")
         return
     if found.is_open:
-        yield Finding(rule, "manual", found.start, found.stop, _OPEN, _CLOSE)
+        yield Finding(rule, "manual", found.start, found.stop, _OPEN, _CLOSE, topic="install")
         return
     rest = document.text[found.stop : _line_of(document, found)[1]]
     if is_for_old_python(rest) or is_for_old_python(marker):
@@ -61,7 +61,8 @@ def rewrite_requirement(
         if is_alone:
             yield Finding(rule, "note", found.start, found.stop, what)
         else:
-            yield Finding(rule, "manual", found.start, found.stop, what, remedy)
+            span = found.start, found.stop
+            yield Finding(rule, "manual", *span, what, remedy, topic="install")
         return
     cls, message = verdict(document)
     new = requirement_of(document, found.extras)
@@ -85,7 +86,7 @@ def rewrite_requirement(
             # Brackets without quotes mean something else in YAML.
             is_quoted = document.text[found.start - 1 : found.start] in ("'", '"')
             text = new if is_quoted else f'"{new}"'
-        yield Edit(rule, cls, found.start, found.stop, text, message)
+        yield Edit(rule, cls, found.start, found.stop, text, message, topic="install")
         yield from _unused(document, found, rule)
         message = "require what came in through Petastorm, and what the code needs"
         if is_second(document, found, place):
@@ -143,7 +144,7 @@ def of_fork(found: Requirement, rule: str) -> Finding:
         what = COPY
     elif found.is_of_uber:
         what, remedy = "Petastorm is installed from its own repository", "require mdstorm"
-    return Finding(rule, "manual", found.start, found.stop, what, remedy)
+    return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")
 
 
 def verdict(document: Document) -> tuple[Class, str]:

@@ -50,8 +50,6 @@ _RUNS_CODE = re.compile(
 )
 #: What is said of a part of a line for which its installs wait.
 RUN_HERE = "is run here"
-#: How the message of an edit of a command begins.
-RUN = "run `"
 #: What stands before the name of a command, in shells, INI files, YAML and Dockerfiles.
 _COMMAND = re.compile(
     r"(?:^|[;&|({!@-]|\bRUN|\b(?:run|script):|\bthen|\bdo|\bcommands?[ \t]*[=:]|%sh"
@@ -103,14 +101,15 @@ def rewrite_runs(
             yield Finding(rule, "note", *match.span(), what)
         elif module in _PROGRAMS:
             start = match.start("module")
-            message = f"{RUN}mdstorm{module[9:]}`, which takes the same arguments"
-            yield Edit(rule, cls, start, start + len(OLD_ROOT), NEW_ROOT, message)
+            message = f"run `mdstorm{module[9:]}`, which takes the same arguments"
+            stop = start + len(OLD_ROOT)
+            yield Edit(rule, cls, start, stop, NEW_ROOT, message, topic="run")
         elif script in _SCRIPTS and _is_command(text, match):
             folder = folder_of(text, match.start())
             new = f"{python_of(folder)} -m {_SCRIPTS[script]}"
-            message = f"{RUN}{new}` instead of `{script}`, if that is the Python that has mdstorm"
+            message = f"run `{new}` instead of `{script}`, if that is the Python that has mdstorm"
             start = match.start() - len(folder)
-            yield Edit(rule, "review", start, match.end(), new, message)
+            yield Edit(rule, "review", start, match.end(), new, message, topic="run")
         elif edits := _imports(document, match, rule):
             yield from (edit for edit in edits if edit not in done)
             done += edits
@@ -203,8 +202,8 @@ def _imports(document: Document, run: re.Match[str], rule: str) -> list[Edit]:
         if isinstance(one, Edit)
     ]
     cls: Class = "exact" if set(moved) == {"exact"} else "review"
-    message = f"{RUN}import mdstorm`, which is installed here"
-    return [Edit(rule, cls, *span, NEW_ROOT, message) for span in spans if moved]
+    message = "run `import mdstorm`, which is installed here"
+    return [Edit(rule, cls, *span, NEW_ROOT, message, topic="run") for span in spans if moved]
 
 
 def _is_marker(text: str, run: re.Match[str]) -> bool:

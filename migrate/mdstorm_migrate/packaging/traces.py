@@ -53,7 +53,7 @@ def report_traces(document: Document, rule: str) -> Iterator[Finding]:
         if document.kind in ("docker", "shell", "cluster") and not _is_shown(text, found.start()):
             what = "this loads a module of the environment that has Petastorm"
             remedy = f"{what}: install mdstorm by pip, or load a module that has it"
-            yield Finding(rule, "manual", *found.span("name"), what, remedy)
+            yield Finding(rule, "manual", *found.span("name"), what, remedy, topic="install")
     yield from _versions(text, rule)
     is_recipe = document.path is not None and re.match(r"(?:meta|recipe)\.", document.path.name)
     if is_recipe or document.kind == "conda":

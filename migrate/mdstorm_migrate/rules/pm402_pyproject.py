@@ -60,7 +60,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             yield from rewrite_dependency(document, key, CODE)
     for other in other_requirements(text):
         what = "this requires Petastorm in a place that is not migrated"
-        yield Finding(CODE, "manual", other.start, other.stop, what, f"{what}: name mdstorm here")
+        remedy = f"{what}: name mdstorm here"
+        span = other.start, other.stop
+        yield Finding(CODE, "manual", *span, what, remedy, topic="install")
     yield from rewrite_extras(text, CODE)
     yield from rewrite_indexes(document, OLD_ROOT, CODE)
     start, stop = legacy_ini(text)

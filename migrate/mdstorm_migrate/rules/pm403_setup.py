@@ -168,7 +168,7 @@ def _of_formed(module: PythonModule, node: ast.expr, text: str) -> Iterator[Edit
         else:
             cls, message = verdict(document)
             new = f'"{requirement_of(document, found.extras)}"'
-            yield Edit(CODE, cls, *module.span(node), new, message)
+            yield Edit(CODE, cls, *module.span(node), new, message, topic="install")
 
 
 def _installs(module: PythonModule) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Class, Finding, Topic
 
 CODE = "PM410"
 TITLE = "Documentation shows code that uses Petastorm"
@@ -46,8 +46,6 @@ _RESOLVED = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _AUTO = re.compile(r"[ :{]auto\w+(?:::|\})")
-#: How what is said of a page begins that tools make by importing the library.
-COLLECTED = "this page is made of the docstrings of"
 _BLOCKS = (_FENCE, _DIRECTIVE, _DOCTEST, _INDENTED)
 
 
@@ -68,6 +66,7 @@ def check(document: Document) -> Iterator[Finding]:
     for one in _RESOLVED.finditer(document.text):
         group = one.lastgroup or ""
         is_made = group == "mkdocs" or (group == "directive" and _AUTO.search(one[0]))
-        said = COLLECTED if is_made else "this page takes what it says from"
-        what = f"{said} `{one[group]}`"
-        yield Finding(CODE, "note", *one.span(group), what)
+        said = "is made of the docstrings of" if is_made else "takes what it says from"
+        what = f"this page {said} `{one[group]}`"
+        topic: Topic | None = "docstrings" if is_made else None
+        yield Finding(CODE, "note", *one.span(group), what, topic=topic)

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import WRITTEN, Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
 from mdstorm_migrate.packaging.bounds import PYTHON, release
 from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.compiled import is_generated
 from mdstorm_migrate.packaging.conda_lists import conda_packages
 from mdstorm_migrate.packaging.conflicts import conditions_in, conflicts_in
 from mdstorm_migrate.packaging.own_extras import petastorm_keys
+from mdstorm_migrate.packaging.pin import PYTHON as PIN_OF_PYTHON
 from mdstorm_migrate.packaging.requirement import find_requirements, quoted_word
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
@@ -47,15 +48,17 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         if is_left and (conflict.replacement or pin.style != "runtime"):
             continue
         message = f"{conflict.needed}: {conflict.refusal}"
+        topic: Topic | None = "python" if pin.name == PIN_OF_PYTHON else None
         if not conflict.replacement:
-            yield Finding(CODE, "manual", pin.start, pin.stop, conflict.needed, conflict.needed)
+            span = pin.start, pin.stop
+            yield Finding(CODE, "manual", *span, conflict.needed, conflict.needed, topic=topic)
             continue
         start, new = pin.start, conflict.replacement
         if pin.word is not None:  # which a shell would take for a redirection
             start = pin.word
             new = document.text[start : pin.start] + new
             new = quoted_word(document.text, start, pin.stop, new)
-        yield Edit(CODE, CLASS, start, pin.stop, new, message)
+        yield Edit(CODE, CLASS, start, pin.stop, new, message, topic=topic)
     for pin, message in conditions_in(document):
         yield Finding(CODE, "note", pin.start, pin.stop, message)
 

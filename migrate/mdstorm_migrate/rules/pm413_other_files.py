@@ -108,7 +108,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             what = "this name seems to hold a requirement of Petastorm"
             remedy = f"{what}: require mdstorm where it gets its value"
             span = one.start, one.start + len(OLD_ROOT)
-            yield Finding(CODE, CLASS, *span, what, remedy)
+            yield Finding(CODE, CLASS, *span, what, remedy, topic="install")
 
 
 def _is_name(document: Document, edit: Edit) -> bool:
@@ -159,7 +159,8 @@ def _found(document: Document) -> Iterator[Edit | Finding]:
             if key.name.lower() == OLD_ROOT:
                 seen.add(key.start)
                 what = "this seems to require Petastorm, in a table that is not migrated"
-                yield Finding(CODE, CLASS, key.start, key.stop, what, f"{what}: require mdstorm")
+                remedy = f"{what}: require mdstorm"
+                yield Finding(CODE, CLASS, key.start, key.stop, what, remedy, topic="install")
     if listed := conda_packages(text).get(OLD_ROOT):
         seen.add(listed.start("name"))
         yield of_conda(Requirement(*listed.span("name")), CODE, OF_LIST)

@@ -16,18 +16,14 @@ from pathlib import Path
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.local_wheels import NO_INDEX
-from mdstorm_migrate.packaging.runs import RUN, RUN_HERE
+from mdstorm_migrate.packaging.runs import RUN_HERE
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.sources.plain import HEAD, kind_of
 
-#: Rules whose edits require mdstorm, and how their messages begin.
-_REQUIRING = re.compile(r"PM40[1-79]|PM413")
-_MESSAGE = "require "
 #: The rule about pins.
 _PINS = "PM412"
-_HOST = ("mdstorm needs Python", "mdstorm needs Databricks Runtime")
 _OLD_PYTHON = "{} runs a Python that mdstorm does not: --unsafe moves the code"
 #: Why code waits that names such a Python itself.
 OF_ITSELF = _OLD_PYTHON.format("this file")
@@ -124,11 +120,11 @@ def _runs(one: FileOutcome) -> bool:
     """Whether edits of a file follow what it installs itself."""
     if kind_of(one.path, one.outcome.before[:HEAD]) in _RUNNING:
         return _moves(one)
-    return any(edit.cls == "exact" and edit.message.startswith(RUN) for edit in one.outcome.edits)
+    return any(edit.cls == "exact" and edit.topic == "run" for edit in one.outcome.edits)
 
 
 def _is_requiring(said: Edit | Finding) -> bool:
-    return _REQUIRING.match(said.rule) is not None and said.message.startswith(_MESSAGE)
+    return said.topic == "install"
 
 
 def _is_held(one: FileOutcome) -> bool:
@@ -142,9 +138,7 @@ def _awaits_review(one: FileOutcome) -> bool:
 
 def _is_old_host(one: FileOutcome) -> bool:
     """Whether a file tells of a Python, or a runtime, that is too old."""
-    return any(
-        found.rule == _PINS and found.message.startswith(_HOST) for found in one.outcome.findings
-    )
+    return any(found.topic == "python" for found in one.outcome.findings)
 
 
 def _has_pin(one: FileOutcome) -> bool:

@@ -256,7 +256,7 @@ def _choose(
     wanted = [edit for edit in edits if _group(edit) not in unwanted]
     applied = [edit for edit in wanted if _group(edit) not in unsafe]
     pending = [
-        Finding(edit.rule, "review", edit.start, edit.stop, edit.message)
+        Finding(edit.rule, "review", edit.start, edit.stop, edit.message, topic=edit.topic)
         for edit in wanted
         if _group(edit) in unsafe
     ]

@@ -12,7 +12,6 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.conda_lists import REMEDY as OF_LIST
 from mdstorm_migrate.packaging.requirement import OF_CONDA
-from mdstorm_migrate.packaging.runs import RUN
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
@@ -128,7 +127,7 @@ def _requires(documents: Sequence[Document]) -> bool:
     What runs a program of Petastorm's is no list, and the code beside it has that of others.
     """
     return any(
-        _MDSTORM.fullmatch(found.replacement) and not found.message.startswith(RUN)
+        _MDSTORM.fullmatch(found.replacement) and found.topic != "run"
         if isinstance(found, Edit)
         else found.cls == "manual" and (found.rule == "PM404" or _is_of_conda(found))
         for found in _found(documents, _REQUIRING)
@@ -143,7 +142,7 @@ def _is_of_conda(found: Finding) -> bool:
 def _sets(documents: Sequence[Document]) -> bool:
     """Whether a file has settings that name Petastorm's modules, or runs one of its programs."""
     return any(
-        found.rule == settings_rule.CODE or found.message.startswith(RUN)
+        found.rule == settings_rule.CODE or found.topic == "run"
         for found in _found(documents, (*_REQUIRING, settings_rule.CODE))
     )
 

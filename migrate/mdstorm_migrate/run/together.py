@@ -10,7 +10,6 @@ from pathlib import Path
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.rules.pm410_markdown import COLLECTED
 from mdstorm_migrate.run.copies import reading_copies
 from mdstorm_migrate.run.discover import CODE, Skipped
 from mdstorm_migrate.run.facts import Facts, facts_of
@@ -169,7 +168,7 @@ def _names_petastorm(one: FileOutcome) -> bool:
 
 def _is_collected(one: FileOutcome) -> bool:
     """Whether a file is a page that tools make of Petastorm's docstrings, which they import."""
-    return any(found.message.startswith(COLLECTED) for found in one.outcome.findings)
+    return any(found.topic == "docstrings" for found in one.outcome.findings)
 
 
 def _matters(around: Surroundings, one: FileOutcome) -> bool:
