@@ -136,12 +136,12 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
 def installed_values(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of what variables get that install commands name, or others of these do."""
     commands = [text[start:stop] for _, start, stop in install_commands(text)]
-    todo = {name for command in commands for name in referenced(command)}
+    todo = [name for command in commands for name in referenced(command)]
     values = _values(text) if todo else {}
     while todo:
-        for start, stop in values.pop(todo.pop(), ()):
+        for start, stop in values.pop(todo.pop(0), ()):
             yield start, stop
-            todo |= set(referenced(text[start:stop]))
+            todo += referenced(text[start:stop])
 
 
 def _values(text: str) -> dict[str, list[tuple[int, int]]]:

@@ -193,7 +193,7 @@ def pythons_of_keys(text: str, name: str) -> Iterator[Pin]:
         yield from _defined(text, "python")
     if _MATRIX.search(text):
         yield from _defined(text, _OF_MATRIX)
-    for variable in set(_names(_ASKED, text)):
+    for variable in sorted(set(_names(_ASKED, text))):
         yield from _defined(text, re.escape(variable))
     for runner in () if _BRINGS_PYTHON.search(text) else _RUNNER.finditer(text):
         if not is_commented_out(text, runner.start(), ANY):
@@ -202,7 +202,7 @@ def pythons_of_keys(text: str, name: str) -> Iterator[Pin]:
 
 def pythons_of_arguments(text: str) -> Iterator[Pin]:
     """Yield the values of the variables of a Dockerfile or a script that say a Python."""
-    names = "|".join([r"PYTHON_?VERSION", *map(re.escape, set(_names(_ASKED, text)))])
+    names = "|".join([r"PYTHON_?VERSION", *map(re.escape, sorted(set(_names(_ASKED, text))))])
     pattern = (
         rf"""^[ \t]*(?:(?:ARG|ENV|export)[ \t]+)?(?P<name>{names})[= \t]+["']?"""
         rf"""(?P<version>{_VERSION})"""

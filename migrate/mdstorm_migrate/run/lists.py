@@ -62,7 +62,9 @@ def waiting_code(
     folders = {folder for path, one in found.items() if _moves(one) for folder in path.parents}
     serving: defaultdict[Path, list[Path]] = defaultdict(list)
     runs = {path: needed[path].runs for path in held if path in needed and needed[path].runs}
-    for path in {one for one in held if one not in runs or _awaits_review(found[one])} | moved:
+    for path in sorted(
+        {*moved, *(one for one in held if one not in runs or _awaits_review(found[one]))}
+    ):
         if (folder := _served(path, folders)) is not None:
             serving[folder].append(path)
     waiting: dict[Path, str] = {}

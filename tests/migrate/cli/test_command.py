@@ -323,3 +323,20 @@ def test_what_is_named_is_the_project_where_nothing_else_says_so(
     monkeypatch.chdir(tmp_path)
     assert run("-w", "-j", "1", *named).exit_code == 0
     assert "import mdstorm as petastorm\n" in (tmp_path / "mypkg" / "loader.py").read_text()
+
+
+def test_the_output_does_not_depend_on_the_hashes_of_strings(tmp_path: Path) -> None:
+    names = [f"LIB_{letter}" for letter in "ABCDEFGH"]
+    pins = [f"ARG {name}=torch==1.{number}.0\n" for number, name in enumerate(names)]
+    install = " ".join(f"${{{name}}}" for name in names)
+    (tmp_path / "Dockerfile").write_text(f"{''.join(pins)}RUN pip install petastorm {install}\n")
+    (tmp_path / "a.py").write_text("from petastorm.pytorch import DataLoader\n")
+    command = [sys.executable, "-m", "mdstorm", "migrate", "-v", "-j", "1", str(tmp_path)]
+    outputs = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stderr
+        for seed in "123"
+    }
+    assert len(outputs) == 1
+    assert b"torch" in outputs.pop()
