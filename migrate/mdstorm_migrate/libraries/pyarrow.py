@@ -38,7 +38,10 @@ NAMES = joined(
 _DATASET = ("pyarrow.parquet.ParquetDataset",)
 
 MEMBERS = {
-    "pieces": Member(_DATASET, Removed("pyarrow 15", "read `.fragments`")),
+    "pieces": Member(
+        _DATASET,
+        Removed("pyarrow 15", "read `.fragments` and their `.metadata`; `.schema` is Arrow's"),
+    ),
     "partitions": Member(_DATASET, Removed("pyarrow 15", "read `.partitioning`")),
     "common_metadata": Member(
         _DATASET,

@@ -32,8 +32,8 @@ def pins_of_filled_images(text: str, known: Sequence[Pin]) -> Iterator[Pin]:
         if is_commented_out(text, image.start(), ANY):
             continue
         start, stop = image.span("name")
-        name, places = _filled(image["name"], text)
-        if any(pin.start <= place < pin.stop for pin in known for place in places):
+        name, values = _filled(image["name"], text)
+        if any(pin.start < end and begin < pin.stop for pin in known for begin, end in values):
             continue
         said = f"{text[:start]}{name}{text[stop:]}"
         found = (
@@ -47,17 +47,17 @@ def pins_of_filled_images(text: str, known: Sequence[Pin]) -> Iterator[Pin]:
                 yield replace(pin, start=start, stop=stop, is_fixed=True, where=where)
 
 
-def _filled(name: str, text: str) -> tuple[str, list[int]]:
+def _filled(name: str, text: str) -> tuple[str, list[tuple[int, int]]]:
     """Return a name with the values of its variables, and where these stand.
 
     A variable without just one value has ``x``.
     """
-    places: list[int] = []
+    spans: list[tuple[int, int]] = []
     for variable in _VARIABLE.finditer(name):
         key = variable["plain"] or variable["braces"]
         pattern = re.compile(_VALUE.format(key), re.MULTILINE | re.VERBOSE)
         found = list(pattern.finditer(text))
-        places += [one.start("value") for one in found]
+        spans += [one.span("value") for one in found]
         values = {one["value"] for one in found} or {variable["default"] or "x"}
         name = name.replace(variable[0], values.pop() if len(values) == 1 else "x", 1)
-    return name, places
+    return name, spans

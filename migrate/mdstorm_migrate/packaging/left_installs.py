@@ -1,4 +1,4 @@
-"""Commands that run Petastorm's programs wait for an install beside them that is left to people."""
+"""Commands that run Petastorm's programs wait for an install beside them that does not move."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Check = Callable[[Document], Iterator[Edit | Finding]]
 
 
 def with_installs(check: Check) -> Check:
-    """Have the commands that a rule finds wait if only people can install mdstorm for them."""
+    """Have the commands that a rule finds wait while nothing installs mdstorm for them."""
 
     @wraps(check)
     def wrapper(document: Document) -> Iterator[Edit | Finding]:
@@ -23,12 +23,11 @@ def with_installs(check: Check) -> Check:
 
 
 def _waiting(found: Sequence[Edit | Finding]) -> Iterator[Edit | Finding]:
-    installs = [one for one in found if one.topic == "install"]
-    is_required = any(isinstance(one, Edit) for one in installs)
-    is_left = any(one.cls == "manual" for one in installs)
+    classes = {one.cls for one in found if one.topic == "install"}
+    why = "what installs Petastorm in this file is "
+    why += "left to you" if "manual" in classes else "to be reviewed"
+    is_waiting = "exact" not in classes and not classes.isdisjoint(("manual", "review"))
     for one in found:
-        is_run = isinstance(one, Edit) and one.cls == "exact" and one.topic == "run"
-        if is_run and is_left and not is_required:
-            why = "what installs Petastorm in this file is left to you"
+        if is_waiting and isinstance(one, Edit) and one.cls == "exact" and one.topic == "run":
             one = replace(one, cls="review", message=f"{one.message}; waits, since {why}")
         yield one

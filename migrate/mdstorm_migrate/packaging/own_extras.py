@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.pyproject import dependency_keys
-from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
+from mdstorm_migrate.packaging.requirement import Requirement, find_requirements, mdstorm_extras
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, value_of
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
@@ -16,12 +16,28 @@ BROUGHT_BY_EXTRAS = {
     "opencv": {"opencv-python": ("cv2",)},
     "torch": {"torchvision": ("torchvision",)},
 }
+#: The program that starts Spark.
+_WITH_SPARK = re.compile(
+    r"\b(?:petastorm|mdstorm)\.tools\.copy_dataset\b|\bpetastorm-copy-dataset\.py\b"
+)
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
 
 
 def own_extras(document: Document) -> set[str]:
-    """Return the extras of mdstorm that a document requires by those of Petastorm."""
-    return set(mdstorm_extras(tuple(petastorm_extras(document))))
+    """Return the extras of mdstorm that a document requires by those of Petastorm, or runs."""
+    found = set(mdstorm_extras(tuple(petastorm_extras(document))))
+    return found | {
+        extra for one in find_requirements(document.text) for extra in run_by(document, one)
+    }
+
+
+def run_by(document: Document, found: Requirement) -> list[str]:
+    """Return the extras that a program needs which a document runs after it has installed them."""
+    program = _WITH_SPARK.search(document.text, found.stop)
+    if program is None or document.kind not in ("cluster", "docker", "shell"):
+        return []
+    others = find_requirements(document.text, found.stop, program.start())
+    return [] if any(others) else ["spark"]
 
 
 def petastorm_extras(document: Document) -> set[str]:

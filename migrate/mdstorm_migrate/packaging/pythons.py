@@ -83,14 +83,14 @@ def _of(document: Document) -> Iterator[Pin]:
         pins += pythons_of_keys(text, name)
     if document.kind in ("docker", "shell", "text"):
         pins += pythons_of_arguments(text)
+    if document.kind in ("cluster", "docker", "python", "shell", "text"):
+        pins += pythons_of_releases(text)
     if document.kind in ("cluster", "docker", "shell", "text"):
         pins += [*pythons_of_images(text), *sparks_of_images(text)]
-        yield from pins
         yield from pins_of_filled_images(text, pins)
+    yield from pins
     if document.kind in ("cluster", "docker", "magic", "shell", "text"):
         yield from pythons_of_commands(text)
-    if document.kind in ("cluster", "docker", "python", "shell", "text"):
-        yield from pythons_of_releases(text)
     if document.kind == "python":
         yield from pythons_of_code(text)
     if document.kind == "text":

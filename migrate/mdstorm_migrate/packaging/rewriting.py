@@ -9,7 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.bounds import PYTHON as LOWEST
 from mdstorm_migrate.packaging.conflicts import conflicts_in
-from mdstorm_migrate.packaging.own_extras import lost_with
+from mdstorm_migrate.packaging.own_extras import lost_with, run_by
 from mdstorm_migrate.packaging.pin import PYTHON
 from mdstorm_migrate.packaging.places import Place, list_beside, name_index
 from mdstorm_migrate.packaging.requirement import (
@@ -27,6 +27,8 @@ from mdstorm_migrate.packaging.upper_bounds import WORDS
 from mdstorm_migrate.packaging.variables import definition, referenced
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 
+#: A requirement of Spark.
+_SPARK = re.compile(r"(?<![\w./-])(?:pyspark|databricks-connect)(?=[=<>~!\s\"'\[]|\Z)")
 FOR_OLD_PYTHON = "this requires Petastorm for a Python that mdstorm does not run on"
 _OPEN = "a version of Petastorm, or another text, is joined to this requirement"
 _CLOSE = "require mdstorm here, without the version"
@@ -65,7 +67,8 @@ def rewrite_requirement(
             yield Finding(rule, "manual", *span, what, remedy, topic="install")
         return
     cls, message = verdict(document)
-    new = requirement_of(document, found.extras)
+    run = [] if _SPARK.search(document.text) else run_by(document, found)
+    new = requirement_of(document, found.extras, run)
     beside = [] if needs.is_constraint else lost_with(needs.beside, found.extras)
     if needs.importers:
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
@@ -161,12 +164,15 @@ def verdict(document: Document) -> tuple[Class, str]:
     return "review", f"require mdstorm, together with another version than {held}"
 
 
-def requirement_of(document: Document, extras: Sequence[str]) -> str:
-    """Return the requirement of mdstorm in place of one with some of Petastorm's extras."""
+def requirement_of(document: Document, extras: Sequence[str], more: Sequence[str] = ()) -> str:
+    """Return the requirement of mdstorm in place of one with some of Petastorm's extras.
+
+    With `more` of mdstorm's own.
+    """
     needs = document.needs
     if needs.is_constraint:  # which has no extras
         return f"mdstorm{needs.wanted.version}"
-    names = [*mdstorm_extras(tuple(extras)), *needs.extras, *needs.wanted.extras]
+    names = [*mdstorm_extras(tuple(extras)), *needs.extras, *more, *needs.wanted.extras]
     listed = ",".join(dict.fromkeys(names))
     return f"mdstorm{f'[{listed}]' if listed else ''}{needs.wanted.version}"
 

@@ -69,7 +69,7 @@ def _is_shown(text: str, position: int) -> bool:
 
 def _in_loops(text: str) -> Iterator[tuple[int, int]]:
     """Yield what the words of a loop require whose variable an install command names."""
-    commands = [text[start:stop] for _, start, stop in install_commands(text)]
+    commands = [_IN_FILES.sub("", text[start:stop]) for _, start, stop in install_commands(text)]
     for loop in LOOP.finditer(text):
         if any(loop["name"] in referenced(command) for command in commands):
             yield from _required(text, loop)
@@ -78,6 +78,10 @@ def _in_loops(text: str) -> Iterator[tuple[int, int]]:
 def _given_on(text: str) -> Iterator[tuple[int, int]]:
     for command in _XARGS.finditer(text):
         yield from _required(text, command)
+
+
+#: Names of files, which a variable may be a part of.
+_IN_FILES = re.compile(r"(?<!\S)-[rce][ \t]+\S+|[^\s\"']*/[^\s\"']*")
 
 
 def _required(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:

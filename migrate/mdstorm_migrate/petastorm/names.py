@@ -33,7 +33,10 @@ PUBLIC: dict[str, frozenset[str]] = {
             "CompressedImageCodec CompressedNdarrayCodec DataframeColumnCodec NdarrayCodec "
             "ScalarCodec"
         ),
-        "petastorm.errors": "NoDataAvailableError",
+        "petastorm.errors": (
+            "DecodeFieldError NoDataAvailableError PetastormMetadataError "
+            "PetastormMetadataGenerationError"
+        ),
         "petastorm.etl": "RowGroupIndexerBase",
         "petastorm.etl.dataset_metadata": (
             "PetastormMetadataError PetastormMetadataGenerationError ROW_GROUPS_PER_FILE_KEY "

@@ -21,6 +21,7 @@ from mdstorm_migrate.packaging.pythons import HOSTS
 from mdstorm_migrate.packaging.toml_text import toml_keys
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.closure import closure
+from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.named import Files, joined
 
 #: Kinds of documents that require or install something.
@@ -30,6 +31,8 @@ PACKAGING: frozenset[Kind] = frozenset(
         *("magic", "shell", "text"),
     }
 )
+#: Those that are lists of requirements.
+_LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
 _OPTION = re.compile(
     r"""(?:^|[\s"'\[,-]) (?P<option>-r|-c|--requirement|--constraint)
     (?:[ \t=]*|["'][ \t]*,[ \t]*["'])
@@ -47,6 +50,16 @@ _BY_TOOLS = re.compile(
     | (?:(?:run|script)[ \t]*:|-m|[ \t]-|^)[ \t]+(?:tox|nox)(?![\w.-])
       (?![ \t]+-[es][ \t=]*["']?(?:black|doc|flake|format|lint|mypy|pre|style|typ))""",
     re.VERBOSE | re.MULTILINE,
+)
+#: A script that installs into an environment made elsewhere, and one that makes its own.
+_JOINS = re.compile(
+    r"""\binstall\b[^\n;&|]*[ \t]--user\b
+    | ^[ \t]*(?:(?:conda|mamba|micromamba)[ \t]+activate|(?:source|\.)[ \t]+\S*activate)\b""",
+    re.VERBOSE | re.MULTILINE,
+)
+_MAKES = re.compile(
+    r"\b(?:conda|mamba|micromamba)[ \t]+(?:env[ \t]+)?create\b|-m[ \t]+venv\b|\bvirtualenv[ \t]"
+    r"|\buv[ \t]+venv\b"
 )
 #: Without what a project requires.
 _ALONE = re.compile(r"""(?<![\w-])--no-deps(?![\w-])""")
@@ -107,17 +120,25 @@ class Chains:
     ----------
     links : dict of Path to set of Path
         What each of them names, or stands for.
+    joining : set of Path
+        Scripts that install into the environment of the lists nearest to them.
     """
 
     def __init__(self, documents: Mapping[Path, Sequence[Document]]) -> None:
         self._documents = documents
         self._files = Files(documents)
         self._constraints: set[Path] = set()
+        self.joining = {path for path in documents if self._joins(path)}
         self._alone: defaultdict[Path, set[Path]] = defaultdict(set)
         self.links = {path: set(self._of(path)) for path in documents}
         required = {path: links - self._alone[path] for path, links in self.links.items()}
         self._closures = {path: closure([path], required) for path in documents}
         self.pins = cache(self._pins)
+
+    def of_one_run(self, path: Path) -> set[Path]:
+        """Return the notebooks that run one, or are run by it, itself included."""
+        runners = {one for one, found in self._closures.items() if path in found}
+        return {path, *(one for one in runners | self._closures.get(path, set()) if is_code(one))}
 
     def together(self, path: Path) -> set[Path]:
         """Return the files that are installed with one, itself included."""
@@ -135,6 +156,8 @@ class Chains:
         for document in self._documents[path]:
             yield from self._named(path, document)
         here = path.parent
+        if path in self.joining:
+            yield from self._nearest_lists(path)
         beside: tuple[str, ...] = PROJECT_FILES if path.name in PROJECT_FILES else ()
         if beside or path.name in ("requirements.txt", "Pipfile"):
             beside += HOSTS
@@ -145,6 +168,26 @@ class Chains:
             for other in self._beside(here):
                 if _CONSTRAINT.search(other.name):
                     yield other
+
+    def _joins(self, path: Path) -> bool:
+        """Whether a script installs one of the libraries into an environment made elsewhere."""
+        shells = [one for one in self._documents[path] if one.kind == "shell"]
+        return any(
+            _JOINS.search(one.text) and not _MAKES.search(one.text) for one in shells
+        ) and not required_names(shells).isdisjoint((OLD_ROOT, NEW_ROOT))
+
+    def _nearest_lists(self, path: Path) -> Iterator[Path]:
+        """Yield the lists that require one of the libraries, of the nearest directory with one."""
+        for directory in path.parents:
+            found = [
+                one
+                for one in self._beside(directory)
+                if any(document.kind in _LISTS for document in self._documents[one])
+                and not required_names(self._documents[one]).isdisjoint((OLD_ROOT, NEW_ROOT))
+            ]
+            if found:
+                yield from found
+                return
 
     def _is_list(self, path: Path) -> bool:
         """Whether a file of a folder ``requirements`` lists Petastorm, or mdstorm."""

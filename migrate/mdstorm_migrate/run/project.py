@@ -66,7 +66,7 @@ class Project:
     @cached_property
     def _own(self) -> dict[Path, Facts]:
         """The same without directories further down that have requirements of their own."""
-        return self._folded({path.parent for path in self.requiring})
+        return self._folded({path.parent for path in self.requiring - self._chains.joining})
 
     def _folded(self, ends: set[Path]) -> dict[Path, Facts]:
         found: defaultdict[Path, Facts] = defaultdict(Facts)
@@ -153,7 +153,10 @@ class Project:
         """Return what a notebook needs of what it installs itself, by its own code."""
         listed = set().union(*(self._names[one] for one in together))
         plain = Needs(self.settings.wanted, self.settings.index)
-        return notebook_needs(self.code.get(path, Facts()), listed, plain)
+        facts = Facts()
+        for one in self._chains.of_one_run(path):
+            facts |= self.code.get(one, Facts())
+        return notebook_needs(facts, listed, plain)
 
     def _of_code(self, path: Path, together: set[Path]) -> Needs:
         """Return what the code that a file belongs to needs of it."""

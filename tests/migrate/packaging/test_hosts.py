@@ -195,6 +195,8 @@ def test_an_image_of_jenkins_is_held() -> None:
         ("Dockerfile", "ARG V=2.1.2\nFROM apache/airflow:${V}-python3.8\n", "Python 3.8 of air"),
         ("Dockerfile", "ARG V=2.5.0\nFROM apache/airflow:$V\n", "Python 3.7 of airflow:2.5"),
         ("Dockerfile", "ARG V=2.9.1\nFROM apache/airflow:$V\n", None),
+        ("Dockerfile", "ARG B=python:3.8\nFROM ${B}\n", "python 3.8"),
+        ("Dockerfile", "ARG B=pytorch/pytorch:1.12.1-cuda\nFROM ${B}\n", "Python 3.7 of"),
         ("Dockerfile", "FROM apache/airflow:${V}-python3.8\n", "Python 3.8 of airflow:x-python3.8"),
         ("Dockerfile", "FROM apache/airflow:${V}\n", None),
         ("c.yml", "image: pytorch/pytorch:${T:-1.9.0}-runtime\n", "Python 3.7 of pytorch:1.9"),

@@ -420,9 +420,27 @@ def test_commands_that_edit_installed_files_are_reported(command: str) -> None:
 def test_installs_wait_for_scripts_of_their_line_that_only_petastorm_brings(text: str) -> None:
     check_noop(text, "run.sh")
     other = "pip install petastorm\npetastorm-copy-dataset.py a b\n"
-    check_rewrite(other, other.replace("install petastorm", "install mdstorm"), "run.sh")
+    check_rewrite(other, other.replace("l petastorm", 'l "mdstorm[spark]"'), "run.sh")
     unsafe = migrate(text, path="run.sh", unsafe=True).output
     assert "petastorm" not in unsafe.replace("mdstorm.etl.petastorm", "")
+
+
+def test_what_runs_the_program_that_needs_spark_gets_it() -> None:
+    run = "python -m petastorm.tools.copy_dataset file:///a file:///b\n"
+    after = run.replace("petastorm", "mdstorm")
+    check_rewrite(f"pip install petastorm\n{run}", f'pip install "mdstorm[spark]"\n{after}', "a.sh")
+    text = f"pip install petastorm pyspark==3.5.1\n{run}"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), "a.sh")
+    old = f"pip install petastorm pyspark==3.2.2\n{run}"
+    check_noop(old, "a.sh")  # waits for Spark 3.5
+
+
+@pytest.mark.parametrize("use", ["-r requirements/$lib.txt", "-e ./$lib", "-r $lib.txt"])
+def test_loops_over_names_of_files_are_left_alone(use: str) -> None:
+    text = f"for lib in petastorm webdataset; do\n  pip install {use}\ndone\n"
+    assert not [one for one in migrate(text, path="a.sh").findings if one.cls == "manual"]
+    installs = text.replace(use, '"$lib"')
+    assert [one.cls for one in migrate(installs, path="a.sh").findings] == ["manual"]
 
 
 @pytest.mark.parametrize("given", ["petastorm", "numpy, petastorm", "-petastorm"])

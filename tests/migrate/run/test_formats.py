@@ -34,7 +34,7 @@ def test_what_parsed_must_go_on_parsing(name: str, good: str, bad: str) -> None:
 def test_an_outcome_that_would_not_parse_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewriting, "requirement_of", lambda document, extras: 'mdstorm" "x')
+    monkeypatch.setattr(rewriting, "requirement_of", lambda *_: 'mdstorm" "x')
     path = tmp_path / "pyproject.toml"
     before = '[project]\nname = "x"\ndependencies = ["petastorm"]\n'
     path.write_text(before)

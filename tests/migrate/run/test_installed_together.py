@@ -295,3 +295,37 @@ def test_code_that_uses_spark_itself_keeps_its_own_pin() -> None:
     Path("reqs.txt").unlink()
     converted = {**files, "a.py": f"{code}from petastorm.spark import make_spark_converter\n"}
     assert after(converted)["reqs.txt"] == files["reqs.txt"]  # waits for Spark 3.5
+
+
+def test_a_notebook_that_others_run_gets_the_extras_that_they_need() -> None:
+    lab = f"{HEAD}# MAGIC %run ./setup_nb\n\n# COMMAND ----------\n\n{{}}"
+    use = "from petastorm import make_reader\nfrom petastorm.pytorch import DataLoader\n"
+    files = {"setup_nb.py": INSTALL, "lab.py": lab.format(use)}
+    assert '%pip install "mdstorm[torch]"' in after(files)["setup_nb.py"]
+
+
+@pytest.mark.parametrize(
+    ("script", "is_joined"),
+    [
+        ("pip install --user petastorm==0.12.1\n", True),
+        ("conda activate land\npip install petastorm==0.12.1\n", True),
+        ("source ~/v/bin/activate\npip install petastorm==0.12.1\n", True),
+        ("python -m venv v\nsource v/bin/activate\npip install petastorm==0.12.1\n", False),
+        ("pip install petastorm==0.12.1\n", False),
+    ],
+)
+def test_a_script_that_installs_into_another_ones_environment_waits_with_its_list(
+    script: str, is_joined: bool
+) -> None:
+    files = {
+        "requirements.txt": "petastorm==0.11.2\npyarrow<11\n",
+        "scripts/run.sh": f"#!/bin/bash\n{script}python scripts/train.py\n",
+        "scripts/train.py": "from petastorm.pytorch import DataLoader\n",
+    }
+    changed = after(files)
+    assert (changed["scripts/train.py"] == files["scripts/train.py"]) == is_joined
+    assert ("petastorm" in changed["scripts/run.sh"]) == is_joined
+    if is_joined:
+        changed = after(files, "--unsafe")
+        assert changed["requirements.txt"] == "mdstorm[torch]\npyarrow>=14.0.1\n"
+        assert "petastorm" not in changed["scripts/run.sh"]

@@ -391,7 +391,7 @@ EXPECTED: dict[str, Expected] = {
     "unrunnable/cluster.tf": Expected(becomes=('pypi { package = "mdstorm" }',)),
     "unrunnable/Makefile": Expected(
         {"PETASTORM ?=": "see where the variable is used"},
-        becomes=('pip install "mdstorm[tf]"',),
+        becomes=('pip install "mdstorm[tf,spark]"',),
         stays=("pip install $(PETASTORM)",),
     ),
     "unrunnable/bootstrap.sh": Expected(
