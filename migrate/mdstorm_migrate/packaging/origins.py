@@ -99,9 +99,7 @@ def _of_repository(text: str, match: re.Match[str], rule: str) -> Finding:
 def _is_web_page(text: str, match: re.Match[str]) -> bool:
     """Whether an address is of a host that keeps no code, as far as it and what is before say."""
     address = _WEB.fullmatch(match[0].rstrip("\"'>,.;)}]"))
-    if address is None or _KEEPS_CODE.search(address["host"]):
-        return False
-    if _OF_CODE.search(match[0]):
+    if address is None or _KEEPS_CODE.search(address["host"]) or _OF_CODE.search(match[0]):
         return False
     return _TAKES.search(text, max(match.start() - _NEAR, 0), match.start()) is None
 

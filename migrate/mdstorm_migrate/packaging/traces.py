@@ -18,6 +18,8 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 _XARGS = re.compile(
     r"(?P<words>[^\n;&|]*)\|[ \t]*xargs\b[^\n;&|]*[ \t](?:pip[\d.]*|uv)[ \t][^\n;&|]*\binstall\b"
 )
+#: Names of files, which a variable may be a part of.
+_IN_FILES = re.compile(r"(?<!\S)-[rce][ \t]+\S+|[^\s\"']*/[^\s\"']*")
 _PYTHONPATH = re.compile(
     rf"""\bPYTHONPATH["']?[ \t]*[=:][ \t]*[^\s;&|]*?/(?P<name>{OLD_ROOT})(?=[:/\s"'`;&|]|\Z)"""
 )
@@ -78,10 +80,6 @@ def _in_loops(text: str) -> Iterator[tuple[int, int]]:
 def _given_on(text: str) -> Iterator[tuple[int, int]]:
     for command in _XARGS.finditer(text):
         yield from _required(text, command)
-
-
-#: Names of files, which a variable may be a part of.
-_IN_FILES = re.compile(r"(?<!\S)-[rce][ \t]+\S+|[^\s\"']*/[^\s\"']*")
 
 
 def _required(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:

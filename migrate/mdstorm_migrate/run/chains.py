@@ -9,16 +9,13 @@ from functools import cache
 from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, Kind
-from mdstorm_migrate.packaging.bounds import normalised
 from mdstorm_migrate.packaging.calls import install_calls
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.comments import is_commented_out
-from mdstorm_migrate.packaging.flow_lists import flow_items
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
-from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.pythons import HOSTS
-from mdstorm_migrate.packaging.toml_text import toml_keys
+from mdstorm_migrate.packaging.required_names import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.closure import closure
 from mdstorm_migrate.run.discover import is_code
@@ -92,20 +89,6 @@ _ON_TOP = re.compile(
     r"requirements[-_.](dev|development|test|tests|testing|ci|lint|docs)\.(txt|in)"
     r"|(dev|test|tests)[-_]requirements\.(txt|in)"
 )
-_WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*[\w]|(?<![\w./@=-])[A-Za-z]")
-#: Extras behind a name, which are no distributions.
-_EXTRAS = re.compile(r"(?<=\w)\[[^\]\n]*\]")
-_LINE = re.compile(r"^[ \t]*(?:-[ \t]+[\"']?)?(?:[\w-]+::)?(?P<name>[A-Za-z][\w.-]*)", re.MULTILINE)
-_IMAGE = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?(\S+)", re.MULTILINE | re.IGNORECASE)
-#: What images bring along, by a part of their names.
-_IMAGES = {
-    "databricks": ("pyspark", "pandas"),
-    "pyspark": ("pyspark", "pandas"),
-    "pytorch": ("torch",),
-    "spark": ("pyspark",),
-    "tensorflow": ("tensorflow",),
-    "torch": ("torch",),
-}
 
 
 class Chains:
@@ -253,50 +236,3 @@ class Chains:
             if any(one in self._documents for one in found):
                 yield from (one for one in found if one in self._documents)
                 return
-
-
-def required_names(documents: Sequence[Document]) -> set[str]:
-    """Return the names of the distributions that documents require."""
-    found: set[str] = set()
-    for document in documents:
-        found.update(map(normalised, _required(document)))
-    return found
-
-
-def _required(document: Document) -> Iterator[str]:
-    text = document.text
-    match document.kind:
-        case "requirements" | "conda":
-            yield from (line["name"] for line in _LINE.finditer(text))
-            if document.kind == "conda":
-                for entry in flow_items(text):
-                    yield from _WORD.findall(text[entry.start : entry.stop])[:1]
-        case "pyproject" | "pipfile":
-            for string in requirement_strings(text):
-                yield from _WORD.findall(string.value)[:1]
-            yield from (key.name for key in dependency_keys(text))
-            if document.kind == "pipfile":
-                yield from (key.name for key in toml_keys(text))
-        case "setup_cfg":
-            yield from (line["name"] for line in _LINE.finditer(text))
-        case "python":
-            for quoted in re.finditer(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""", text):
-                yield quoted[1]
-        case _:
-            for _, start, stop in install_commands(text):
-                yield from _WORD.findall(_EXTRAS.sub("", text[start:stop]))
-            if document.kind == "cluster":
-                for item in re.finditer(r"""["'\s]([A-Za-z][\w.-]*)[=<>~\[]=?[\w.\[]""", text):
-                    yield item[1]
-
-
-def provided_by(documents: Sequence[Document]) -> set[str]:
-    """Return what the images bring along that Dockerfiles start from."""
-    found: set[str] = set()
-    for document in documents:
-        if document.kind == "docker":
-            for image in _IMAGE.findall(document.text):
-                for part, names in _IMAGES.items():
-                    if part in image.lower():
-                        found.update(names)
-    return found

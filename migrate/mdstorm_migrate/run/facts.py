@@ -10,13 +10,13 @@ from pathlib import Path, PurePath
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
+from mdstorm_migrate.packaging.required_names import required_names
 from mdstorm_migrate.petastorm.extras import USES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.fallbacks import has_fallbacks_alone
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.run.brought import is_in
-from mdstorm_migrate.run.chains import required_names
 from mdstorm_migrate.run.installs import imported_packages, imports_through
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source

@@ -16,9 +16,10 @@ from mdstorm_migrate.packaging.compiled import is_compiled_from
 from mdstorm_migrate.packaging.conflicts import conflicts_of
 from mdstorm_migrate.packaging.own_extras import BROUGHT_BY_EXTRAS, own_extras, petastorm_extras
 from mdstorm_migrate.packaging.pin import Pin
+from mdstorm_migrate.packaging.required_names import provided_by, required_names
 from mdstorm_migrate.packaging.upper_bounds import upper_bounds
 from mdstorm_migrate.run.brought import BROUGHT, is_in
-from mdstorm_migrate.run.chains import Chains, provided_by, required_names
+from mdstorm_migrate.run.chains import Chains
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
 from mdstorm_migrate.run.hosts import Hosts
