@@ -28,6 +28,9 @@ with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
 with_installers = MDSTORM_INSTALLERS_PYTHON="$(CURDIR)/$(INSTALLERS)/bin/python"
 with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
 
+# Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
+export OMP_NUM_THREADS ?= 1
+
 # Spark looks up the host's address, which fails on a machine without a network.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
@@ -41,8 +44,7 @@ export PIP_NO_COMPILE := no
 	test-engine test-peers test-spark test-sessions test-connect test-refusing test-lowest \
 	test-interop test-trainers test-runtime test-installers java clean distclean
 
-# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. What
-# cannot be split begins first.
+# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time.
 side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long`, and on the lowest versions, without what says
@@ -55,7 +57,7 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_ty
 	$(addprefix tests/mds_backend/,format loaders/tf parquet read spark write) tests/packaging
 
 test: java
-	+$(side_by_side) lint test-lowest test-sessions test-dev test-trainers
+	+$(side_by_side) lint test-dev test-lowest test-sessions test-trainers
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
@@ -110,20 +112,17 @@ format: $(DEV)/.complete
 
 # The tests on the newest versions, in four parts: the engine; Petastorm's API and the migration; the
 # tests that use a Spark session; the comparison with MosaicML Streaming, and the packages.
-test-dev: test-spark test-engine test-compat test-peers
+test-dev: test-engine test-compat test-spark test-peers
 test-engine: TESTS := mds_backend
 test-compat: TESTS := compat conformance end_to_end migrate
 test-spark: TESTS := compat end_to_end interop mds_backend migrate
 test-peers: TESTS := interop packaging
 test-spark: KIND := spark_session
-# The two longest are split between two processes.
-test-engine test-compat: WORKERS := -n 2
 test-engine test-compat test-peers: KIND := not spark_session
 test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \
 		$(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest \
-		$(WORKERS) -m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) \
-		$(PYTEST_ARGS)
+		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
 
 # One after the other, since servers of Spark Connect listen at one port.
 test-sessions: java $(DEV)/.complete

@@ -35,6 +35,9 @@ runs_python_on_executors = pytest.mark.skipif(
 # Spark's driver and workers must run the same Python, also where pytest is called by hand.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+# JVMs that run for some minutes do not repay that they compile well.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _SPARK_CONF = {
     "spark.default.parallelism": "2",
