@@ -28,8 +28,6 @@ with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
 with_installers = MDSTORM_INSTALLERS_PYTHON="$(CURDIR)/$(INSTALLERS)/bin/python"
 with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
 
-# Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
-export OMP_NUM_THREADS ?= 1
 
 # Spark looks up the host's address, which fails on a machine without a network.
 export SPARK_LOCAL_IP ?= 127.0.0.1
@@ -44,7 +42,8 @@ export PIP_NO_COMPILE := no
 	test-engine test-peers test-spark test-sessions test-connect test-refusing test-lowest \
 	test-interop test-trainers test-runtime test-installers java clean distclean
 
-# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time.
+# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
+# longest begin first.
 side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long`, and on the lowest versions, without what says
@@ -56,8 +55,11 @@ REFUSING_KINDS := refusing-connect
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_types.py) \
 	$(addprefix tests/mds_backend/,format loaders/tf parquet read spark write) tests/packaging
 
+# Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
+test: export OMP_NUM_THREADS ?= 1
 test: java
-	+$(side_by_side) lint test-dev test-lowest test-sessions test-trainers
+	+$(side_by_side) lint test-engine test-compat test-lowest test-sessions test-trainers \
+		test-spark test-peers
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \

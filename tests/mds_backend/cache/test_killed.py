@@ -74,7 +74,12 @@ os._exit(0)
 
 
 @pytest.mark.parametrize(
-    ("compression", "limit"), [("raw", 2500), ("zip", 2500), ("keep", 0), ("keep", 3000)]
+    ("compression", "limit"),
+    [
+        ("raw", 2500),
+        ("keep", 3000),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in [("zip", 2500), ("keep", 0)]),
+    ],
 )
 def test_a_restart_after_a_kill_at_any_step_just_works(
     compression: str, limit: int, tmp_path: Path

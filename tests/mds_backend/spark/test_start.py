@@ -68,6 +68,7 @@ def test_a_java_that_cannot_be_used_is_said_as_well(tmp_path: Path) -> None:
     assert "Spark 4 needs Java 17" in last
 
 
+@pytest.mark.long
 def test_java_is_not_looked_for_where_somebody_else_runs_it(tmp_path: Path) -> None:
     program = (
         "from mdstorm_backend.spark import start\n"

@@ -118,7 +118,7 @@ def test_workers_go_on_where_the_state_of_the_parent_was_taken(
 
 
 @in_either_order
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_only_one_iteration_of_workers_goes_on_with_the_state_of_the_parent(
     url: str, order: str, method: str
 ) -> None:
