@@ -28,16 +28,16 @@ with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
 with_installers = MDSTORM_INSTALLERS_PYTHON="$(CURDIR)/$(INSTALLERS)/bin/python"
 with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
 
-
 # Spark looks up the host's address, which fails on a machine without a network.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 # The tests have environments of their own, whichever one is activated.
 unexport VIRTUAL_ENV
 
-# Of what is installed, most modules are never imported: what is, is compiled then. (To pip, the
-# option --no-compile is given by a false value.)
+# Of what is installed, most modules are never imported: what is, is compiled then, once for all
+# processes. (To pip, the option --no-compile is given by a false value.)
 export PIP_NO_COMPILE := no
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
