@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mdstorm_backend.read.source import SampleSource
 
 _BEGINNING = Position()
+#: A block spans about so many epochs at most, so that the first batch of an endless pass over a few
+#: rows need not wait for thousands of epochs.
+_EPOCHS_PER_BLOCK = 16
 
 #: Returns what is kept under a name, or else what a function makes.
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
@@ -60,7 +63,7 @@ class BatchReader:
     prefetch : int
         Blocks that may be ready ahead of use; memory grows with it.
     block_rows : int
-        Rows of a block, rounded to whole batches.
+        Rows of a block at most, rounded to whole batches.
     part : tuple of int
         ``(k, n)``: deliver only every n-th batch, beginning with number k after the start. So n
         processes read one sequence of batches together.
@@ -112,13 +115,14 @@ class BatchReader:
         self._by_shard = by_shard
         self._keep = keep
         self._recorder = recorder
-        self._batches_per_block = BlockFiller.batches_per_block(dataset, block_rows, batch_size)
         transformed = None if transform is None else self._transformed
         self._stream = WindowStream(
             dataset, self.order, transformed, make_ready=self._filler.make_ready
         )
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first
+        most_rows = min(block_rows, _EPOCHS_PER_BLOCK * self.rows_per_epoch)
+        self._batches_per_block = BlockFiller.batches_per_block(dataset, most_rows, batch_size)
 
     def __len__(self) -> int:
         """Batches of a whole pass, or of what its order leaves of one; the same on every rank.

@@ -53,47 +53,74 @@ def list_beside(
     message: str,
 ) -> Edit | None:
     """Return the edit that lists others before a requirement; None where that cannot be done."""
-    text, newline = document.text, document.lines.newline
-    line = document.lines.start_of(found.start)
-    head = text[line : found.start]
-    if place in ("line", "item"):
-        prefix = re.match(r"[ \t]*(?:-[ \t]+)?" if place == "item" else r"[ \t]*", head)
-        if prefix is None or (place == "item" and "-" not in prefix[0]):
-            return None
-        new = "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
-        return Edit(rule, cls, line, line, new, message, topic="install")
+    insertion = _insertion(document, found, place, items)
+    if insertion is None:
+        return None
+    at, new = insertion
+    return Edit(rule, cls, at, at, new, message, topic="install")
+
+
+def _insertion(
+    document: Document, found: Requirement, place: Place, items: Sequence[str]
+) -> tuple[int, str] | None:
+    """Return where others are listed, and the text that lists them there."""
+    if place == "line" or place == "item":
+        return _as_lines(document, found, place, items)
     if place == "ini":
-        indent, factors = line_head(text, found.start)
-        end = re.search(r"\r?\n|\Z", text[found.stop :])
-        at = found.stop + (end.start() if end else 0)
-        before = f"{newline}{indent or '    '}{factors}"
-        new = "".join(f"{before}{one}" for one in items)
-        return Edit(rule, cls, at, at, new, message, topic="install")
+        return _in_ini(document, found, items)
     if place == "string":
-        item = re.match(r"[ \t]*-[ \t]+", head)
-        if item is not None and not head[item.end() :].strip("\"' "):
-            quote = head[item.end()]
-            new = "".join(f"{item[0]}{quote}{one}{quote}{newline}" for one in items)
-            return Edit(rule, cls, line, line, new, message, topic="install")
-        opening = re.search(r"""["'][ \t]*\Z""", head)
-        if opening is None or head[: opening.start()].rstrip().endswith("="):
-            return None  # the value of a key
-        at, quote = line + opening.start(), opening[0][0]
-        indent_only = text[line:at]
-        gap = f"{newline}{indent_only}" if not indent_only.strip() else " "
-        new = "".join(f"{quote}{one}{quote},{gap}" for one in items)
-        return Edit(rule, cls, at, at, new, message, topic="install")
-    if place == "word":
-        at, quote = _opened(text, found.start)
-        if taking := option_before(text, found):
-            at, new = taking.start("value"), repeated(text, taking, items)
-        elif _is_in_array(text, at, quote):
-            new = "".join(f"{quote}{one}{quote}, " for one in items)
-        else:
-            words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
-            new = "".join(f"{word} " for word in words)
-        return Edit(rule, cls, at, at, new, message, topic="install")
-    return None
+        return _as_strings(document, found, items)
+    return _as_words(document.text, found, items) if place == "word" else None
+
+
+def _as_lines(
+    document: Document, found: Requirement, place: Literal["line", "item"], items: Sequence[str]
+) -> tuple[int, str] | None:
+    line = document.lines.start_of(found.start)
+    pattern = r"[ \t]*-[ \t]+" if place == "item" else r"[ \t]*"
+    prefix = re.match(pattern, document.text[line : found.start])
+    if prefix is None:
+        return None
+    newline = document.lines.newline
+    return line, "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
+
+
+def _in_ini(document: Document, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
+    indent, factors = line_head(document.text, found.start)
+    end = re.search(r"\r?\n|\Z", document.text[found.stop :])
+    at = found.stop + (end.start() if end else 0)
+    before = f"{document.lines.newline}{indent or '    '}{factors}"
+    return at, "".join(f"{before}{one}" for one in items)
+
+
+def _as_strings(
+    document: Document, found: Requirement, items: Sequence[str]
+) -> tuple[int, str] | None:
+    newline = document.lines.newline
+    line = document.lines.start_of(found.start)
+    head = document.text[line : found.start]
+    item = re.match(r"[ \t]*-[ \t]+", head)
+    if item is not None and not head[item.end() :].strip("\"' "):
+        quote = head[item.end()]
+        return line, "".join(f"{item[0]}{quote}{one}{quote}{newline}" for one in items)
+    opening = re.search(r"""["'][ \t]*\Z""", head)
+    if opening is None or head[: opening.start()].rstrip().endswith("="):
+        return None  # the value of a key
+    quote = opening[0][0]
+    indent = head[: opening.start()]
+    gap = " " if indent.strip() else f"{newline}{indent}"
+    new = "".join(f"{quote}{one}{quote},{gap}" for one in items)
+    return line + opening.start(), new
+
+
+def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
+    at, quote = _opened(text, found.start)
+    if taking := option_before(text, found):
+        return taking.start("value"), repeated(text, taking, items)
+    if _is_in_array(text, at, quote):
+        return at, "".join(f"{quote}{one}{quote}, " for one in items)
+    words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
+    return at, "".join(f"{word} " for word in words)
 
 
 def _item(value: str, place: Place) -> str:

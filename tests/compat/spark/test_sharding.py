@@ -24,7 +24,9 @@ def ranks(
 
 
 @with_either
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 10])
+@pytest.mark.parametrize(
+    "count", [1, 2, 3, 4, *(pytest.param(count, marks=pytest.mark.long) for count in (7, 10))]
+)
 @pytest.mark.parametrize("batch_size", [1, 2, 4])
 def test_every_row_comes_once_and_ranks_have_as_many_batches(
     ten: SparkDatasetConverter, read: Read, count: int, batch_size: int

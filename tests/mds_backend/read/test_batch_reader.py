@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +255,17 @@ def test_a_block_has_whole_batches_and_about_the_rows_asked_for(
 
     assert block_sizes(8, 20) == [[8, 8], [8, 8], [8, 8], [8, 4]]
     assert block_sizes(25, 20) == [[25], [25], [10]]
+
+
+@pytest.mark.parametrize("part", [(0, 1), (1, 3)])
+def test_the_first_block_of_endless_epochs_needs_few_of_them(
+    datasets: dict[int, Dataset], part: tuple[int, int]
+) -> None:
+    reader = BatchReader(datasets[2], ExactOrder(), batch_size=1, num_epochs=None, part=part)
+    with closing(reader.blocks()) as blocks:
+        first, second = islice(blocks, 2)
+    assert len(first.sizes) == len(second.sizes) == 32
+    assert first.ends[-1].epoch < 16 * part[1]
 
 
 def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None:

@@ -72,7 +72,9 @@ def rows(batches: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("options", [{}, {"num_workers": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"num_workers": 1}, marks=pytest.mark.long)], ids=str
+)
 def test_a_share_is_not_split_again(url: str, wrapped: bool, options: dict[str, Any]) -> None:
     for dataset in (
         share(url),

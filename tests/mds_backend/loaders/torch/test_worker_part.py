@@ -85,7 +85,14 @@ def numbers(items: list[tuple[int, Any, Any]]) -> list[int]:
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [1, 3])
 @pytest.mark.parametrize("transform", [None, DropsThirds()])
-@pytest.mark.parametrize("after", [(0, 0), (1, 0), (16, 8), (21, 30), (48, 50)])
+@pytest.mark.parametrize(
+    "after",
+    [
+        (0, 0),
+        (16, 8),
+        *(pytest.param(x, marks=pytest.mark.long) for x in [(1, 0), (21, 30), (48, 50)]),
+    ],
+)
 def test_each_worker_goes_on_where_it_stood(
     url: str, order: str, num_epochs: int, transform: Any, after: tuple[int, int]
 ) -> None:
