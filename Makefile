@@ -50,13 +50,14 @@ unexport PYTHONDONTWRITEBYTECODE
 side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long`, and on the lowest versions, without what says
-# little of other versions, the folders where versions matter most.
+# little of other versions, the tests for which versions matter most.
 GATE := not long
 LOWEST_GATE := $(GATE) and not newest
 REFUSING_TESTS := tests/compat/spark/test_cache_key.py tests/mds_backend/spark/test_refusing_session.py
 REFUSING_KINDS := refusing-connect
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_types.py) \
-	$(addprefix tests/mds_backend/,format loaders/tf parquet read spark write) tests/packaging
+	$(addprefix tests/mds_backend/,format loaders/tf parquet spark/test_round_trip.py) \
+	tests/packaging/test_imports.py
 
 # Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
 test: export OMP_NUM_THREADS ?= 1

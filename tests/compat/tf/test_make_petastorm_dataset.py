@@ -57,6 +57,7 @@ class TestElements:
         one, two = (make_petastorm_dataset(batch_reader(ten)) for _ in range(2))
         assert taken(one.concatenate(two)) == IN_GROUPS * 2
 
+    @pytest.mark.long
     @with_either
     def test_readers_may_be_opened_by_functions_of_tensorflow(self, ten: str, reader: Any) -> None:
         def numbers(_: Any) -> Any:

@@ -126,6 +126,7 @@ module.materialize(builder.getOrCreate().range(0, 3000, 1, 3), sys.argv[1], shar
 )
 
 
+@pytest.mark.long
 def test_attempts_that_failed_leave_neither_shards_nor_rows(tmp_path: Path) -> None:
     done = run_program(RETRY, tmp_path / "dataset", cwd=tmp_path)
     assert "a machine is gone" in done.stderr
