@@ -34,9 +34,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # The tests have environments of their own, whichever one is activated.
 unexport VIRTUAL_ENV
 
-# Of what is installed, most modules are never imported: what is, is compiled then, once for all
-# processes. (To pip, the option --no-compile is given by a false value.)
-export PIP_NO_COMPILE := no
+# What they import is compiled once for all processes, whatever the user's own programs do.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
@@ -178,9 +176,8 @@ java:
 
 # $(1): name of the constraints file. $(2): the extra, by default dev.
 define install
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints/$(1).txt --editable '.[$(or $(2),dev)]'
+	PYTHON=$(PYTHON) scripts/make_venv.sh $(@D) --constraint constraints/$(1).txt \
+		--editable '.[$(or $(2),dev)]'
 	touch $@
 endef
 

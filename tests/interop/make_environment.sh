@@ -22,10 +22,8 @@ if [[ -f $stamp && $(< "$stamp") == "$identity" ]]; then
     exit 0
 fi
 
-rm -rf "$target"
-"${PYTHON:-python3.11}" -m venv "$target"
-# The list is complete, so pip need not resolve anything; see its head for why it must not.
-"$target/bin/python" -m pip install --quiet --no-deps --requirement "$requirements"
+# The list is complete, so nothing need be resolved; see its head for why it must not.
+"$here/../../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
 
 # A stand-in for torchvision, on the path of this environment alone; its module says why it exists.
 site=$("$target/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

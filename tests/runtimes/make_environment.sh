@@ -23,7 +23,5 @@ grep -E '^torch==' "$root/constraints/dev.txt" >> "$constraints"
 grep -E '^setuptools==' "$root/constraints/lowest.txt" >> "$constraints"
 spark=$(sed -n 's/^# .*: Spark //p' "$2")
 
-rm -rf "$target"
-"${PYTHON:-python3.11}" -m venv "$target"
-"$target/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$constraints" \
+"$root/scripts/make_venv.sh" "$target" --constraint "$constraints" \
     --editable "$root[torch]" "pyspark==$spark" pandas tensorflow-cpu pillow hypothesis pytest pytest-xdist scikit-learn

@@ -18,13 +18,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 site='import sysconfig; print(sysconfig.get_path("purelib"))'
 
-rm -rf "$target"
-"${PYTHON:-python3.11}" -m venv "$target"
+# The list is complete. Composer pins older versions of torch and others, which is why nothing is resolved.
+"$root/scripts/make_venv.sh" "$target" --no-deps --requirement "$root/constraints/trainers.txt"
 
-# What is installed there counts as installed here.
+# What is installed in the development environment counts as installed here.
 echo "import site; site.addsitedir('$("$development/bin/python" -c "$site")')" \
     > "$("$target/bin/python" -c "$site")/development.pth"
-
-# The list is complete. Composer pins older versions of torch and others, which is why nothing is resolved.
-"$target/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
-    --requirement "$root/constraints/trainers.txt"

@@ -21,10 +21,8 @@ if [[ -f $stamp && $(< "$stamp") == "$identity" ]]; then
     exit 0
 fi
 
-rm -rf "$target"
-"${PYTHON:-python3.11}" -m venv "$target"
-# The list is complete, so pip need not resolve anything.
-"$target/bin/python" -m pip install --quiet --no-deps --requirement "$requirements"
+# The list is complete, so nothing need be resolved.
+"$here/../../../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
 "$target/bin/poetry" --version
 "$target/bin/tox" --version
 printf '%s\n' "$identity" > "$stamp"

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Makes a virtual environment, and installs into it with uv: it resolves fast, and unpacks a wheel once for all
+# environments.
+#
+#   scripts/make_venv.sh TARGET_VENV_DIR [ARGUMENTS OF pip install…]
+#
+# PYTHON names the interpreter (3.11). Of pip's settings, those of packages' sources count if they are given by
+# variables; uv's own variables take precedence.
+set -euo pipefail
+
+if [[ $# -lt 1 ]]; then
+    echo "usage: $0 TARGET_VENV_DIR [ARGUMENTS OF pip install…]" >&2
+    exit 2
+fi
+
+target=$1
+shift
+constraints=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/constraints/dev.txt
+python=$target/bin/python
+
+rm -rf "$target"
+"${PYTHON:-python3.11}" -m venv "$target"
+"$python" -m pip install --quiet --disable-pip-version-check --constraint "$constraints" uv
+
+if [[ -n ${PIP_INDEX_URL:-} ]]; then
+    export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}
+fi
+if [[ -n ${PIP_EXTRA_INDEX_URL:-} ]]; then
+    export UV_INDEX=${UV_INDEX:-$PIP_EXTRA_INDEX_URL}
+    export UV_INDEX_STRATEGY=${UV_INDEX_STRATEGY:-unsafe-best-match}  # pip's
+fi
+if [[ -n ${PIP_FIND_LINKS:-} ]]; then
+    export UV_FIND_LINKS=${UV_FIND_LINKS:-${PIP_FIND_LINKS// /,}}
+fi
+if [[ $# -gt 0 ]]; then
+    "$target/bin/uv" pip install --quiet --python "$python" "$@"
+fi
