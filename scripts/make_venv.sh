@@ -4,8 +4,8 @@
 #
 #   scripts/make_venv.sh TARGET_VENV_DIR [ARGUMENTS OF pip install…]
 #
-# PYTHON names the interpreter (3.11). Of pip's settings, those of packages' sources count if they are given by
-# variables; uv's own variables take precedence.
+# PYTHON names the interpreter (3.11). Of pip's settings, PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS count;
+# uv's own variables take precedence.
 set -euo pipefail
 
 if [[ $# -lt 1 ]]; then
