@@ -2,14 +2,14 @@
 # Makes a virtual environment, and installs into it with uv: it resolves fast, and unpacks a wheel once for all
 # environments.
 #
-#   scripts/make_venv.sh TARGET_VENV_DIR [ARGUMENTS OF pip install…]
+#   scripts/make_venv.sh TARGET_VENV_DIR ARGUMENTS OF pip install…
 #
 # PYTHON names the interpreter (3.11). Of pip's settings, PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS count;
 # uv's own variables take precedence.
 set -euo pipefail
 
-if [[ $# -lt 1 ]]; then
-    echo "usage: $0 TARGET_VENV_DIR [ARGUMENTS OF pip install…]" >&2
+if [[ $# -lt 2 ]]; then
+    echo "usage: $0 TARGET_VENV_DIR ARGUMENTS OF pip install…" >&2
     exit 2
 fi
 
@@ -32,6 +32,5 @@ fi
 if [[ -n ${PIP_FIND_LINKS:-} ]]; then
     export UV_FIND_LINKS=${UV_FIND_LINKS:-${PIP_FIND_LINKS// /,}}
 fi
-if [[ $# -gt 0 ]]; then
-    "$target/bin/uv" pip install --quiet --python "$python" "$@"
-fi
+
+"$target/bin/uv" pip install --quiet --python "$python" "$@"
