@@ -83,11 +83,12 @@ def is_stub(path: PurePath | None) -> bool:
 @lru_cache(maxsize=1024)
 def _own_package(folder: str) -> str | None:
     """Return the package ``petastorm`` that a folder is, or is in; None if it is of another one."""
-    here = Path(folder)
-    while (here / "__init__.py").is_file():
-        if here.name == OLD_ROOT and not (here.parent / "__init__.py").is_file():
-            return str(here)
-        here = here.parent
+    here = Path(folder).absolute()
+    for one in (here, *here.parents):
+        if not (one / "__init__.py").is_file():
+            return None
+        if one.name == OLD_ROOT and not (one.parent / "__init__.py").is_file():
+            return str(one)
     return None
 
 

@@ -64,7 +64,7 @@ class Importers:
 
     def of(self, module: str, names: Iterable[str]) -> Iterator[Path]:
         """Yield the files that take a module or some names in it, but for those yielded before."""
-        word = module.encode()
+        word = module.encode(errors="surrogateescape")  # names of files may hold any bytes
         within = self._within(word)
         found = [self._by_name.pop(word, ()), within.pop(b"*", ())]
         found += (within.pop(name.encode(), ()) for name in names)

@@ -22,12 +22,23 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
         raise SourceError("a binary file: it holds null bytes")
     try:
         text = data[len(mark) :].decode(encoding)
+        b" ".decode(encoding, "surrogateescape")  # as reports do
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise SourceError(f"not valid {encoding}: byte {data[error.start]:#04x}", line) from None
-    if text.encode(encoding) != data[len(mark) :]:
+    except (LookupError, ValueError) as error:  # codecs such as rot13 and idna
+        raise SourceError(f"cannot be decoded as {encoding}: {error}") from None
+    if _encoded(text, encoding) != data[len(mark) :]:
         raise SourceError(f"{encoding} does not give back the bytes that were read")
     return text, mark
+
+
+def _encoded(text: str, encoding: str) -> bytes | None:
+    """Return the bytes of a text; None if the encoding has none for it."""
+    try:
+        return text.encode(encoding)
+    except ValueError:
+        return None
 
 
 def decode_python(data: bytes) -> tuple[str, bytes, str]:

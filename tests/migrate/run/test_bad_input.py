@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,41 @@ def test_an_edit_that_would_break_a_cell_is_not_applied(
     result = migrate(text, path=path)
     assert result.output == text
     assert "would" in str(result.errors[0])
+
+
+@pytest.mark.parametrize("encoding", ["rot13", "idna", "undefined", "hex"])
+@pytest.mark.parametrize("use", [USE, "from helper import x\nimportlib.import_module('a')\n"])
+def test_encodings_that_are_none_of_texts_are_named(
+    tmp_path: Path, encoding: str, use: str
+) -> None:
+    (tmp_path / "a.py").write_text(USE + "def (:\n")
+    path = tmp_path / "b.py"
+    path.write_text(f"# coding: {encoding}\n{use}")
+    found = {one.path: one for one in run([tmp_path / "a.py", path], Settings(), write=True)}
+    assert (path in found) == (use is USE)
+    assert all(one.outcome.problems for one in found.values())
+    assert path.read_text() == f"# coding: {encoding}\n{use}"
+
+
+def test_names_of_files_may_hold_any_bytes(tmp_path: Path) -> None:
+    broken = tmp_path / "a.py"
+    broken.write_text(USE + "def (:\n")
+    paths = [broken]
+    for name in (b"b\xff.py", b"c\xff.py"):
+        paths.append(tmp_path / os.fsdecode(name))
+        paths[-1].write_text(f"import importlib\nimportlib.import_module('a')\n{USE}")
+    outcomes = list(run(paths, Settings(), write=True))
+    assert [one.changed for one in outcomes] == [False, True, True]
+
+
+@pytest.mark.parametrize("folder", [Path(), Path("part")])
+def test_a_folder_that_is_a_package_itself_is_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").touch()
+    (folder / "use.py").write_text(USE)
+    outcome = migrate_file(folder / "use.py", Settings(), write=True)
+    assert outcome is not None
+    assert outcome.changed
