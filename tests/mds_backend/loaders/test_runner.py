@@ -203,6 +203,23 @@ class TestPlaces:
         assert flat(read_by(other)) == rest
         assert len(rest) == ROWS - 6
 
+    @in_either_order
+    @pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
+    @pytest.mark.parametrize("batches", [7, None], ids=["last batch", "end"])
+    def test_a_copy_made_after_the_end_of_a_pass_begins_the_next_one(
+        self,
+        numbers: Dataset,
+        order: str,
+        duplicate: Callable[[Any], PassRunner],
+        batches: int | None,
+    ) -> None:
+        runner = runner_of(numbers, order)
+        assert len(flat(islice(read_by(runner), batches))) == ROWS
+        other = duplicate(runner.to_continue(PassThreads()))
+        following = flat(read_by(other))
+        assert sorted(following) == list(range(ROWS))
+        assert following == flat(read_by(runner))
+
     def test_a_batch_that_the_check_refuses_does_not_count(self, numbers: Dataset) -> None:
         class StoppedError(Exception):
             pass
