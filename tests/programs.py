@@ -23,7 +23,8 @@ def run_program(
     program = cwd / "program.py"
     program.write_text(source)
     # What PySpark leaves behind in the environment of a process with a Connect session.
-    environment = {k: v for k, v in os.environ.items() if "REMOTE" not in k and "CONNECT" not in k}
+    left = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(left)}
     done = subprocess.run(
         [sys.executable, program, *map(str, args)],
         cwd=cwd,

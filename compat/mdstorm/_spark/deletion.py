@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from mdstorm._public import public
 from mdstorm_backend.cache import clear_cached
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, use_no_executors
 from mdstorm_backend.write import remove_dataset
 
 #: Copies to remove at the end, each with the process that wrote it.
@@ -58,6 +58,9 @@ def delete_dir(dir_url: str) -> None:
 def delete_at_exit(dir_url: str) -> None:
     """Remove a converted copy when this process, and not a fork of it, ends normally."""
     _doomed[dir_url] = os.getpid()
+    # The last handler is called first: before the clients that have written the copy are closed.
+    atexit.unregister(_delete_doomed)
+    atexit.register(_delete_doomed)
 
 
 def keep_after_exit(dir_url: str) -> None:
@@ -65,12 +68,13 @@ def keep_after_exit(dir_url: str) -> None:
     _doomed.pop(dir_url, None)
 
 
-@atexit.register
 def _delete_doomed() -> None:
     for dir_url, writer in _doomed.items():
         if writer != os.getpid():
             continue
         try:
+            if not Location.of(dir_url).is_in_file_tree:
+                use_no_executors()
             delete_dir(dir_url)
         except Exception as error:
             _logger.warning("Delete cache data %s failed due to %r", dir_url, error)

@@ -6,6 +6,7 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
+from mdstorm_backend.storage.after_executors import use_no_executors
 from mdstorm_backend.storage.complete_copy import copy_complete
 from mdstorm_backend.storage.filesystems import (
     check_scheme,
@@ -29,4 +30,5 @@ __all__ = [
     "normalize_url",
     "open_filesystem",
     "options_in_use",
+    "use_no_executors",
 ]

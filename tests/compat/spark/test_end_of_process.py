@@ -1,9 +1,13 @@
 """What happens to copies when the process ends."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.programs import SESSION, run_program
+from tests.servers.azure import CONTAINER, AzureServer
+from tests.servers.s3 import BUCKET, S3Server
 
 CONVERT = (
     SESSION
@@ -126,3 +130,63 @@ def test_a_process_that_is_killed_deletes_nothing(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert (tmp_path / "copy").exists()
+
+
+# Python ends executors before it calls handlers of atexit, and clients of object stores need them.
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    pytest.importorskip("s3fs")
+    with closing(S3Server()) as server:
+        # A host by its name, which has to be looked up.
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url.replace("127.0.0.1", "localhost"))
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "testing")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        yield f"s3://{BUCKET}/parent/copy"
+
+
+@pytest.fixture
+def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    pytest.importorskip("adlfs")
+    with closing(AzureServer(tmp_path)) as server:
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", server.connection_string())
+        yield f"az://{CONTAINER}/parent/copy"
+
+
+LIST = """
+import sys
+from mdstorm_backend.storage import Location
+
+location = Location.of(sys.argv[1])
+print(location.list_names())
+"""
+DOOMED_OBJECTS = """
+from mdstorm._spark.deletion import delete_at_exit
+from mdstorm_backend.write.commit import mark_directory
+
+mark_directory(location)
+print(location.list_names())
+delete_at_exit(location.url)
+"""
+
+
+@pytest.mark.parametrize("client", ["there", "made anew"])
+@pytest.mark.parametrize("store", ["s3", "azure"])
+def test_copies_in_object_stores_are_removed_at_the_end(
+    store: str, client: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(store)
+    end = "location._open()[0].clear_instance_cache()" if client == "made anew" else ""
+    done = run_program(LIST + DOOMED_OBJECTS + end, url, cwd=tmp_path)
+    assert done.stdout == "[]\n['_mdstorm']\n"
+    assert done.stderr == ""
+    assert run_program(LIST, url, cwd=tmp_path).stdout == "[]\n"
+
+
+def test_copies_are_removed_before_their_clients_are_closed(tmp_path: Path) -> None:
+    end = "import weakref; weakref.finalize(location, lambda: print(os.path.isdir(sys.argv[1])))"
+    program = DOOMED.replace("mark_directory(location)", f"mark_directory(location); {end}")
+    done = run_program(program, tmp_path / "copy", cwd=tmp_path)
+    assert done.stdout == "True\nFalse\n"
