@@ -7,19 +7,17 @@ from datetime import datetime
 from typing import Any, Literal
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.keywords import refuses_unknown_keywords
+from mdstorm._readers.keywords import signature_of
 from mdstorm._readers.open_reader import (
     Reader,
-    ngram_and_fields,
     normalize_dataset_url_or_urls,
-    open_reader,
+    open_batch_reader,
+    open_row_reader,
 )
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.base import warn_user
 
 __all__ = [
     "LOCAL_DISK_CACHE",
@@ -37,7 +35,7 @@ LOCAL_DISK_CACHE = "local-disk"
 __getattr__ = other_names(__name__)
 
 
-@refuses_unknown_keywords
+@signature_of(open_row_reader)
 def make_reader(
     dataset_url: str | list[str],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -112,47 +110,10 @@ def make_reader(
     UnsafePickleError
         If the pickled metadata of the dataset is not a schema.
     """
-    if pyarrow_serialize:
-        warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
-    ngram, fields = ngram_and_fields(schema_fields)
-    arguments = ReaderArguments(
-        schema_fields=fields,
-        reader_pool_type=reader_pool_type,
-        workers_count=workers_count,
-        results_queue_size=results_queue_size,
-        seed=seed,
-        shuffle_rows=shuffle_rows,
-        shuffle_row_groups=shuffle_row_groups,
-        shuffle_row_drop_partitions=shuffle_row_drop_partitions,
-        predicate=predicate,
-        rowgroup_selector=rowgroup_selector,
-        num_epochs=num_epochs,
-        cur_shard=cur_shard,
-        shard_count=shard_count,
-        shard_seed=shard_seed,
-        cache_type=cache_type,
-        cache_location=cache_location,
-        cache_size_limit=cache_size_limit,
-        cache_row_size_estimate=cache_row_size_estimate,
-        cache_extra_settings=cache_extra_settings,
-        hdfs_driver=hdfs_driver,
-        transform_spec=transform_spec,
-        filters=filters,
-        storage_options=storage_options,
-        zmq_copy_buffers=zmq_copy_buffers,
-        filesystem=filesystem,
-        convert_early_to_numpy=convert_early_to_numpy,
-        order=order,
-        fill_nulls=fill_nulls,
-        null_masks=null_masks,
-        decimals=decimals,
-        version=version,
-        timestamp=timestamp,
-    )
-    return open_reader(dataset_url, arguments, ngram, batched=False)
+    raise NotImplementedError  # `open_row_reader` is called
 
 
-@refuses_unknown_keywords
+@signature_of(open_batch_reader)
 def make_batch_reader(
     dataset_url_or_urls: str | list[str],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -305,39 +266,4 @@ def make_batch_reader(
     ...     print([batch.id.tolist() for batch in reader])
     [[2, 3]]
     """
-    ngram, fields = ngram_and_fields(schema_fields)
-    arguments = ReaderArguments(
-        schema_fields=fields,
-        reader_pool_type=reader_pool_type,
-        workers_count=workers_count,
-        results_queue_size=results_queue_size,
-        seed=seed,
-        shuffle_rows=shuffle_rows,
-        shuffle_row_groups=shuffle_row_groups,
-        shuffle_row_drop_partitions=shuffle_row_drop_partitions,
-        predicate=predicate,
-        rowgroup_selector=rowgroup_selector,
-        num_epochs=num_epochs,
-        cur_shard=cur_shard,
-        shard_count=shard_count,
-        shard_seed=shard_seed,
-        cache_type=cache_type,
-        cache_location=cache_location,
-        cache_size_limit=cache_size_limit,
-        cache_row_size_estimate=cache_row_size_estimate,
-        cache_extra_settings=cache_extra_settings,
-        hdfs_driver=hdfs_driver,
-        transform_spec=transform_spec,
-        filters=filters,
-        storage_options=storage_options,
-        zmq_copy_buffers=zmq_copy_buffers,
-        filesystem=filesystem,
-        convert_early_to_numpy=convert_early_to_numpy,
-        order=order,
-        fill_nulls=fill_nulls,
-        null_masks=null_masks,
-        decimals=decimals,
-        version=version,
-        timestamp=timestamp,
-    )
-    return open_reader(dataset_url_or_urls, arguments, ngram, batched=True)
+    raise NotImplementedError  # `open_batch_reader` is called

@@ -41,62 +41,9 @@ _DEFAULT_RESULTS = 50
 class ReaderArguments:
     """The arguments of a reader, or of a method of the converter that reads.
 
-    Names, meanings and defaults are those of `make_batch_reader`. To add one: a field here and in
-    `ReaderKeywords`, a check below, and a parameter of `make_reader` and `make_batch_reader`.
-
-    Attributes
-    ----------
-    schema_fields : collection of str or of objects with a name, or None
-        Columns to read: regular expressions that match whole names, or fields.
-    reader_pool_type : {"thread", "process", "dummy"}
-        Where rows are read, and functions of the user's own called.
-    workers_count : int or None
-        Threads or processes; None for `DEFAULT_WORKERS`.
-    results_queue_size : int or None
-        The most results that are ready ahead of use.
-    seed, shard_seed : int or None
-        Seed of all permutations; `shard_seed` is its former name.
-    shuffle_rows, shuffle_row_groups : bool
-        Permute the rows of each shard, the shards.
-    shuffle_row_drop_partitions : int
-        Pieces that each shard is cut into.
-    predicate : PredicateBase or None
-        Which rows to deliver.
-    rowgroup_selector : RowGroupSelectorBase or None
-        Which row groups to read, by an index of them.
-    num_epochs : int or None
-        Passes over the data; None never ends.
-    cur_shard, shard_count : int, "auto" or None
-        Which share of the rows to read: rank and number of ranks, or those of the launcher.
-    cache_type : {"null", "local-disk"} or None
-        Whether what is made of each shard is kept on a local disk.
-    cache_location, cache_size_limit, cache_row_size_estimate, cache_extra_settings
-        Arguments of `LocalDiskCache`: directory, bytes, bytes of a row, and further ones.
-    transform_spec : TransformSpec or None
-        Changes rows or batches.
-    filters : list of tuple, or list of list of tuple, or None
-        pyarrow's conditions on columns.
-    storage_options : dict or None
-        Arguments of the fsspec file system.
-    filesystem : object
-        A file system of fsspec or pyarrow for Parquet files.
-    hdfs_driver, zmq_copy_buffers, convert_early_to_numpy
-        Have no effect.
-    order : {"exact", "elastic"}
-        In which order rows come, see `mdstorm._readers.sample_order`.
-    fill_nulls : mapping of str to value, or None
-        What takes the place of nulls, by column.
-    null_masks : sequence of str or None
-        Columns that get a boolean companion.
-    decimals : {"float64", "float32", "decimal"} or None
-        What decimals are delivered as; None for what they are, with a warning where a loader
-        delivers them.
-    version : int or None
-        The version of a Delta table to read.
-    timestamp : str, datetime.datetime or None
-        The time whose version of a Delta table to read.
-    shuffling_queue_capacity : int or None
-        Rows that a loader shuffles together; a reader has no such queue.
+    Names, meanings and defaults are those of `mdstorm.reader.make_batch_reader`. There are two
+    differences: ``workers_count=None`` means `DEFAULT_WORKERS`, as in the methods of the converter;
+    and these have `shuffling_queue_capacity`, the rows that a loader shuffles together.
 
     Raises
     ------

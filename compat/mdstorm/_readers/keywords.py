@@ -1,4 +1,4 @@
-"""The keywords of readers, typed, and the rejection of unknown ones."""
+"""The keywords of readers, typed, their explicit signatures, and the rejection of unknown ones."""
 
 from __future__ import annotations
 
@@ -114,6 +114,30 @@ def refuses_unknown_keywords(
         return function(*arguments, **keywords)
 
     return checked
+
+
+def signature_of(
+    function: Callable[..., _Result],
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Let the decorated function be the signature and the docstring of another one.
+
+    Its own body never runs: `function` is called with all arguments by name, defaults included. So
+    what editors, type checkers and `inspect` see is written once, and not handed over by hand.
+    """
+
+    def decorate(declared: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        explicit = signature(declared)
+
+        @wraps(declared)
+        def called(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
+            check_keywords(declared.__name__, keywords, explicit.parameters)
+            bound = explicit.bind(*arguments, **keywords)
+            bound.apply_defaults()
+            return function(**bound.arguments)
+
+        return called
+
+    return decorate
 
 
 def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:

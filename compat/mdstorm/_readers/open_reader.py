@@ -48,11 +48,6 @@ def _without_slash(url: Any) -> str:
     return url[:-1] if url[-1] == "/" else url
 
 
-def ngram_and_fields(schema_fields: Any) -> tuple[NGram | None, Any]:
-    """Tell an n-gram, which knows its fields once the schema is known, from fields."""
-    return (schema_fields, None) if isinstance(schema_fields, NGram) else (None, schema_fields)
-
-
 @public("mdstorm.reader")
 class Reader(DatasetReader):
     """Iterates over a dataset that is named by its path in a file system.
@@ -115,9 +110,7 @@ class Reader(DatasetReader):
         convert_early_to_numpy: bool = False,
     ) -> None:
         _check_parts(reader_pool, cache, worker_class)
-        ngram, fields = ngram_and_fields(schema_fields)
         arguments = ReaderArguments(
-            schema_fields=fields,
             reader_pool_type="thread" if reader_pool is None else reader_pool.reader_pool_type,
             workers_count=10 if reader_pool is None else reader_pool.workers_count,
             results_queue_size=50 if reader_pool is None else reader_pool.results_queue_size,
@@ -139,10 +132,10 @@ class Reader(DatasetReader):
         several = isinstance(dataset_path, list)
         paths = dataset_path if isinstance(dataset_path, list) else [dataset_path]
         urls = [_url(path, pyarrow_filesystem) for path in paths]
-        opened, arguments = _opened(
-            urls if several else urls[0], arguments, ngram, batched=is_batched_reader
+        reading = _opened(
+            urls if several else urls[0], schema_fields, arguments, batched=is_batched_reader
         )
-        super().__init__(opened, arguments, batched=is_batched_reader, ngram=ngram)
+        super().__init__(*reading, batched=is_batched_reader)
 
 
 def _check_parts(reader_pool: object, cache: object, worker_class: object) -> None:
@@ -172,46 +165,41 @@ def _url(path: str, filesystem: Any) -> str:
     return url if has_scheme(url) else f"file://{url}"
 
 
-def open_reader(
-    urls: Any, arguments: ReaderArguments, ngram: NGram | None, *, batched: bool
+def open_row_reader(
+    dataset_url: Any, schema_fields: Any, *, pyarrow_serialize: bool, **arguments: Any
 ) -> Reader:
-    """Open a reader.
+    """Open the reader that `make_reader` returns."""
+    if pyarrow_serialize:
+        warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
+    reading = _opened(dataset_url, schema_fields, ReaderArguments(**arguments), batched=False)
+    return reader_over(*reading, batched=False)
 
-    Parameters
-    ----------
-    urls : str or list of str
-        The dataset.
-    arguments : ReaderArguments
-        How to read it.
-    ngram : NGram or None
-        What rows are put together by; its fields take the place of those of the arguments.
-    batched : bool
-        Whether batches are delivered, otherwise rows, of fields that are decoded.
 
-    Raises
-    ------
-    UnsupportedArgumentError
-        If the n-gram does not go with other arguments.
-    """
-    opened, arguments = _opened(urls, arguments, ngram, batched=batched)
-    return reader_over(opened, arguments, batched=batched, ngram=ngram)
+def open_batch_reader(dataset_url_or_urls: Any, schema_fields: Any, **arguments: Any) -> Reader:
+    """Open the reader that `make_batch_reader` returns."""
+    urls = dataset_url_or_urls
+    reading = _opened(urls, schema_fields, ReaderArguments(**arguments), batched=True)
+    return reader_over(*reading, batched=True)
 
 
 def reader_over(
-    opened: Opened, arguments: ReaderArguments, *, batched: bool, ngram: NGram | None = None
+    opened: Opened, arguments: ReaderArguments, ngram: NGram | None = None, *, batched: bool
 ) -> Reader:
     """Return a reader of a dataset that is open."""
     reader = Reader.__new__(Reader)
-    DatasetReader.__init__(reader, opened, arguments, batched=batched, ngram=ngram)
+    DatasetReader.__init__(reader, opened, arguments, ngram, batched=batched)
     return reader
 
 
 def _opened(
-    urls: Any, arguments: ReaderArguments, ngram: NGram | None, *, batched: bool
-) -> tuple[Opened, ReaderArguments]:
-    """Open the dataset of a reader, and complete its arguments by the fields of an n-gram."""
-    if ngram is not None:
+    urls: Any, schema_fields: Any, arguments: ReaderArguments, *, batched: bool
+) -> tuple[Opened, ReaderArguments, NGram | None]:
+    """Open the dataset of a reader, and complete its arguments by the fields to read."""
+    ngram = None
+    if isinstance(schema_fields, NGram):  # which knows its fields once the dataset is open
+        ngram, schema_fields = schema_fields, None
         _check_ngram(ngram, arguments, batched)
+    arguments = replace(arguments, schema_fields=schema_fields)
     opened = open_source(
         normalize_dataset_url_or_urls(urls),
         storage_options=arguments.storage_options,
@@ -227,7 +215,7 @@ def _opened(
         ngram.resolve_regex_field_names(opened.unischema)
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
         arguments = replace(arguments, schema_fields=wanted)
-    return opened, arguments
+    return opened, arguments, ngram
 
 
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:

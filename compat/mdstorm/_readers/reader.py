@@ -70,9 +70,9 @@ class DatasetReader(Described, OwnContext):
         self,
         opened: Opened,
         arguments: ReaderArguments,
+        ngram: NGram | None = None,
         *,
         batched: bool,
-        ngram: NGram | None = None,
     ) -> None:
         self._mdstorm_arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1

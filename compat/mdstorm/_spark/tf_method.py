@@ -75,24 +75,9 @@ class TFMethod(ConverterFiles):
         *,
         features: ColumnNames | None = None,
         labels: ColumnNames,
-        sample_weights: None = None,
+        sample_weights: ColumnNames | None = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> ResumableTFDataset[tuple[Any, Any]]: ...
-
-    @overload
-    def make_tf_dataset(
-        self,
-        batch_size: int | None = None,
-        prefetch: int | None = None,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = None,
-        *,
-        features: ColumnNames | None = None,
-        labels: ColumnNames,
-        sample_weights: ColumnNames,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> ResumableTFDataset[tuple[Any, Any, Any]]: ...
+    ) -> ResumableTFDataset[tuple[Any, ...]]: ...
 
     @refuses_unknown_keywords
     def make_tf_dataset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from mdstorm._readers.arguments import DEFAULT_WORKERS
 from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
@@ -15,36 +15,20 @@ from mdstorm_backend.base import require
 
 if TYPE_CHECKING:
     import torch
-    from typing_extensions import Unpack
+    from typing_extensions import TypeVar, Unpack
 
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
 
-_Loader = TypeVar("_Loader")
-_Mapped = TypeVar("_Mapped")
+    _Loader = TypeVar("_Loader", default=Any)
+    #: What is made of a batch: itself, without a `batch_map`.
+    _Mapped = TypeVar("_Mapped", default=TorchBatch)
 
 
 class TorchMethod(ConverterFiles):
     """Makes PyTorch loaders over the files of a converter."""
 
-    @overload
+    @overload  # first, since a name is a sequence of names, too
     def make_torch_dataloader(
-        self,
-        batch_size: int | None = 32,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = 0,
-        data_loader_fn: None = None,
-        *,
-        features: None = None,
-        labels: None = None,
-        sample_weights: None = None,
-        batch_map: None = None,
-        device: Any = None,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> StreamingDataLoader[TorchBatch]: ...
-
-    @overload  # a name is a sequence of names, too
-    def make_torch_dataloader(  # type: ignore[overload-overlap]
         self,
         batch_size: int | None = 32,
         num_epochs: int | None = None,
@@ -69,61 +53,10 @@ class TorchMethod(ConverterFiles):
         shuffling_queue_capacity: int | None = 0,
         data_loader_fn: None = None,
         *,
-        features: Sequence[str],
+        features: Sequence[str] | None = None,
         labels: None = None,
         sample_weights: None = None,
-        batch_map: None = None,
-        device: Any = None,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> StreamingDataLoader[TorchBatch]: ...
-
-    @overload
-    def make_torch_dataloader(
-        self,
-        batch_size: int | None = 32,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = 0,
-        data_loader_fn: None = None,
-        *,
-        features: ColumnNames | None = None,
-        labels: ColumnNames,
-        sample_weights: None = None,
-        batch_map: None = None,
-        device: Any = None,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> StreamingDataLoader[tuple[Any, Any]]: ...
-
-    @overload
-    def make_torch_dataloader(
-        self,
-        batch_size: int | None = 32,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = 0,
-        data_loader_fn: None = None,
-        *,
-        features: ColumnNames | None = None,
-        labels: ColumnNames,
-        sample_weights: ColumnNames,
-        batch_map: None = None,
-        device: Any = None,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> StreamingDataLoader[tuple[Any, Any, Any]]: ...
-
-    @overload
-    def make_torch_dataloader(
-        self,
-        batch_size: int | None = 32,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = 0,
-        data_loader_fn: None = None,
-        *,
-        features: None = None,
-        labels: None = None,
-        sample_weights: None = None,
-        batch_map: Callable[[TorchBatch], _Mapped],
+        batch_map: Callable[[TorchBatch], _Mapped] | None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader[_Mapped]: ...
@@ -135,19 +68,24 @@ class TorchMethod(ConverterFiles):
         num_epochs: int | None = None,
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
         *,
-        data_loader_fn: Callable[..., _Loader],
+        features: ColumnNames | None = None,
+        labels: ColumnNames,
+        sample_weights: ColumnNames | None = None,
+        batch_map: None = None,
+        device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> TorchDatasetContextManager[_Loader]: ...
+    ) -> StreamingDataLoader[tuple[Any, ...]]: ...
 
     @overload
     def make_torch_dataloader(
         self,
-        batch_size: int | None,
-        num_epochs: int | None,
-        workers_count: int | None,
-        shuffling_queue_capacity: int | None,
-        data_loader_fn: Callable[..., _Loader],
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: Callable[..., _Loader] = ...,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> TorchDatasetContextManager[_Loader]: ...
 

@@ -4,8 +4,11 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mdstorm._readers.arguments import ReaderArguments
@@ -62,10 +65,27 @@ def test_the_signatures_hand_over_every_argument_as_it_is_given(
 ) -> None:
     found: dict[str, Any] = {}
     given = {name: object() for name in DEFAULTS if name != "shuffling_queue_capacity"}
-    monkeypatch.setattr("mdstorm.reader.ReaderArguments", lambda **named: found.update(named))
-    monkeypatch.setattr("mdstorm.reader.open_reader", lambda *_, **__: None)
-    make("file:///nowhere", **given)
-    assert found == given
+
+    def noted(url: str, schema_fields: Any, arguments: dict[str, Any], **_: Any) -> None:
+        found.update(arguments, url=url, schema_fields=schema_fields)
+        raise InterruptedError
+
+    monkeypatch.setattr("mdstorm._readers.open_reader.ReaderArguments", dict)
+    monkeypatch.setattr("mdstorm._readers.open_reader._opened", noted)
+    with pytest.raises(InterruptedError):
+        make("file:///nowhere", **given)
+    assert found == {"url": "file:///nowhere", **given}
+
+
+@READERS
+@pytest.mark.filterwarnings("ignore:Currently make_reader supports")
+def test_arguments_may_be_given_by_position(make: Callable[..., Any], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2], "y": [3, 4]}), tmp_path / "two.parquet")
+    with make(f"file://{tmp_path}/two.parquet", ["x"], "dummy", 1) as reader:
+        assert list(reader.schema.fields) == ["x"]
+        assert reader.diagnostics == {}  # no workers
+    with pytest.raises(TypeError, match="dataset_url"):
+        make()
 
 
 def test_what_mosaicml_can_do_names_arguments() -> None:
