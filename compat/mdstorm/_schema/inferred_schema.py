@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -72,7 +71,7 @@ def from_arrow(dataset: Any, *, omit_unsupported_fields: bool = True) -> Unische
     See `Unischema.from_arrow_schema`.
     """
     schema = _arrow_schema_of(dataset)
-    partitions = set(_partition_names(dataset))
+    partitions = _partition_names(dataset)
     fields = []
     # Petastorm puts the columns of Hive partitions before those of the files.
     for column in sorted(schema, key=lambda column: column.name not in partitions):
@@ -124,13 +123,16 @@ def _arrow_schema_of(dataset: Any) -> pa.Schema:
     )
 
 
-def _partition_names(dataset: Any) -> Iterable[str]:
+def _partition_names(dataset: Any) -> set[str]:
     """Names of the partition columns."""
     ours = getattr(dataset, "partition_columns", None)
     if ours is not None:
-        return [str(name) for name in ours]
-    partitioning = getattr(dataset, "partitioning", None)
-    return [] if partitioning is None else [str(name) for name in partitioning.schema.names]
+        return {str(name) for name in ours}
+    from pyarrow.dataset import get_partition_keys
+
+    # Not `partitioning.schema`: without partitions it has all columns.
+    expressions = [file.partition_expression for file in getattr(dataset, "fragments", ())]
+    return {name for found in expressions for name in get_partition_keys(found)}
 
 
 def _field_of_column(column: Column) -> UnischemaField | None:

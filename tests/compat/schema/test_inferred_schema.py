@@ -70,6 +70,13 @@ def test_columns_of_partitions_come_first(tmp_path: Path) -> None:
         ]
 
 
+def test_columns_keep_their_types_without_partitions(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"f": [0.5], "b": [True], "y": [b"x"]}), tmp_path / "a.parquet")
+    for path in (tmp_path, tmp_path / "a.parquet"):
+        schema = Unischema.from_arrow_schema(pq.ParquetDataset(path))
+        assert [f.numpy_dtype for f in schema.fields.values()] == [np.float64, np.bool_, np.bytes_]
+
+
 def test_something_else_has_no_schema() -> None:
     with pytest.raises(InvalidArgumentError, match="has no Arrow schema"):
         Unischema.from_arrow_schema("url")
