@@ -48,6 +48,7 @@ def base_install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_ships_the_typed_packages_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert "mdstorm_backend/streaming/base/shuffle/__init__.pyi" in names
     top_level = {name.partition("/")[0] for name in names}
     assert {name for name in top_level if not name.endswith(".dist-info")} == PACKAGES
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.drop_in.stand_in import StandIn
+from mdstorm_backend.drop_in.streaming_names import ABSENT
 
 _STREAMING = StandIn(
     absent=ABSENT,

@@ -3,28 +3,67 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
+import runpy
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 
 import mdstorm_backend
-from mdstorm_backend.drop_in.absent import ABSENT
+import mdstorm_backend.streaming
+from mdstorm_backend.drop_in.streaming_names import ABSENT, MIRROR
 from mdstorm_backend.errors import MissingNameError
 
 ROOT = Path(__file__).parents[3]
-PACKAGE = ROOT / "mds_backend" / "mdstorm_backend"
-MODULES = sorted(
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-    for path in (PACKAGE / "streaming").rglob("*.py")
-)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_public_name_is_there(name: str) -> None:
-    module = importlib.import_module(f"mdstorm_backend.{name}")
-    missing = [public for public in getattr(module, "__all__", ()) if not hasattr(module, public)]
-    assert not missing
+@pytest.mark.parametrize("path", MIRROR.modules)
+def test_every_name_is_there(path: str) -> None:
+    module = importlib.import_module(f"mdstorm_backend.streaming.{path}".rstrip("."))
+    assert [name for name in MIRROR.modules[path] if not hasattr(module, name)] == []
+    assert {*MIRROR.modules[path]} <= {*dir(module)}
+    assert importlib.util.find_spec(module.__name__) is not None
+    assert importlib.reload(module) is module
+
+
+def test_stubs_are_those_of_the_table() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "make_streaming_stubs.py"))
+    written = {
+        path.relative_to(script["TARGET"]): path.read_text("utf-8")
+        for path in script["TARGET"].rglob("*.pyi")
+    }
+    assert written == script["stubs"](), "run scripts/make_streaming_stubs.py"
+
+
+@pytest.mark.parametrize("first", ["converters", "converters.dataframe_to_mds"])
+def test_a_module_does_not_hide_the_function_of_its_name(first: str, tmp_path: Path) -> None:
+    program = f"""
+import mdstorm_backend.streaming.base.{first}
+import mdstorm_backend.streaming.base.converters.dataframe_to_mds
+from mdstorm_backend.streaming.base.converters import dataframe_to_mds
+assert dataframe_to_mds is mdstorm_backend.dataframe_to_mds
+"""
+    run_program(program, cwd=tmp_path)
+
+
+def test_names_are_loaded_when_they_are_used(tmp_path: Path) -> None:
+    program = """
+import sys
+import mdstorm_backend.streaming.base.dataset as module
+assert not {"numpy", "torch"} & {*sys.modules}
+module.StreamingDataset
+assert "torch" in sys.modules
+"""
+    run_program(program, cwd=tmp_path)
+
+
+def test_a_star_imports_the_public_names() -> None:
+    names: dict[str, object] = {}
+    exec("from mdstorm_backend.streaming import *", names)
+    assert {"Stream", "StreamingDataset", "text", "vision"} <= names.keys()
+    assert "_encodings" not in mdstorm_backend.streaming.base.format.mds.encodings.__all__
 
 
 def test_classes_are_those_of_the_engine() -> None:

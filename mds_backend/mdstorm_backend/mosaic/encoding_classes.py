@@ -1,0 +1,334 @@
+"""The encodings of MDS as classes with the names of MosaicML Streaming, for programs to subclass.
+
+They are thin: the engine's own encodings encode and decode whole columns. Each stays that of the
+format, whatever is registered under its name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mdstorm_backend.errors import (
+    EncodingError,
+    EncodingRangeError,
+    EncodingTypeError,
+    MDStormError,
+)
+from mdstorm_backend.format.encodings.decode_images import split_images
+from mdstorm_backend.format.encodings.encode_images import join_images
+from mdstorm_backend.format.encodings.encoding import Encoding as FormatEncoding
+from mdstorm_backend.format.encodings.registry import format_encoding, parse_encoding
+
+
+class Encoding(ABC):
+    """Base class of encodings that programs define.
+
+    Attributes
+    ----------
+    size : int or None
+        Bytes of every value, or None where they vary.
+    """
+
+    size: int | None = None
+
+    @abstractmethod
+    def encode(self, obj: Any) -> bytes:
+        """Return the bytes of a value."""
+
+    @abstractmethod
+    def decode(self, data: bytes) -> Any:
+        """Return the value of some bytes."""
+
+    @staticmethod
+    def _validate(data: Any, expected_type: Any) -> None:
+        """Raise EncodingTypeError, an AttributeError, unless a value is of a type."""
+        if not isinstance(data, expected_type):
+            raise EncodingTypeError(
+                f"a value of type {type(data).__name__} was given, where {expected_type} is needed"
+            )
+
+
+class OfFormat(Encoding):
+    """An encoding of the format, whatever is registered under its name."""
+
+    _text: ClassVar[str] = ""
+    #: What `encode` takes, where the engine's takes more.
+    _accepts: ClassVar[type | None] = None
+
+    def __init__(self) -> None:
+        self._use(self._text)
+
+    def _use(self, text: str) -> None:
+        encoding = format_encoding(text) or parse_encoding(text)
+        encoding.check_decodable("")
+        self._encoding: FormatEncoding = encoding
+        self.size = encoding.size
+
+    def encode(self, obj: Any) -> bytes:
+        """Return the bytes of a value.
+
+        Raises
+        ------
+        EncodingError
+            If it does not fit: an EncodingTypeError or an EncodingRangeError where it has the wrong
+            type or is out of range.
+        """
+        if self._accepts is not None:
+            self._validate(obj, self._accepts)
+        text = self._encoding.text
+        try:
+            return self._encoding.encode(obj)
+        except MDStormError:
+            raise
+        except (AttributeError, TypeError) as error:
+            raise EncodingTypeError(f"not a value of {text!r}: {error}", encoding=text) from error
+        except OverflowError as error:
+            raise EncodingRangeError(f"not a value of {text!r}: {error}", encoding=text) from error
+        except ValueError as error:
+            raise EncodingError(f"not a value of {text!r}: {error}", encoding=text) from error
+
+    def decode(self, data: bytes) -> Any:
+        """Return the value of some bytes."""
+        return self._encoding.decode(str(data, "utf-8") if self._encoding.is_text else data)
+
+
+class Bytes(OfFormat):
+    """Bytes as they are."""
+
+    _text = "bytes"
+
+    def encode(self, obj: bytes) -> bytes:
+        """Return the bytes themselves."""
+        self._validate(obj, bytes)
+        return obj
+
+
+class Str(OfFormat):
+    """A text in UTF-8."""
+
+    _text, _accepts = "str", str
+
+
+class Int(OfFormat):
+    """A Python integer of 64 bits."""
+
+    _text, _accepts = "int", int
+
+
+class NDArray(OfFormat):
+    """An array of NumPy, of any dtype and shape or of stated ones."""
+
+    def __init__(self, dtype: str | None = None, shape: Sequence[int] | None = None) -> None:
+        dimensions = None if shape is None else ",".join(map(str, shape))
+        stated = [part for part in (dtype, dimensions) if part is not None]
+        self._use(":".join(["ndarray", *stated]))
+        self.dtype, self.shape = dtype, None if shape is None else tuple(shape)
+
+    @classmethod
+    def from_str(cls, text: str) -> NDArray:
+        """Return the encoding of what follows ``"ndarray:"``."""
+        dtype, _, shape = text.partition(":")
+        return cls(dtype or None, tuple(map(int, shape.split(","))) if shape else None)
+
+
+class StrEncoding(Encoding):
+    """Base class of numbers that are stored as texts."""
+
+
+class StrInt(OfFormat, StrEncoding):
+    """An integer of any size, in digits."""
+
+    _text, _accepts = "str_int", int
+
+
+class StrFloat(OfFormat):
+    """A float, in digits."""
+
+    _text, _accepts = "str_float", float
+
+
+class StrDecimal(OfFormat):
+    """A decimal, in digits."""
+
+    _text, _accepts = "str_decimal", Decimal
+
+
+class PIL(OfFormat):
+    """The pixels of an image of Pillow."""
+
+    _text = "pil"
+
+
+class JPEG(OfFormat):
+    """An image of Pillow as a JPEG file."""
+
+    _text = "jpeg"
+
+
+class PNG(OfFormat):
+    """An image of Pillow as a PNG file."""
+
+    _text = "png"
+
+
+class Pickle(OfFormat):
+    """Any object, pickled. To decode one is to run the program in it."""
+
+    _text = "pkl"
+
+
+class JSON(OfFormat):
+    """Any value that JSON has, and arrays as lists."""
+
+    _text = "json"
+
+
+class List(Encoding):
+    """Base class of lists of values of one encoding, which a subclass names."""
+
+    @abstractmethod
+    def underlying_encoder(self) -> Encoding:
+        """Return the encoding of the elements."""
+
+    def encode(self, obj: list[Any]) -> bytes:
+        """Return four zeros, the number and the sizes of the elements, and the elements."""
+        self._validate(obj, list)
+        encode = self.underlying_encoder().encode
+        return bytes(4) + join_images([encode(element) for element in obj])
+
+    def decode(self, data: bytes) -> list[Any]:
+        """Return the list that `encode` was given."""
+        decode = self.underlying_encoder().decode
+        return [decode(element) for element in split_images(data, 4)]
+
+
+class PILList(List):
+    """A list of images as `PIL` stores them."""
+
+    def underlying_encoder(self) -> Encoding:
+        """Return `PIL`."""
+        return PIL()
+
+
+class JPEGList(List):
+    """A list of images as `JPEG` stores them."""
+
+    def underlying_encoder(self) -> Encoding:
+        """Return `JPEG`."""
+        return JPEG()
+
+
+class PNGList(List):
+    """A list of images as `PNG` stores them."""
+
+    def underlying_encoder(self) -> Encoding:
+        """Return `PNG`."""
+        return PNG()
+
+
+class JPEGArray(OfFormat):
+    """A sequence of JPEG files, given as bytes."""
+
+    _text = "jpeg_array"
+
+
+class Scalar(OfFormat):
+    """A number of one of NumPy's types."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self._use(np.dtype(dtype).name)
+
+
+class _Number(Scalar):
+    """A number of the type that its name says."""
+
+    def __init__(self) -> None:
+        super().__init__(np.dtype(self._text).type)
+
+
+class UInt8(_Number):
+    """A uint8."""
+
+    _text = "uint8"
+
+
+class UInt16(_Number):
+    """A uint16."""
+
+    _text = "uint16"
+
+
+class UInt32(_Number):
+    """A uint32."""
+
+    _text = "uint32"
+
+
+class UInt64(_Number):
+    """A uint64."""
+
+    _text = "uint64"
+
+
+class Int8(_Number):
+    """An int8."""
+
+    _text = "int8"
+
+
+class Int16(_Number):
+    """An int16."""
+
+    _text = "int16"
+
+
+class Int32(_Number):
+    """An int32."""
+
+    _text = "int32"
+
+
+class Int64(_Number):
+    """An int64."""
+
+    _text = "int64"
+
+
+class Float16(_Number):
+    """A float16."""
+
+    _text = "float16"
+
+
+class Float32(_Number):
+    """A float32."""
+
+    _text = "float32"
+
+
+class Float64(_Number):
+    """A float64."""
+
+    _text = "float64"
+
+
+#: The class of each name of the format.
+FORMAT_CLASSES: dict[str, type[Encoding]] = {
+    "jpegarray": JPEGArray,
+    "list[jpeg]": JPEGList,
+    "list[pil]": PILList,
+    "list[png]": PNGList,
+    "ndarray": NDArray,
+    **{
+        kind._text: kind
+        for kind in (Bytes, Str, Int, StrInt, StrFloat, StrDecimal, PIL, JPEG, PNG, Pickle, JSON)
+    },
+    **{kind._text: kind for kind in (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)},
+    **{kind._text: kind for kind in (Float16, Float32, Float64, JPEGArray)},
+}

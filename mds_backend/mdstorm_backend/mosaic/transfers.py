@@ -1,0 +1,240 @@
+"""Single files to and from storages."""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+import tempfile
+from typing import Any
+from urllib.parse import urlsplit
+
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.mosaic.util import DEFAULT_TIMEOUT
+from mdstorm_backend.storage import Location, check_scheme, copy_complete
+from mdstorm_backend.write.directories import make_directory, retried
+
+_logger = logging.getLogger(__name__)
+
+
+class CloudDownloader:
+    """Copies files of any storage to this machine. One object serves all of them."""
+
+    @classmethod
+    def get(cls, remote_dir: str | None = None) -> CloudDownloader:
+        """Return a downloader for what lies below a URL or a path.
+
+        Raises
+        ------
+        UnsupportedURLError
+            If its scheme is unknown. A `ValueError`.
+        MissingDependencyError
+            If the library for it is not installed.
+        """
+        if remote_dir is not None:
+            check_scheme(remote_dir)
+        return cls()
+
+    @classmethod
+    def direct_download(
+        cls, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT
+    ) -> None:
+        """Copy one file: `get`, `download` and `clean_up` in one."""
+        cls.get(remote).download(remote, local, timeout)
+
+    def download(self, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
+        """Copy a file, unless it is there already.
+
+        Directories are made as needed. The file appears complete or not at all.
+
+        Parameters
+        ----------
+        remote : str or None
+            URL or path of the file.
+        local : str
+            Path of the copy.
+        timeout : float
+            Taken for compatibility: storages have time limits of their own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no copy and `remote` is not given. A `ValueError`.
+        FileNotFoundError
+            If there is no such file.
+        CredentialsError, StorageError
+            If the storage denies access, or fails.
+        """
+        if os.path.exists(local):
+            return
+        if not remote:
+            raise InvalidArgumentError(
+                f"In the absence of local dataset, path to remote dataset must be provided: there "
+                f"is no {local}, and no URL to copy it from"
+            )
+        directory, name = posixpath.split(remote)
+        copy_complete(Location.of(directory or "."), name, local)
+
+    def clean_up(self) -> None:
+        """Do nothing: connections are closed with the process."""
+
+
+#: The names by storage: one class serves all.
+AzureDataLakeDownloader = CloudDownloader
+AzureDownloader = CloudDownloader
+DBFSDownloader = CloudDownloader
+DatabricksUnityCatalogDownloader = CloudDownloader
+GCSDownloader = CloudDownloader
+LocalDownloader = CloudDownloader
+S3Downloader = CloudDownloader
+
+
+def download_file(remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
+    """Copy a file of any storage to the path `local`, unless it is there already.
+
+    See `CloudDownloader.download`.
+    """
+    CloudDownloader.direct_download(remote, local, timeout)
+
+
+class CloudUploader:
+    """Copies files from a local directory to any storage.
+
+    Parameters
+    ----------
+    out : str, or pair of them
+        A local directory, from which nothing is copied; a URL, to which files are copied from a new
+        temporary directory; or a pair of a local directory and a URL or path.
+    keep_local : bool
+        Whether files stay in the local directory after they were copied.
+    progress_bar : bool
+        Taken for compatibility: no progress is shown.
+    retry : int
+        How often to try again after the storage failed.
+    exist_ok : bool
+        Whether the local directory may hold files.
+
+    Attributes
+    ----------
+    local : str
+        The local directory, which is made if there is none.
+    remote : str or None
+        The URL or path of the other one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `out` is none of these. A `ValueError`.
+    UnsupportedURLError
+        If the scheme of the URL is unknown. A `ValueError`.
+    MissingDependencyError
+        If the library for it is not installed.
+    DatasetExistsError
+        If the local directory is not empty. A `FileExistsError`.
+    """
+
+    def __init__(
+        self,
+        out: str | tuple[str, str],
+        keep_local: bool = False,
+        progress_bar: bool = False,
+        retry: int = 2,
+        exist_ok: bool = False,
+    ) -> None:
+        local, self.remote = _local_and_remote(out)
+        if self.remote is not None:
+            _check_provider(self.remote)
+        self.keep_local = keep_local
+        self.progress_bar = progress_bar
+        self.retry = retry
+        self.local = tempfile.mkdtemp(prefix="mdstorm-") if local is None else local
+        os.makedirs(self.local, exist_ok=True)
+        if os.listdir(self.local):
+            if not exist_ok:
+                raise DatasetExistsError(
+                    f"Directory is not empty: {self.local}. Choose another one, or say exist_ok"
+                )
+            _logger.warning("%s is not empty; its files stay", self.local)
+
+    @classmethod
+    def get(
+        cls,
+        out: str | tuple[str, str],
+        keep_local: bool = False,
+        progress_bar: bool = False,
+        retry: int = 2,
+        exist_ok: bool = False,
+    ) -> CloudUploader:
+        """Return an uploader; see the class for arguments and errors."""
+        return cls(out, keep_local, progress_bar, retry, exist_ok)
+
+    def upload_file(self, filename: str) -> None:
+        """Copy the file of this name in the local directory, if there is somewhere to copy it to.
+
+        Without `keep_local` the local file is removed afterwards.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        CredentialsError, StorageError
+            If the storage denies access, or fails.
+        """
+        if self.remote is None:
+            return
+        path = os.path.join(self.local, filename)
+        folder, name = os.path.split(filename)
+        target = Location.of(os.path.join(self.remote, folder) if folder else self.remote)
+        data = Location.of(os.path.dirname(path)).read(name)
+        make_directory(target)
+        retried(target, lambda: target.write(name, [data]), self.retry)
+        self.clear_local(path)
+
+    def list_objects(self, prefix: str | None = None) -> list[str]:
+        """Return the files whose paths begin with `prefix`, sorted.
+
+        With a URL these are the files there, by their paths within bucket or container; otherwise
+        those of the local directory, by their paths on this machine.
+        """
+        if self.remote is not None and urlsplit(self.remote).scheme:
+            root, location = urlsplit(self.remote).path.lstrip("/"), Location.of(self.remote)
+        else:
+            root, location = self.local, Location.of(self.local)
+        paths = (os.path.join(root, name) for name in location.list_names())
+        wanted = os.path.join(root, prefix or "")
+        return sorted(path for path in paths if path.startswith(wanted))
+
+    def clear_local(self, local: str) -> None:
+        """Remove the file `local`, unless files are to stay."""
+        if not self.keep_local and os.path.isfile(local):
+            os.remove(local)
+
+
+#: The names by storage: one class serves all.
+AzureDataLakeUploader = CloudUploader
+AzureUploader = CloudUploader
+DBFSUploader = CloudUploader
+DatabricksUnityCatalogUploader = CloudUploader
+GCSUploader = CloudUploader
+LocalUploader = CloudUploader
+S3Uploader = CloudUploader
+
+
+def _local_and_remote(out: Any) -> tuple[str | None, str | None]:
+    if isinstance(out, (str, os.PathLike)):
+        path = os.fspath(out)
+        return (None, path) if urlsplit(path).scheme else (path, None)
+    if isinstance(out, (tuple, list)) and len(out) == 2 and all(out):
+        local, remote = map(os.fspath, out)
+        return local, remote
+    raise InvalidArgumentError(
+        f"Invalid `out` argument: it is a path, a URL, or a pair of a path and a URL, found {out!r}"
+    )
+
+
+def _check_provider(url: str) -> None:
+    try:
+        check_scheme(url)
+    except UnsupportedURLError as error:
+        # In the words that code which tries several storages looks for.
+        raise UnsupportedURLError(f"Invalid Cloud provider prefix: {error}") from error

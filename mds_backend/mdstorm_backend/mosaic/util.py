@@ -1,0 +1,187 @@
+"""Small helpers of MosaicML Streaming, its constants among them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format import INDEX_NAME, parse_size
+
+#: Seconds that a download may wait without receiving data, unless told otherwise.
+DEFAULT_TIMEOUT = 60.0
+
+#: Seconds between two looks of what waits for a file.
+TICK = 0.007
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Errors = type[Exception] | Sequence[type[Exception]]
+
+_THOUSANDS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+
+_logger = logging.getLogger(__name__)
+
+
+def get_list_arg(text: str) -> list[str]:
+    """Split the text of a command line's list argument at its commas; empty text is no element."""
+    return text.split(",") if text else []
+
+
+def bytes_to_int(bytes_str: float | str) -> int:
+    """Return the bytes that a number, or a text such as ``"1.5mb"``, stands for.
+
+    A kilobyte has 1024 bytes; case and blanks do not matter.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no size. A `ValueError`.
+    """
+    try:
+        return parse_size(bytes_str)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"Unsupported value/suffix {bytes_str!r}: {error}") from error
+
+
+def number_abbrev_to_int(abbrev_str: float | str) -> int:
+    """Return the integer that a number, or a text such as ``"1.5m"``, stands for.
+
+    ``k``, ``m``, ``b`` and ``t`` are thousands, millions, billions and trillions; case and blanks
+    do not matter. Fractions are cut off.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no number. A `ValueError`.
+    """
+    if not isinstance(abbrev_str, str):
+        return int(abbrev_str)
+    text = abbrev_str.strip().lower()
+    factor = _THOUSANDS.get(text[-1:])
+    try:
+        return int(text) if factor is None else int(float(text[:-1]) * factor)
+    except (OverflowError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"Unsupported value/suffix {abbrev_str!r}: give a number, or a text such as '64k' with "
+            f"one of the suffixes {', '.join(_THOUSANDS)}"
+        ) from error
+
+
+def wait_for_file_to_exist(
+    filename: str, poll_interval: float, timeout: float, err_msg: str
+) -> None:
+    """Return once a file exists, which another process makes.
+
+    Parameters
+    ----------
+    filename : str
+        Its path.
+    poll_interval : float
+        Seconds between two looks.
+    timeout : float
+        Seconds after which to give up.
+    err_msg : str
+        Begins the message of the error then.
+
+    Raises
+    ------
+    RuntimeError
+        If it does not exist after `timeout`.
+    """
+    start = time.monotonic()
+    while not os.path.exists(filename):
+        waited = time.monotonic() - start
+        if waited > timeout:
+            raise RuntimeError(f"{err_msg} {timeout:.3f} < {waited:.3f} secs.")
+        time.sleep(poll_interval)
+
+
+@overload
+def retry(exc_class: _Function) -> _Function: ...
+@overload
+def retry(
+    exc_class: _Errors = ...,
+    clean_up_fn: Callable[[], Any] | None = ...,
+    num_attempts: int = ...,
+    initial_backoff: float = ...,
+    max_jitter: float = ...,
+) -> Callable[[_Function], _Function]: ...
+def retry(
+    exc_class: Any = Exception,
+    clean_up_fn: Callable[[], Any] | None = None,
+    num_attempts: int = 3,
+    initial_backoff: float = 1.0,
+    max_jitter: float = 0.5,
+) -> Any:
+    """Decorate a function to be called again when it fails; also usable without parentheses.
+
+    Parameters
+    ----------
+    exc_class : exception class or sequence of them
+        The errors after which to try again.
+    clean_up_fn : callable, optional
+        Called after each of these errors.
+    num_attempts : int
+        How often the function is called at most. The last error is raised.
+    initial_backoff : float
+        Seconds to wait after the first failure; twice as long after each further one.
+    max_jitter : float
+        Up to so many seconds are added, at random.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `num_attempts` is less than one. A `ValueError`.
+    """
+    if not isinstance(exc_class, (type, Sequence)):
+        return retry()(exc_class)
+    if num_attempts < 1:
+        raise InvalidArgumentError(f"num_attempts must be at-least 1, found {num_attempts!r}")
+    errors: tuple[type[Exception], ...] = (
+        (exc_class,) if isinstance(exc_class, type) else tuple(exc_class)
+    )
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for attempt in range(1, num_attempts + 1):
+                try:
+                    return function(*args, **kwargs)
+                except errors as error:
+                    _logger.debug("attempt %d of %d failed: %r", attempt, num_attempts, error)
+                    if clean_up_fn is not None:
+                        clean_up_fn()
+                    if attempt == num_attempts:
+                        raise
+                time.sleep(initial_backoff * 2 ** (attempt - 1) + random.random() * max_jitter)
+            return None
+
+        return call
+
+    return decorate
+
+
+@functools.cache
+def clean_stale_shared_memory() -> None:
+    """Do nothing: mdstorm keeps nothing in shared memory that could be left behind.
+
+    Processes coordinate through files and locks, which a process that ends gives up. The first call
+    says so in the log, at debug level.
+    """
+    _logger.debug("clean_stale_shared_memory does nothing: mdstorm uses no shared memory")
+
+
+def get_import_exception_message(package_name: str, extra_deps: str) -> str:
+    """Return a message that says which extra of mdstorm installs a missing library."""
+    install = f'pip install "mdstorm[{extra_deps}]"'
+    return f"{package_name} is not installed. Install it with: {install}"
+
+
+def get_index_basename() -> str:
+    """Return the file name of every index, ``index.json``."""
+    return INDEX_NAME

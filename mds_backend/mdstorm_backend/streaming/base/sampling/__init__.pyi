@@ -1,0 +1,7 @@
+"""streaming.base.sampling: written by scripts/make_streaming_stubs.py."""
+
+from mdstorm_backend.mosaic.sample_ids import get_sampling as get_sampling
+
+__all__ = [
+    "get_sampling",
+]

@@ -1,0 +1,7 @@
+"""streaming.text.c4: written by scripts/make_streaming_stubs.py."""
+
+from mdstorm_backend.mosaic.text import StreamingC4 as StreamingC4
+
+__all__ = [
+    "StreamingC4",
+]

@@ -1,0 +1,7 @@
+"""streaming.text.enwiki: written by scripts/make_streaming_stubs.py."""
+
+from mdstorm_backend.mosaic.text import StreamingEnWiki as StreamingEnWiki
+
+__all__ = [
+    "StreamingEnWiki",
+]

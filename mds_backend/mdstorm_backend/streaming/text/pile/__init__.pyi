@@ -1,0 +1,7 @@
+"""streaming.text.pile: written by scripts/make_streaming_stubs.py."""
+
+from mdstorm_backend.mosaic.text import StreamingPile as StreamingPile
+
+__all__ = [
+    "StreamingPile",
+]

@@ -1,0 +1,9 @@
+"""streaming.vision.base: written by scripts/make_streaming_stubs.py."""
+
+from mdstorm_backend.mosaic.vision import StandardTransform as StandardTransform
+from mdstorm_backend.mosaic.vision import StreamingVisionDataset as StreamingVisionDataset
+
+__all__ = [
+    "StandardTransform",
+    "StreamingVisionDataset",
+]

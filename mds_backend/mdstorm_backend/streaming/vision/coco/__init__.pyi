@@ -1,0 +1,7 @@
+"""streaming.vision.coco: written by scripts/make_streaming_stubs.py."""
+
+from mdstorm_backend.mosaic.vision import StreamingCOCO as StreamingCOCO
+
+__all__ = [
+    "StreamingCOCO",
+]

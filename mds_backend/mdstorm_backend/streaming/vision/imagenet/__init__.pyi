@@ -1,0 +1,7 @@
+"""streaming.vision.imagenet: written by scripts/make_streaming_stubs.py."""
+
+from mdstorm_backend.mosaic.vision import StreamingImageNet as StreamingImageNet
+
+__all__ = [
+    "StreamingImageNet",
+]

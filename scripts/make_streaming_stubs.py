@@ -1,0 +1,47 @@
+"""Write the stubs of `mdstorm_backend.streaming`, whose modules are made from a table.
+
+Each module is a folder with an ``__init__.pyi``: of a file ``shuffle.pyi`` without a
+``shuffle.py`` pyright warns that its source is missing, of such a folder it does not.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from mdstorm_backend.drop_in.streaming_names import MIRROR
+
+PACKAGE = MIRROR.absent.package
+TARGET = Path(__file__).parents[1] / "mds_backend" / PACKAGE.replace(".", "/")
+
+
+def stub(path: str) -> str:
+    """Return the text of the stub of a module, whose path is that below the package."""
+    module = f"{PACKAGE}.{path}".rstrip(".")
+    names = MIRROR.modules[path]
+    lines = [f'"""{MIRROR.theirs(module)}: written by scripts/make_streaming_stubs.py."""', ""]
+    lines += [f"from {home} import {name} as {name}" for name, home in names.items()]
+    below = [name for name in MIRROR.submodules(module) if name not in names]
+    lines += [f"from {module} import {name} as {name}" for name in below]
+    if not path:
+        lines += ["", "__version__: str"]
+    exports = "".join(f'    "{name}",\n' for name in MIRROR.exports(module))
+    return "\n".join([*lines, "", f"__all__ = [\n{exports}]", ""])
+
+
+def stubs() -> dict[Path, str]:
+    """Return the text of each stub, by its path below the folder of the package."""
+    return {Path(*path.split("."), "__init__.pyi"): stub(path) for path in MIRROR.modules}
+
+
+def main() -> None:
+    """Replace all stubs."""
+    for folder in filter(Path.is_dir, TARGET.iterdir()):
+        shutil.rmtree(folder)
+    for path, text in stubs().items():
+        (TARGET / path).parent.mkdir(parents=True, exist_ok=True)
+        (TARGET / path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
