@@ -53,7 +53,7 @@ def download(
     DatasetNotFoundError
         If there is no such file.
     CorruptDatasetError
-        If its size or hash differs from the index.
+        If its size or hash differs from the index, or it is a directory.
     CredentialsError, StorageError
         If the storage denies access, or fails at every attempt.
     LocalDiskError
@@ -66,6 +66,8 @@ def download(
         try:
             _copy(location, file.basename, path, timeout)
             _check(file, path, hash_name, url)
+        except IsADirectoryError as error:
+            raise not_a_file(file, url, error) from error
         except BaseException:
             with suppress(OSError):
                 os.unlink(path)
@@ -79,6 +81,15 @@ def download(
             f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
             url=url,
         ) from error
+
+
+def not_a_file(file: FileInfo, url: str, error: OSError) -> CorruptDatasetError:
+    """Return the error for something else in the place of a file."""
+    return CorruptDatasetError(
+        f"{url} is not a file ({error.strerror}), but the index says that it is one of "
+        f"{file.bytes} bytes. Copy it again, or write the dataset again",
+        url=url,
+    )
 
 
 def _copy(location: Location, name: str, path: str, timeout: float) -> None:

@@ -158,10 +158,10 @@ class ShardCache:
             except FileNotFoundError:
                 if attempt == _LOCK_ATTEMPTS - 1:
                     raise
-        if not self._swept:
-            remove_stale_parts(self._directory)
-            self._swept = True
         with lock:
+            if not self._swept:
+                remove_stale_parts(self._directory)
+                self._swept = True
             yield lock
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
@@ -265,6 +265,12 @@ class ShardCache:
         then it was cut off, or copied in part.
         """
         path = self._directory.file(name)
+        if os.path.isdir(path):
+            raise CorruptDatasetError(
+                f"{path} is a directory where the cache keeps a file: remove it, or name another "
+                "directory for the cache",
+                url=path,
+            )
         present, size = _size(path), _size(part)
         if present in (-1, size) or self._is_ours(name, record):
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
-from mdstorm_backend.cache.download import check_hash
+from mdstorm_backend.cache.download import check_hash, not_a_file
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
@@ -208,8 +209,13 @@ class DirectFiles:
 
     def _read(self, file: FileInfo) -> Buffer:
         """Read or map a file, and verify its size each time and its hash once."""
-        content = self._location.read(file.basename)
         url = self._location.file_url(file.basename)
+        try:
+            content = self._location.read(file.basename)
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ELOOP):
+                raise not_a_file(file, url, error) from error
+            raise
         if len(content) != file.bytes:
             raise CorruptDatasetError(
                 f"{url} holds {len(content)} bytes, but the index says {file.bytes}: the file was "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -244,12 +245,23 @@ class Location:
             return read_range(fs, path, start, stop)
 
     def download(self, name: str, path: str) -> None:
-        """Copy a file to the local `path` in chunks; an error may leave part of it."""
+        """Copy a file to the local `path` in chunks; an error may leave part of it.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        IsADirectoryError
+            If it is a directory.
+        """
         with self._files(name) as (fs, source):
             if self.url.startswith("memory:"):  # some versions of fsspec cannot copy these
                 Path(path).write_bytes(fs.cat_file(source))
             else:
                 fs.get_file(source, path)
+                if os.path.isdir(path):  # made by fsspec where the source is one
+                    os.rmdir(path)
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)
 
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file atomically.

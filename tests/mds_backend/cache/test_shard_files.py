@@ -63,6 +63,17 @@ def test_files_of_this_machine_are_read(
     assert bytes(again.open(infos[0])) == contents(infos)[0]
 
 
+@pytest.mark.parametrize("kind", ["directory", "loop"])
+def test_something_else_in_the_place_of_a_file_is_named(kind: str, source: Path) -> None:
+    (info,) = make_shards(source, 1)
+    path = source / info.raw_data.basename
+    path.unlink()
+    path.mkdir() if kind == "directory" else path.symlink_to(path)
+    reason = "Is a directory" if kind == "directory" else "symbolic links"
+    with pytest.raises(CorruptDatasetError, match=rf"{path} is not a file \(.*{reason}\)"):
+        shard_files(Location.of(str(source)), FINGERPRINT).open(info)
+
+
 def test_only_copies_are_discarded(source: Path) -> None:
     for compression in (None, "zstd"):
         directory = source / str(compression)
