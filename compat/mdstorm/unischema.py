@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.inferred_schema import numpy_type_of
+from mdstorm._schema.inferred_fields import numpy_type_of
 from mdstorm._schema.spark_fields import numpy_to_spark_mapping, spark_type
 from mdstorm._schema.unischema import (
     Unischema,
-    UnischemaField,
     dict_to_spark_row,
     insert_explicit_nulls,
     match_unischema_fields,
 )
+from mdstorm._schema.unischema_field import UnischemaField
 
 __all__ = [
     "Unischema",

@@ -21,7 +21,7 @@ from mdstorm._schema.codecs import (
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm._schema.unischema import UnischemaField
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm_backend.format import DTYPES, Bytes, Column, SparkType, Values
 from mdstorm_backend.read import column_to_numpy, objects
 

@@ -8,8 +8,7 @@ from urllib.parse import urlparse
 from mdstorm._datasets.file_lists import is_shard, open_files, open_parquet_files
 from mdstorm._datasets.float_decimals import schema_with_floats
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema, with_float_decimals
-from mdstorm._schema.inferred_schema import infer_unischema
-from mdstorm._schema.unischema import Unischema
+from mdstorm._schema.unischema import Unischema, infer_unischema
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset

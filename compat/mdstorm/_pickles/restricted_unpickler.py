@@ -30,7 +30,8 @@ from mdstorm._schema.codecs import (
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._schema.unischema import Unischema
+from mdstorm._schema.unischema_field import UnischemaField
 
 _UNISCHEMA = Global("petastorm.unischema", "Unischema")
 _FIELD = Global("petastorm.unischema", "UnischemaField")

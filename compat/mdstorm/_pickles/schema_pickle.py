@@ -28,7 +28,8 @@ from mdstorm._schema.spark_type_names import (
     is_simple,
     spark_type_json,
 )
-from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._schema.unischema import Unischema
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 
 _UNISCHEMA = "petastorm.unischema"

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm._schema.field_names import warn_of_prefixes
-from mdstorm._schema.inferred_schema import is_left_out
-from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._schema.inferred_fields import is_left_out
+from mdstorm._schema.unischema import Unischema
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm_backend.base import warn_user

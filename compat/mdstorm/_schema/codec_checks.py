@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import EncodingError, EncodingTypeError
-
-if TYPE_CHECKING:
-    from mdstorm._schema.unischema import UnischemaField
 
 
 def has_length(value: Any) -> bool:

@@ -10,7 +10,7 @@ import io
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,9 @@ from mdstorm._public import public
 from mdstorm._schema.codec_checks import check_array, has_length, no_image
 from mdstorm._schema.image_files import encode_image
 from mdstorm._schema.spark_type_names import NamedSparkType, class_name
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import EncodingError, EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.format import image_array
-
-if TYPE_CHECKING:
-    from mdstorm._schema.unischema import UnischemaField
 
 #: What a scalar is converted to before Spark sees it; other Spark types take it unchanged.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {

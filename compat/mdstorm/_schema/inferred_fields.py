@@ -1,19 +1,18 @@
-"""Infer a Unischema from the columns of a dataset that stores none."""
+"""Infer the fields of a schema from the columns of a dataset that stores none."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.format import Column, Schema, depth_of
-
-_NAME = "inferred_schema"
+from mdstorm_backend.format import Column, depth_of
 
 _SCALARS: dict[pa.DataType, Any] = {
     pa.bool_(): np.bool_,
@@ -44,29 +43,27 @@ def is_left_out(column: Column) -> bool:
     return column.is_nested or (is_parquet and depth_of(column.arrow_type) > 1)
 
 
-def infer_unischema(schema: Schema, name: str = _NAME) -> Unischema:
-    """Return the Unischema of a dataset's columns, as Petastorm infers it from Parquet files.
+def fields_of_columns(columns: Iterable[Column]) -> list[UnischemaField]:
+    """Return the fields of a dataset's columns, as Petastorm infers them from Parquet files.
 
     Parameters
     ----------
-    schema : mdstorm_backend.format.schema.Schema
+    columns : iterable of Column
         Columns of a dataset of any kind. Those with nested values have no field.
-    name : str
-        Name of the result.
 
     Returns
     -------
-    Unischema
+    list of UnischemaField
         Fields without codecs. An array has as many free dimensions as its encoding or its Spark
         type says, or the sizes of a shape that the whole dataset has; arrays of Parquet files have
         one.
     """
-    fields = (_field_of_column(column) for column in schema)
-    return Unischema(name, [field for field in fields if field is not None])
+    fields = map(_field_of_column, columns)
+    return [field for field in fields if field is not None]
 
 
-def from_arrow(dataset: Any, *, omit_unsupported_fields: bool = True) -> Unischema:
-    """Return the Unischema of an Arrow schema, or of a dataset that has one.
+def fields_of_arrow(dataset: Any, *, omit_unsupported_fields: bool) -> list[UnischemaField]:
+    """Return the fields of an Arrow schema, or of a dataset that has one.
 
     See `Unischema.from_arrow_schema`.
     """
@@ -87,7 +84,7 @@ def from_arrow(dataset: Any, *, omit_unsupported_fields: bool = True) -> Unische
             )
         else:
             warn_user(f"Column {column.name!r} has an unsupported field {column.type}. Ignoring...")
-    return Unischema(_NAME, fields)
+    return fields
 
 
 def numpy_type_of(arrow_type: pa.DataType) -> Any:

@@ -15,7 +15,8 @@ from mdstorm._schema.codecs import (
     ScalarCodec,
 )
 from mdstorm._schema.spark_type_names import NamedSparkType, spark_type_json
-from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._schema.unischema import Unischema
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import CorruptDatasetError
 
 #: Types of fields that are not NumPy's.

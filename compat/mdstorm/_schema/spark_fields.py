@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mdstorm._schema.spark_type_names import NamedSparkType
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import EncodingTypeError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    from mdstorm._schema.unischema import UnischemaField
 
 #: Spark types of scalars without a codec.
 _SPARK_TYPES: dict[Any, str] = {

@@ -8,62 +8,27 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdstorm._public import public
 from mdstorm._schema.field_names import warn_of_prefixes
+from mdstorm._schema.inferred_fields import fields_of_arrow, fields_of_columns
 from mdstorm._schema.row_types import row_type
 from mdstorm._schema.spark_fields import encoded, spark_type
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.display import Described, Description
+from mdstorm_backend.format import Column
 
 #: Headings of the table that a notebook shows.
 FIELDS = ("field", "type", "shape", "codec", "may be null")
 #: Fields in the one line of a schema.
 _IN_LINE = 8
-
-
-@public("mdstorm.unischema")
-class UnischemaField(NamedTuple):
-    """One field. Fields that differ in nothing but the codec are equal.
-
-    Attributes
-    ----------
-    name : str
-        Name of the field.
-    numpy_dtype : type
-        Type of a value, or of the elements of an array: ``np.int64``, ``np.str_``, `Decimal`, …
-    shape : tuple of (int or None)
-        Shape of a value: ``()`` for a scalar, None for a dimension of any size.
-    codec : DataframeColumnCodec or None
-        How values are stored; None for what Spark stores without help.
-    nullable : bool
-        Whether a value may be None.
-    """
-
-    name: str
-    numpy_dtype: Any
-    shape: tuple[int | None, ...]
-    codec: Any = None
-    nullable: bool = False
-
-    def _mdstorm_identity(self) -> tuple[Any, ...]:
-        return (self.name, self.numpy_dtype, self.shape, self.nullable)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, UnischemaField)
-            and self._mdstorm_identity() == other._mdstorm_identity()
-        )
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self._mdstorm_identity())
+#: Name of a schema that is inferred, as in Petastorm.
+_INFERRED = "inferred_schema"
 
 
 @public("mdstorm.unischema")
@@ -218,9 +183,8 @@ class Unischema(Described):
         InvalidArgumentError
             If there is such a column and `omit_unsupported_fields` is False; also ValueError.
         """
-        from mdstorm._schema.inferred_schema import from_arrow
-
-        return from_arrow(parquet_dataset, omit_unsupported_fields=omit_unsupported_fields)
+        fields = fields_of_arrow(parquet_dataset, omit_unsupported_fields=omit_unsupported_fields)
+        return Unischema(_INFERRED, fields)
 
     def __str__(self) -> str:
         lines = [
@@ -229,6 +193,11 @@ class Unischema(Described):
             for field in self._fields.values()
         ]
         return f"Unischema({self._name}, [\n{''.join(lines)}])"
+
+
+def infer_unischema(columns: Iterable[Column], name: str = _INFERRED) -> Unischema:
+    """Return the schema that the columns of a dataset imply, as `fields_of_columns` says."""
+    return Unischema(name, fields_of_columns(columns))
 
 
 @public("mdstorm.unischema")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mdstorm._public import public
-from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._schema.unischema import Unischema
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 

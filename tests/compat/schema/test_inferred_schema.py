@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm._schema.inferred_schema import infer_unischema
+from mdstorm._schema.unischema import infer_unischema
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets.dataset import open_dataset

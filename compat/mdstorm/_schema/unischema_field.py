@@ -1,0 +1,47 @@
+"""`UnischemaField`: a field of a schema."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mdstorm._public import public
+
+
+@public("mdstorm.unischema")
+class UnischemaField(NamedTuple):
+    """One field. Fields that differ in nothing but the codec are equal.
+
+    Attributes
+    ----------
+    name : str
+        Name of the field.
+    numpy_dtype : type
+        Type of a value, or of the elements of an array: ``np.int64``, ``np.str_``, `Decimal`, …
+    shape : tuple of (int or None)
+        Shape of a value: ``()`` for a scalar, None for a dimension of any size.
+    codec : DataframeColumnCodec or None
+        How values are stored; None for what Spark stores without help.
+    nullable : bool
+        Whether a value may be None.
+    """
+
+    name: str
+    numpy_dtype: Any
+    shape: tuple[int | None, ...]
+    codec: Any = None
+    nullable: bool = False
+
+    def _mdstorm_identity(self) -> tuple[Any, ...]:
+        return (self.name, self.numpy_dtype, self.shape, self.nullable)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, UnischemaField)
+            and self._mdstorm_identity() == other._mdstorm_identity()
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._mdstorm_identity())
