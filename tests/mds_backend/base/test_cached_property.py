@@ -40,15 +40,6 @@ def test_it_is_computed_once() -> None:
     assert one.value is not quick().value
 
 
-def test_it_may_be_set_and_forgotten() -> None:
-    one = quick()
-    before = one.value
-    del one.value
-    assert one.value is not before
-    one.value = 3
-    assert one.value == 3
-
-
 def test_the_class_has_its_documentation() -> None:
     assert Slow.value.__doc__ == "Something new each time."
 
@@ -72,15 +63,6 @@ def test_another_instance_need_not_wait() -> None:
         slow.begun.wait()
         assert quick().value is not None
         slow.may_end.set()
-
-
-def test_threads_get_the_same_value() -> None:
-    slow = Slow()
-    with ThreadPoolExecutor(4) as pool:
-        values = [pool.submit(lambda: slow.value) for _ in range(4)]
-        slow.begun.wait()
-        slow.may_end.set()
-        assert len({id(value.result()) for value in values}) == 1
 
 
 def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made() -> None:

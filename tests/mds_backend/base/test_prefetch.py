@@ -18,20 +18,6 @@ def own_threads() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name.startswith("mdstorm-prefetch")]
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
-@pytest.mark.parametrize("depth", [1, 2, 10])
-def test_results_come_in_the_order_of_the_items(workers: int, depth: int) -> None:
-    with Prefetcher(workers, depth) as prefetcher:
-        assert list(prefetcher.map(lambda n: n * n, range(20))) == [n * n for n in range(20)]
-
-
-def test_work_is_done_by_other_threads() -> None:
-    with Prefetcher(2, 4) as prefetcher:
-        workers = set(prefetcher.map(lambda _: threading.current_thread(), range(20)))
-    assert threading.current_thread() not in workers
-    assert len(workers) <= 2
-
-
 def test_without_workers_everything_happens_here_when_it_is_asked_for() -> None:
     done: list[int] = []
     with Prefetcher(0, 4) as prefetcher:

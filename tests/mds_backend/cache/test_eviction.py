@@ -159,14 +159,6 @@ def test_a_limit_that_is_too_small_is_found_at_once_where_the_shards_are_known(
         shard_files(remote(source), "f", options, shards=infos)
 
 
-def test_what_an_evicted_shard_delivered_stays_valid(source: Path, local: Path) -> None:
-    infos = make_shards(source, 3)
-    files = cache(source, directory=local, limit=1000)
-    held = [files.open(info) for info in infos]
-    assert [bytes(content) for content in held] == contents(infos)
-    assert files_in(local) == [infos[2].raw_data.basename]
-
-
 def test_downloads_wait_for_the_room_that_others_take(
     source: Path, local: Path, storage: type[RemoteFileSystem]
 ) -> None:
@@ -254,11 +246,3 @@ def test_more_is_removed_than_is_needed_where_counting_takes_a_while(
     assert size_of(local) == 64_000
     files.open(infos[64])
     assert size_of(local) == 62_000
-
-
-def test_what_was_taken_without_a_limit_counts_for_who_has_one(source: Path, local: Path) -> None:
-    infos = make_shards(source, 5)
-    for info in infos[:4]:
-        cache(source, directory=local).open(info)
-    cache(source, directory=local, limit=2000).open(infos[4])
-    assert size_of(local) == 2000

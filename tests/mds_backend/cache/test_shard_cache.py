@@ -68,18 +68,6 @@ def test_what_is_delivered_is_mapped_read_only_and_outlives_its_file(
     assert bytes(content) == contents([info])[0]
 
 
-@COMPRESSIONS
-def test_a_removed_file_is_brought_again(
-    compression: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
-) -> None:
-    (info,) = make_shards(source, 1, compression=compression)
-    files = cache(source, directory=local)
-    files.open(info)
-    (local / info.raw_data.basename).unlink()
-    assert bytes(files.open(info)) == contents([info])[0]
-    assert set(storage.downloads.values()) == {2}
-
-
 def test_the_compressed_file_is_kept_on_request_and_used(
     source: Path, local: Path, storage: type[RemoteFileSystem]
 ) -> None:
@@ -126,19 +114,6 @@ def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
     }
 
 
-def test_an_uncompressed_file_without_its_compressed_one_is_enough(
-    source: Path, local: Path, storage: type[RemoteFileSystem]
-) -> None:
-    (info,) = make_shards(source, 1, compression="zstd")
-    local.mkdir()
-    (local / info.raw_data.basename).write_bytes(contents([info])[0])
-    for keep_zip in (True, False):
-        files = cache(source, directory=local, keep_zip=keep_zip)
-        assert bytes(files.open(info)) == contents([info])[0]
-    assert not storage.downloads
-    assert files_in(local) == [info.raw_data.basename]
-
-
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
     compression: str | None, source: Path, local: Path
@@ -174,29 +149,6 @@ def test_a_shard_that_was_cut_off_later_is_brought_again(
         assert sum(storage.downloads.values()) == 1
 
 
-def test_in_the_default_directory_a_damaged_file_is_replaced(
-    source: Path, storage: type[RemoteFileSystem], tmp_path: Path
-) -> None:
-    (info,) = make_shards(source, 1)
-    cache(source).open(info)
-    (path,) = (tmp_path / "default cache").rglob(info.raw_data.basename)
-    path.write_bytes(b"damaged")
-    assert bytes(cache(source).open(info)) == contents([info])[0]
-    assert storage.downloads[info.raw_data.basename] == 2
-
-
-def test_a_dataset_that_was_written_anew_gets_another_default_directory(
-    source: Path, tmp_path: Path
-) -> None:
-    (old,) = make_shards(source, 1)
-    files = cache(source)
-    files.open(old)
-    (new,) = make_shards(source, 1, seed=1)
-    assert bytes(cache(source, fingerprint="other").open(new)) == contents([new], seed=1)[0]
-    assert bytes(files.open(old)) == contents([old])[0]
-    assert len(list((tmp_path / "default cache").iterdir())) == 2
-
-
 @COMPRESSIONS
 def test_files_of_a_former_state_of_the_dataset_are_brought_anew(
     compression: str | None, source: Path, local: Path
@@ -230,19 +182,6 @@ def test_a_shard_that_turned_out_damaged_is_brought_anew(
         assert bytes(files.open(good)) == contents([good])[0]
         assert set(storage.downloads.values()) == {2}
         storage.reset()
-
-
-def test_in_the_default_directory_a_file_that_somebody_changed_is_discarded(
-    source: Path, tmp_path: Path
-) -> None:
-    (info,) = make_shards(source, 1)
-    files = cache(source)
-    files.open(info)
-    (path,) = (tmp_path / "default cache").rglob(info.raw_data.basename)
-    path.write_bytes(b"x" * info.raw_data.bytes)
-    assert bytes(files.open(info)) == path.read_bytes()
-    assert files.discard(info)
-    assert bytes(files.open(info)) == contents([info])[0]
 
 
 def test_somebody_elses_file_is_not_discarded(source: Path, local: Path) -> None:
@@ -307,16 +246,6 @@ def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
     assert parts_in(local) == []
     storage.faults.clear()
     assert bytes(files.open(info)) == contents([info])[0]
-
-
-def test_one_attempt_is_one_download(
-    source: Path, local: Path, storage: type[RemoteFileSystem]
-) -> None:
-    (info,) = make_shards(source, 1)
-    storage.faults += [disconnected]
-    with pytest.raises(StorageError, match="after 1 attempt "):
-        cache(source, directory=local, retry=1).open(info)
-    assert storage.downloads.total() == 1
 
 
 def test_pauses_between_attempts_double(
@@ -468,13 +397,6 @@ def test_names_that_lead_out_of_the_directory_are_refused(
         cache(source, directory=local).open(bad)
 
 
-def test_shards_in_directories_keep_their_names(source: Path, local: Path) -> None:
-    (info,) = make_shards(source / "0", 1)
-    raw = replace(info.raw_data, basename=f"0/{info.raw_data.basename}")
-    assert cache(source, directory=local).open(replace(info, raw_data=raw))
-    assert files_in(local) == [raw.basename]
-
-
 def test_threads_share_a_download_and_different_shards_come_in_parallel(
     source: Path, local: Path, storage: type[RemoteFileSystem]
 ) -> None:
@@ -513,23 +435,6 @@ def test_a_directory_that_cannot_be_made_is_named(
     monkeypatch.setattr("os.makedirs", forbidden)
     with pytest.raises(StorageError, match=f"{local} cannot be used.*Permission denied.*local="):
         cache(source, directory=local).open(info)
-
-
-def test_a_file_that_cannot_be_read_is_an_error_of_the_directory(
-    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (info,) = make_shards(local, 1)
-    monkeypatch.setattr("os.open", forbidden)
-    with pytest.raises(StorageError, match="Permission denied"):
-        cache(source, directory=local).open(info)
-
-
-def test_a_directory_that_is_a_file_is_named(source: Path, local: Path) -> None:
-    (info,) = make_shards(source, 1)
-    local.write_bytes(b"")
-    with pytest.raises(StorageError, match=f"{local} cannot be used"):
-        cache(source, directory=local).open(info)
-    assert local.read_bytes() == b""
 
 
 def test_a_full_directory_needs_no_rights_to_write(source: Path, local: Path) -> None:

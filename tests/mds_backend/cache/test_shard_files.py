@@ -119,13 +119,6 @@ def test_compressed_files_in_the_named_directory_are_decompressed_beside_them(
     assert not (tmp_path / "default cache").exists()
 
 
-def test_a_disk_is_copied_from_where_another_directory_is_named(source: Path, local: Path) -> None:
-    (info,) = make_shards(source, 1)
-    options = CacheOptions(directory=str(local))
-    shard_files(Location.of(str(source)), FINGERPRINT, options).open(info)
-    assert files_in(local) == [info.raw_data.basename]
-
-
 @pytest.mark.parametrize("keep_zip", [False, True])
 @pytest.mark.parametrize("where", ["default", "beside", "elsewhere"])
 def test_a_file_of_this_machine_that_was_replaced_is_decompressed_again(
@@ -205,15 +198,6 @@ def test_the_default_directory_is_this_users_alone(
         cache(source, fingerprint="other").open(info)
 
 
-def test_the_environment_names_the_default_directory(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: type[RemoteFileSystem]
-) -> None:
-    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "elsewhere"))
-    (info,) = make_shards(source, 1)
-    cache(source).open(info)
-    assert len(files_in(tmp_path / "elsewhere")) == 1
-
-
 def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
     source: Path, local: Path
 ) -> None:
@@ -258,16 +242,3 @@ def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
         cache(source, directory=local, fingerprint="other")
     with pytest.raises((CredentialsError, StorageError), match="it is away"):
         cache(source)
-
-
-def test_a_directory_that_another_reader_filled_serves_while_the_storage_is_away(
-    source: Path, local: Path, storage: type[RemoteFileSystem], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    infos = make_shards(local)
-
-    def away(*_: object, **__: object) -> None:
-        raise ConnectionRefusedError("Connection refused")
-
-    monkeypatch.setattr(storage, "info", away)
-    files = cache(source, directory=local)
-    assert [bytes(files.open(info)) for info in infos] == contents(infos)

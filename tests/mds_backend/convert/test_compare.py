@@ -105,14 +105,6 @@ def test_columns_with_the_same_values_in_other_rows_are_found(tmp_path: Path) ->
     }
 
 
-def test_missing_rows_are_shown(tmp_path: Path) -> None:
-    found = compared(tmp_path, numbers(30), numbers(29, 1))
-    assert (found.source_rows, found.other_rows, found.columns) == (30, 29, ())
-    (example,) = found.examples
-    assert (example.source_row, example.other_row) == (0, None)
-    assert example.values["text"] == ("0", None)
-
-
 def test_columns_are_told_that_are_missing_or_of_another_type(tmp_path: Path) -> None:
     table = numbers(10)
     other = table.drop_columns(["text"]) if hasattr(table, "drop_columns") else table.drop(["text"])
@@ -152,22 +144,6 @@ def test_examples_are_right_in_a_sample(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(examples, "_SAMPLED_ROWS", 100)
     monkeypatch.setattr(examples, "_MOST_BUCKETS", 1)
     test_many_differences_are_found_in_many_rows(tmp_path)
-
-
-def test_two_mds_datasets_are_compared(tmp_path: Path) -> None:
-    first = write_numbers(tmp_path / "first", 500)
-    second = write_numbers(tmp_path / "second", 500, shard_size=5_000, compression="zstd")
-    assert compare(first, second).is_same
-    assert not compare(first, write_numbers(tmp_path / "third", 501)).is_same
-
-
-def test_nulls_are_no_nan(tmp_path: Path) -> None:
-    table = pa.table({"x": [1.0, None, float("nan")]})
-    source = write(tmp_path / "source", table)
-    dataset = convert_parquet(source, str(tmp_path / "mds"))
-    assert compare(source, dataset).is_same
-    other = write(tmp_path / "other", pa.table({"x": [1.0, float("nan"), float("nan")]}))
-    assert problems(compare(dataset, other)) == [("x", "has other values")]
 
 
 def test_no_rows_and_no_common_columns(tmp_path: Path) -> None:

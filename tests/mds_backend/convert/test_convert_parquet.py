@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.convert.parquet_files import every_type, numbers, vectors, write
+from tests.mds_backend.convert.parquet_files import every_type, numbers, write
 from tests.mds_backend.small_datasets import same_values
 
 from mdstorm_backend.convert import compare, convert_parquet
@@ -59,14 +59,6 @@ def test_the_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> Non
     assert files(tmp_path / "1") == files(tmp_path / "5")
 
 
-def test_small_row_groups_share_shards(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", *[numbers(10, 10 * i) for i in range(5)], row_group_size=2)
-    assert len(source.row_groups) == 25
-    assert len(convert_parquet(source, str(tmp_path / "mds")).index.shards) == 1
-    apart = convert_parquet(source, str(tmp_path / "apart"), cut_at="files")
-    assert [shard.samples for shard in apart.index.shards] == [10] * 5
-
-
 def test_row_groups_become_shards_on_request(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(10), numbers(3, 10), row_group_size=4)
     dataset = convert_parquet(source, str(tmp_path / "mds"), cut_at="row_groups")
@@ -102,13 +94,6 @@ def test_columns_are_chosen_and_put_in_order(tmp_path: Path) -> None:
         convert_parquet(source, str(tmp_path / "other"), columns=["nothing"])
 
 
-def test_a_dot_in_a_name_is_a_part_of_it(tmp_path: Path) -> None:
-    table = pa.table({"a.b": [1, 2], "a": [3, 4], "c": [{"d": 1}, {"d": 2}]})
-    source = write(tmp_path / "source", table)
-    dataset = convert_parquet(source, str(tmp_path / "mds"), columns=["a", "a.b"])
-    assert dataset.to_table().to_pydict() == {"a": [3, 4], "a.b": [1, 2]}
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_floats_are_cast_on_request(tmp_path: Path, dtype: str) -> None:
     table = pa.table(
@@ -132,14 +117,6 @@ def test_floats_are_cast_on_request(tmp_path: Path, dtype: str) -> None:
     assert compare(source, dataset, dtype=dtype).is_same
 
 
-def test_vectors_of_spark_become_arrays(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", vectors())
-    dataset = convert_parquet(source, str(tmp_path / "mds"), dtype="float32")
-    assert dataset.schema["vector"].encoding == "ndarray:float32"
-    assert dataset.to_table().column("vector").to_pylist() == [[1, 2, 3], [0, 5, 0], None]
-    assert compare(source, dataset, dtype="float32").is_same
-
-
 def test_no_rows_are_a_dataset_without_shards(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(0))
     progress: list[tuple[int, int]] = []
@@ -149,17 +126,6 @@ def test_no_rows_are_a_dataset_without_shards(tmp_path: Path) -> None:
     assert (len(dataset), dataset.index.shards) == (0, ())
     assert dataset.schema.names == ("id", "half", "text")
     assert progress[-1] == (0, 0)
-
-
-def test_progress_counts_rows(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", *[numbers(10)] * 3, row_group_size=5)
-    seen: list[tuple[int, int]] = []
-    convert_parquet(
-        source, str(tmp_path / "mds"), shard_size=2000, progress=lambda *rows: seen.append(rows)
-    )
-    assert seen == sorted(seen)
-    assert seen[-1] == (30, 30)
-    assert len(seen) > 3
 
 
 @pytest.mark.parametrize("compression", ["zstd:1", "gz"])
@@ -249,13 +215,6 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     with pytest.raises(WriteError, match="cannot be written to"):
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
-
-
-def test_it_writes_to_any_storage(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", *[numbers(30, 30 * i) for i in range(3)])
-    dataset = convert_parquet(source, "memory://convert_parquet/any", shard_size=2000)
-    assert dataset.to_table().equals(numbers(90))
-    assert all(not name.endswith(".done") for name in dataset.location.list_names())
 
 
 def test_a_column_that_a_file_lacks_is_told_with_the_file(tmp_path: Path) -> None:

@@ -6,17 +6,14 @@ import pickle
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-import mdstorm_backend
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import human_bytes
@@ -26,7 +23,6 @@ from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
-    NoDataAvailableError,
 )
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.order.exact import ExactOrder
@@ -60,10 +56,6 @@ def numbers(tmp_path: Path) -> Dataset:
     dataset = write_numbers(tmp_path / "numbers", 1000)
     assert len(dataset.index.shards) > 6
     return dataset
-
-
-def test_the_package_opens_datasets(numbers: Dataset) -> None:
-    assert len(mdstorm_backend.open_dataset(numbers.url)) == 1000
 
 
 def test_a_missing_dataset_is_reported_with_its_url(tmp_path: Path) -> None:
@@ -103,10 +95,6 @@ def test_there_is_no_sample_beyond_the_end(dataset: Dataset, i: int) -> None:
         dataset[i]
 
 
-def test_samples_can_be_iterated_over(numbers: Dataset) -> None:
-    assert [sample["number"] for sample in numbers] == list(range(1000))
-
-
 def test_sizes_and_files_are_known_without_reading(numbers: Dataset) -> None:
     files = [Path(url.removeprefix("file://")) for url in numbers.file_urls]
     assert sum(numbers.shard_sizes) == len(numbers) == 1000
@@ -142,31 +130,6 @@ def test_columns_come_as_asked_for(dataset: Dataset) -> None:
     assert list(dataset.to_pandas(["ratio", "word"]).columns) == ["ratio", "word"]
 
 
-def test_batches_span_epochs(numbers: Dataset) -> None:
-    batches = [b["number"].tolist() for b in numbers.batches(600, num_epochs=2)]
-    assert [len(batch) for batch in batches] == [600, 600, 600, 200]
-    assert list(chain.from_iterable(batches)) == [*range(1000), *range(1000)]
-
-
-def test_epochs_may_be_infinite(numbers: Dataset) -> None:
-    batches = numbers.batches(700, num_epochs=None)
-    assert [next(batches)["number"][0] for _ in range(4)] == [0, 700, 400, 100]
-
-
-def test_an_order_gives_a_share_of_the_rows(numbers: Dataset) -> None:
-    shares = [
-        [n for batch in numbers.batches(64, order=ExactOrder(rank=rank, world_size=3))
-         for n in batch["number"]]
-        for rank in range(3)
-    ]  # fmt: skip
-    assert list(chain.from_iterable(shares)) == list(range(1000))
-
-
-def test_the_whole_dataset_can_be_read_at_once(numbers: Dataset) -> None:
-    assert numbers.to_table()["number"].to_pylist() == list(range(1000))
-    assert numbers.to_pandas()["number"].tolist() == list(range(1000))
-
-
 def test_the_whole_is_the_same_however_it_is_cut(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,17 +150,6 @@ def test_the_whole_is_the_same_however_it_is_cut(
     assert cut.dtypes.equals(frame.dtypes)
     assert cut.index.equals(frame.index)
     assert repr(cut.to_dict("list")) == repr(frame.to_dict("list"))
-
-
-def test_samples_can_be_picked_by_slices_and_lists(numbers: Dataset) -> None:
-    def picked(at: Any) -> list[int]:
-        return [sample["number"] for sample in numbers[at]]
-
-    assert picked(slice(997, None)) == [997, 998, 999]
-    assert picked([3, -1, np.int32(5)]) == [3, 999, 5]
-    for index in ("number", None, 1.0):
-        with pytest.raises(InvalidArgumentError, match="samples cannot be indexed by"):
-            numbers[index]
 
 
 def test_columns_are_named_once_and_in_a_list(dataset: Dataset) -> None:
@@ -259,16 +211,6 @@ def test_epochs_are_a_positive_integer_or_none(dataset: Dataset, num_epochs: Any
         dataset.batches(1, num_epochs=num_epochs)
 
 
-def test_an_unknown_format_is_refused(dataset: Dataset) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"'torch' is unknown: use one of \['numpy'"):
-        dataset.batches(1, format="torch")  # type: ignore[arg-type]
-
-
-def test_more_ranks_than_rows_are_refused_at_once(dataset: Dataset) -> None:
-    with pytest.raises(NoDataAvailableError):
-        dataset.batches(1, order=ExactOrder(rank=0, world_size=4))
-
-
 def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:
     copies = [pickle.loads(pickle.dumps(numbers))]  # noqa: S301 - our own bytes
     numbers.to_table()
@@ -299,20 +241,6 @@ def test_few_shards_stay_open(tmp_path: Path) -> None:
     before = len(os.listdir("/dev/fd"))
     list(numbers.batches(1))
     assert len(os.listdir("/dev/fd")) - before < 20
-
-
-def test_a_dataset_can_lie_in_remote_storage() -> None:
-    fsspec.filesystem("memory").store.clear()
-    numbers = write_numbers("memory://store/data", 100)
-    assert numbers.to_table()["number"].to_pylist() == list(range(100))
-    assert numbers.file_urls[0].startswith("memory://store/data/part-")
-    fsspec.filesystem("memory").store.clear()
-
-
-def test_what_a_batch_holds_can_be_written_to_and_is_nobody_elses(numbers: Dataset) -> None:
-    first = next(numbers.batches(10))["number"]
-    first[:] = -1
-    assert next(numbers.batches(10))["number"].tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("compression", [None, "snappy"])
@@ -348,12 +276,6 @@ def test_nulls_of_a_lost_schema_are_nan_in_floats(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, {"x": [0.5, None]}, {"x": "double"})
     first, second = next(without_schema(dataset).batches(2))["x"].tolist()
     assert (first, second != second) == (0.5, True)
-
-
-def test_a_foreign_dataset_is_read_by_its_encodings() -> None:
-    dataset = open_dataset(str(Path(__file__).parents[2] / "interop" / "golden" / "multi_shard"))
-    assert dataset.schema.names == ("i", "s", "v")
-    assert dataset[3]["i"] == 3
 
 
 def test_samples_have_the_columns_asked_for(tmp_path: Path) -> None:

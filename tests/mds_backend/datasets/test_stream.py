@@ -101,16 +101,6 @@ def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
     assert len(open_stream(other, defaults)) == 10
 
 
-def test_shards_are_brought_to_the_local_directory(tmp_path: Path) -> None:
-    remote = write_numbers(tmp_path / "remote", 10)
-    stream = Stream(remote=remote.url, local=str(tmp_path / "local"))
-    dataset = open_stream(stream, StreamDefaults())
-    assert dataset[3] == {"number": 3}
-    names = [shard.raw_data.basename for shard in remote.index.shards]
-    assert {path.name for path in (tmp_path / "local").iterdir()} >= set(names)
-    assert remote[3] == {"number": 3}
-
-
 def test_a_remote_that_is_local_is_read_where_it_is(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
     before = set(tmp_path.iterdir())

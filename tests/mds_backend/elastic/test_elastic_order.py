@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -145,16 +144,6 @@ def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
         assert order.rank_work(STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
 
 
-@patient
-@given(st.integers(1, 60), st.sampled_from(SHUFFLE_ALGORITHMS), st.integers(0, 5))
-def test_every_sample_comes_once_where_the_canonical_nodes_divide_them(
-    num_samples: int, algo: str, epoch: int
-) -> None:
-    order = ElasticOrder(4, shuffle=True, shuffle_algo=algo, num_canonical_nodes=1)
-    found = order.rank_work([StreamShape((num_samples,))], World(), epoch).ravel()
-    assert sorted(found[found >= 0].tolist()) == list(range(num_samples))
-
-
 def test_per_stream_batches_hold_one_stream_and_stratified_ones_all() -> None:
     world = World(0, 2, 2)
 
@@ -199,14 +188,6 @@ def test_defaults_depend_on_nodes_and_algorithm(
     assert order.resolved(99) == order
     given = ElasticOrder(1, num_canonical_nodes=3, shuffle_block_size=7).resolved(nodes)
     assert (given.num_canonical_nodes, given.shuffle_block_size) == (3, 7)
-
-
-def test_an_order_is_pickled_and_holds_plain_integers() -> None:
-    numbers: Any = np.array([4, 1])
-    order = ElasticOrder(numbers[0], shuffle_seed=numbers[1], epoch_size="1k")
-    assert pickle.loads(pickle.dumps(order)) == order  # noqa: S301 - our own bytes
-    assert [type(value) for value in (order.batch_size, order.shuffle_seed)] == [int, int]
-    assert order.epoch_size == 1000
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -16,108 +13,6 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 pytestmark = pytest.mark.filterwarnings("ignore:(Trying|Attempting) to partition:UserWarning")
 
 counts = st.integers(1, 6)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A world with a global batch size, that some number of canonical nodes goes with."""
-
-    nodes: int
-    ranks: int
-    workers: int
-    batch_size: int
-
-    @property
-    def global_batch(self) -> int:
-        return self.nodes * self.ranks * self.batch_size
-
-    def deal(self, algo: str, num_samples: int, canonical: int, *rest: Any) -> Any:
-        shape = self.nodes, self.ranks, self.workers, self.batch_size
-        return partition(algo, num_samples, canonical, *shape, *rest)
-
-
-shapes = st.builds(Shape, nodes=counts, ranks=counts, workers=counts, batch_size=counts)
-
-
-def global_batches(work: Any) -> list[Counter[int]]:
-    """Ids of each batch of all ranks together, in the order of training, without padding."""
-    in_turn = work.transpose(3, 2, 0, 1, 4).reshape(
-        -1, work.shape[0] * work.shape[1] * work.shape[4]
-    )
-    return [Counter(batch[batch >= 0].tolist()) for batch in in_turn]
-
-
-@patient
-@given(shapes, st.integers(1, 300), counts, st.sampled_from(["orig", "relaxed"]))
-def test_every_sample_is_dealt_and_ranks_have_equally_many(
-    shape: Shape, num_samples: int, times: int, algo: str
-) -> None:
-    work = shape.deal(algo, num_samples, shape.nodes * times)
-    assert work.dtype == np.int64
-    assert work.shape[:3] == (shape.nodes, shape.ranks, shape.workers)
-    assert set(work.ravel().tolist()) - {-1} == set(range(num_samples))
-    lengths = {int((rank >= 0).sum()) for node in work for rank in node}
-    assert len(lengths) == 1
-
-
-@patient
-@given(shapes, st.integers(1, 300), counts)
-def test_only_the_last_batches_of_a_rank_are_padded(
-    shape: Shape, num_samples: int, times: int
-) -> None:
-    work = shape.deal("orig", num_samples, shape.nodes * times)
-    in_turn = work.swapaxes(2, 3).reshape(shape.nodes * shape.ranks, -1)
-    assert ((in_turn[:, :-1] >= 0) | (in_turn[:, 1:] < 0)).all()
-
-
-@patient
-@given(st.data(), st.sampled_from([12, 24]), st.integers(1, 500))
-def test_full_global_batches_do_not_depend_on_the_world(
-    data: st.DataObject, global_batch: int, num_samples: int
-) -> None:
-    canonical = data.draw(st.sampled_from([4, 8]))
-    found = []
-    for _ in range(2):
-        nodes = data.draw(st.sampled_from([1, 2, 4]))
-        ranks = data.draw(st.sampled_from([1, 3]))
-        shape = Shape(nodes, ranks, data.draw(counts), global_batch // nodes // ranks)
-        batches = global_batches(shape.deal("orig", num_samples, canonical))
-        found.append(batches[: num_samples // global_batch])
-    assert found[0] == found[1]
-
-
-@patient
-@given(st.data(), st.integers(24, 600), st.integers(1, 5), st.integers(0, 4))
-def test_another_world_goes_on_with_the_same_global_batches(
-    data: st.DataObject, num_samples: int, times: int, seen: int
-) -> None:
-    """On any number of nodes, whether or not the canonical ones go with it."""
-    global_batch, ranks = 24, data.draw(st.sampled_from([1, 2]))
-    first, second = (data.draw(st.sampled_from([1, 2, 3, 4, 6])) for _ in range(2))
-    canonical = first * times
-    worlds = [
-        Shape(nodes, ranks, data.draw(counts), global_batch // nodes // ranks)
-        for nodes in (first, second)
-    ]
-    seen = min(seen, num_samples // global_batch)
-    whole = global_batches(worlds[0].deal("relaxed", num_samples, canonical))
-    rest = global_batches(
-        worlds[1].deal("relaxed", num_samples, canonical, seen * global_batch, first)
-    )
-    full = num_samples // global_batch
-    assert rest[: full - seen] == whole[seen:full]
-
-
-@patient
-@given(shapes, st.integers(1, 300), counts, st.booleans())
-def test_nothing_is_left_of_an_epoch_that_was_read_to_its_end(
-    shape: Shape, num_samples: int, times: int, padding_counts: bool
-) -> None:
-    """MosaicML Streaming refuses to resume there, where canonical nodes make the epoch longer."""
-    canonical = shape.nodes * times
-    work = shape.deal("orig", num_samples, canonical)
-    seen = int((work >= 0).sum()) if padding_counts else canonical * -(-num_samples // canonical)
-    assert shape.deal("orig", num_samples, canonical, seen).shape[3] == 0
 
 
 def test_a_thousand_samples_on_64_canonical_nodes_are_1024_and_resume_at_the_end() -> None:

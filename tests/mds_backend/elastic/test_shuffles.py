@@ -12,32 +12,9 @@ from mdstorm_backend.elastic import shuffle, shuffles
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import InvalidArgumentError
 
-algorithms = st.sampled_from(SHUFFLE_ALGORITHMS)
 sizes = st.lists(st.integers(0, 40), max_size=12)
 nodes = st.integers(1, 9)
 seeds = st.integers(0, 1 << 60)
-epochs = st.integers(0, 3)
-
-
-@patient
-@given(algorithms, sizes, nodes, seeds, epochs, st.integers(2, 100))
-def test_a_shuffle_is_a_permutation_and_a_function_of_its_arguments(
-    algo: str, sizes: list[int], nodes: int, seed: int, epoch: int, block: int
-) -> None:
-    found = shuffle(algo, sizes, nodes, seed, epoch, block)
-    assert found.dtype == np.int64
-    assert sorted(found.tolist()) == list(range(sum(sizes)))
-    assert found.tolist() == shuffle(algo, np.array(sizes, int), nodes, seed, epoch, block).tolist()
-
-
-@pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)
-def test_seed_and_epoch_each_change_the_shuffle(algo: str) -> None:
-    found = {
-        (seed, epoch): tuple(shuffle(algo, [50] * 8, 2, seed, epoch, 100).tolist())
-        for seed in (1, 2)
-        for epoch in (0, 5)
-    }
-    assert len(set(found.values())) == 4
 
 
 @pytest.mark.parametrize("algo", sorted(set(SHUFFLE_ALGORITHMS) - {"naive"}))
@@ -67,17 +44,6 @@ def test_py1e_sorts_window_by_window_as_it_would_all_at_once(
         patch.setattr(shuffles, "_WINDOW", data.draw(st.integers(1, 50)))
         patch.setattr(shuffles, "_SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
         assert shuffle("py1e", sizes, nodes, seed, 0, block).tolist() == expected
-
-
-@patient
-@given(algorithms, sizes, nodes, seeds)
-def test_the_type_of_the_ids_does_not_change_them(
-    algo: str, sizes: list[int], nodes: int, seed: int
-) -> None:
-    expected = shuffle(algo, sizes, nodes, seed, 0, 10).tolist()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffles, "index_dtype", lambda size: np.dtype(np.int64))
-        assert shuffle(algo, sizes, nodes, seed, 0, 10).tolist() == expected
 
 
 def test_py1e_moves_a_sample_by_no_more_than_half_a_block() -> None:

@@ -5,7 +5,6 @@ import json
 import shutil
 from pathlib import Path
 
-import fsspec
 import pytest
 from tests.mds_backend.fuzz.mutations import header_of, with_header
 from tests.mds_backend.maintenance.damage import GOLDEN_NAMES, change_index, copy_of, rewrite
@@ -86,18 +85,6 @@ def test_indexes_of_the_formats_own_library_come_back(name: str, tmp_path: Path)
     assert report.notes == ()
 
 
-def test_directories_are_ordered_by_their_numbers(tmp_path: Path) -> None:
-    """The format's own merge orders them as text, 1, 10, 2, which is nobody's order."""
-    directory = copy_of("merged_lexicographic", tmp_path)
-    before = {
-        shard["raw_data"]["basename"] for shard in json.loads(lose_index(directory))["shards"]
-    }
-    reindex(str(directory))
-    after = [shard["raw_data"]["basename"] for shard in json.loads(index_of(directory))["shards"]]
-    assert set(after) == before
-    assert after == sorted(before, key=lambda url: int(url.split("/")[-2]))
-
-
 def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> None:
     """As dataframe_to_mds leaves them: each partition has an index of its own."""
     for name in ("10", "9"):
@@ -113,17 +100,6 @@ def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> No
     after = files_of(tmp_path / "d")
     assert after.pop("index.json")
     assert after == before
-
-
-def test_a_dataset_elsewhere_is_indexed(tmp_path: Path) -> None:
-    write_numbers(tmp_path, 300)
-    before = lose_index(tmp_path)
-    memory = fsspec.filesystem("memory")
-    for file in tmp_path.iterdir():
-        memory.pipe_file(f"/reindexed/{file.name}", file.read_bytes())
-    reindex("memory://reindexed")
-    assert memory.cat_file("/reindexed/index.json") == before
-    memory.rm("/reindexed", recursive=True)
 
 
 def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:

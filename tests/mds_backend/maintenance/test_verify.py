@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -73,18 +72,6 @@ def test_every_dataset_of_the_formats_own_library_is_good(directory: str) -> Non
     assert all("pkl" in note.problem for note in report.notes)
 
 
-def test_a_dataset_elsewhere_is_checked(tmp_path: Path) -> None:
-    write_numbers(tmp_path, 300, compression="zstd")
-    memory = fsspec.filesystem("memory")
-    for file in tmp_path.iterdir():
-        memory.pipe_file(f"/verified/{file.name}", file.read_bytes())
-    assert verify("memory://verified").is_good
-    (name, *_) = (file.name for file in shard_files(tmp_path))
-    memory.rm_file(f"/verified/{name}")
-    assert problems(verify("memory://verified")) == [(name, "is missing")]
-    memory.rm("/verified", recursive=True)
-
-
 @pytest.mark.parametrize("quick", [True, False])
 def test_missing_and_cut_files_are_all_named(quick: bool, tmp_path: Path) -> None:
     write_numbers(tmp_path, 500)
@@ -109,19 +96,6 @@ def test_a_file_that_is_not_in_the_index_is_noted(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["compression_zstd", "scalars", "varlen"])
-def test_a_changed_byte_is_found_by_its_hash(name: str, tmp_path: Path) -> None:
-    directory = copy_of(name, tmp_path)
-    file = shard_files(directory)[-1]
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    rewrite(file, bytes(data))
-    assert verify(str(directory), quick=True).is_good
-    found = problems(verify(str(directory)))
-    assert found[0][0] == file.name
-    assert "and the index says" in found[0][1]
-
-
 def test_the_hash_of_the_uncompressed_shard_is_checked_as_well(tmp_path: Path) -> None:
     directory = copy_of("compression_zstd", tmp_path)
 
@@ -143,21 +117,6 @@ def test_a_hash_that_the_index_promises_and_does_not_hold_is_a_problem(tmp_path:
     change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
     ((_, problem),) = problems(verify(str(tmp_path)))
     assert problem == "has no sha1 in the index, which promises it"
-
-
-def test_a_hash_that_nobody_knows_is_noted(tmp_path: Path) -> None:
-    write_numbers(tmp_path, 1)
-
-    def change(index: Any) -> None:
-        index["shards"][0]["hashes"] = ["sha9"]
-        index["shards"][0]["raw_data"]["hashes"] = {"sha9": "00"}
-
-    change_index(tmp_path, change)
-    report = verify(str(tmp_path))
-    assert report.is_good
-    assert [note.problem for note in report.notes] == [
-        "its hash 'sha9' is unknown and was not checked"
-    ]
 
 
 def test_what_is_noted_of_many_shards_is_noted_once(tmp_path: Path) -> None:

@@ -55,42 +55,6 @@ def test_every_row_comes_once_per_epoch_over_all_ranks(
     assert Counter(rows) == Counter(everything)
 
 
-@given(shard_sizes, orders, st.integers(0, 3))
-def test_without_shuffling_shards_come_in_stored_order(
-    sizes: list[int], order: ExactOrder, epoch: int
-) -> None:
-    pieces = order.pieces(sizes, epoch)
-    assert all(piece.start < piece.stop for piece in pieces)
-    if not order.shuffle_shards:
-        assert rows_of(pieces) == sorted(rows_of(pieces))
-
-
-@given(orders, st.integers(0, 50), st.integers(0, 3), st.integers(0, 3))
-def test_rows_are_permuted_and_the_same_for_the_same_arguments(
-    order: ExactOrder, num_rows: int, epoch: int, number: int
-) -> None:
-    found = order.permutation(num_rows, epoch, number)
-    if not order.shuffles:
-        assert found is None
-        return
-    assert found is not None
-    assert sorted(found) == list(range(num_rows))
-    again = order.permutation(num_rows, epoch, number)
-    assert again is not None
-    assert found.tolist() == again.tolist()
-
-
-def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
-    order, other = (ExactOrder(seed=seed, shuffle_rows=True) for seed in (1, 2))
-    permutations = [
-        order.permutation(50, 0, 0),
-        order.permutation(50, 1, 0),
-        order.permutation(50, 0, 1),
-        other.permutation(50, 0, 0),
-    ]
-    assert len({tuple(p) for p in permutations if p is not None}) == 4
-
-
 def test_shards_come_in_another_order_in_each_epoch() -> None:
     order = ExactOrder(seed=1, shuffle_shards=True)
     orders = {tuple(piece.shard for piece in order.pieces([5] * 10, epoch)) for epoch in range(5)}

@@ -5,7 +5,6 @@ import decimal
 import json
 import multiprocessing
 import os
-import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -86,26 +85,6 @@ def test_an_overwritten_table_has_the_rows_of_the_newest_version(tmp_path: Path)
     assert len(open_parquet(table, as_of=AsOf(version=0))) == 100
 
 
-@pytest.mark.parametrize("keep_row_groups", [False, True])
-@pytest.mark.parametrize("counted", [False, True])
-def test_deletion_vectors_are_applied_within_row_groups(
-    tmp_path: Path, keep_row_groups: bool, counted: bool
-) -> None:
-    table = tmp_path / "table"
-    dead = {0, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 25}
-    first = add(table, "a.parquet", numbers(*range(30)), row_group_size=10)
-    second = add(table, "b.parquet", numbers(30, 31), counted=counted)
-    commit(table, WITH_VECTORS, metadata([N]), first, second)
-    kill(table, {"a.parquet": dead})
-    dataset = open_(table, keep_row_groups=keep_row_groups)
-    expected = [(n,) for n in range(32) if n not in dead]
-    assert values(dataset) == expected
-    assert converted(dataset, tmp_path / "mds") == expected
-    assert dataset.shard_sizes == ((8, 9, 2) if keep_row_groups else (17, 2))
-    assert values(pickle.loads(pickle.dumps(dataset))) == expected  # noqa: S301
-    assert values(dataset.with_row_groups([1]))[0] == ((20,) if keep_row_groups else (30,))
-
-
 def test_all_forms_of_deletion_vectors(tmp_path: Path) -> None:
     table, rng = tmp_path / "table", np.random.default_rng(1)
     count = 200_000
@@ -132,21 +111,6 @@ def test_all_forms_of_deletion_vectors(tmp_path: Path) -> None:
     # A later vector takes the place of the first one.
     kill(table, {"c.parquet": [7]})
     assert len(open_(table)) == 2 * count - 51
-
-
-def test_partition_values_come_from_the_log(tmp_path: Path) -> None:
-    table = tmp_path / "table"
-    texts = ["a b", "a/b", "50%", "ü=x", None, "x:y", "1"]
-    written = pa.table({"s": pa.array(texts), "n": pa.array(range(7))})
-    write_deltalake(str(table), written, partition_by=["s"])
-    dataset = open_(table)
-    assert dataset.partition_columns == ("s",)
-    assert sorted(values(dataset, "s", "n"), key=lambda row: row[1]) == list(
-        zip(texts, range(7), strict=True)
-    )
-    assert sorted(converted(dataset, tmp_path / "mds"), key=lambda row: row[1]) == list(
-        zip(texts, range(7), strict=True)
-    )
 
 
 def test_partition_values_have_the_types_of_the_table(tmp_path: Path) -> None:
@@ -447,13 +411,6 @@ def test_features_that_are_not_known_are_refused_by_name(tmp_path: Path, feature
     ) as raised:
         open_(table)
     assert "spark.read.format('delta')" in str(raised.value)
-
-
-@pytest.mark.parametrize("feature", ["v2Checkpoint", "vacuumProtocolCheck", "timestampNtz"])
-def test_features_of_the_log_alone_are_no_obstacle(tmp_path: Path, feature: str) -> None:
-    table = tmp_path / "table"
-    commit(table, protocol(feature), metadata([N]), add(table, "a.parquet", numbers(1)))
-    assert values(open_(table)) == [(1,)]
 
 
 def test_vectors_that_cannot_be_read_are_no_live_rows(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.errors import MDStormError, NullValueError, StateMismatchError
+from mdstorm_backend.errors import MDStormError, NullValueError
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -82,22 +82,6 @@ def column(batches: Any, name: str = "n") -> list[Any]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_batches_cross_row_groups_and_epochs(numbers: Path, num_workers: int) -> None:
-    rows = [*range(ROWS)] * 2
-    expected = [rows[i : i + 8] for i in range(0, 2 * ROWS, 8)]
-    assert column(loader(numbers, num_epochs=2, num_workers=num_workers)) == expected
-
-
-def test_ranks_have_equal_batches_and_each_row_once(numbers: Path) -> None:
-    shares = [
-        column(loader(numbers, order={"rank": rank, "world_size": 7, "seed": 1, "window": 5}))
-        for rank in range(7)
-    ]
-    assert len({len(share) for share in shares}) == 1
-    assert sorted(n for share in shares for batch in share for n in batch) == list(range(ROWS))
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_shuffled_pass_resumes_in_the_middle(numbers: Path, num_workers: int) -> None:
     order = {"seed": 3, "shuffle_shards": True, "window": 25}
     first = loader(numbers, order=order, num_epochs=2, num_workers=num_workers)
@@ -109,14 +93,6 @@ def test_a_shuffled_pass_resumes_in_the_middle(numbers: Path, num_workers: int) 
     other.load_state_dict(state)
     assert column(other) == rest
     assert sorted(n for batch in begun + rest for n in batch) == sorted([*range(ROWS)] * 2)
-
-
-def test_a_state_of_other_files_is_refused(numbers: Path, tmp_path_factory: Any) -> None:
-    first = loader(numbers)
-    next(iter(first))
-    other = write(tmp_path_factory.mktemp("other"), {"n": range(ROWS)})
-    with pytest.raises(StateMismatchError):
-        loader(other).load_state_dict(first.state_dict())
 
 
 def test_the_elastic_order_over_row_groups(numbers: Path) -> None:
@@ -165,16 +141,6 @@ def test_nulls_that_nobody_counted_are_refused_where_they_come(tmp_path: Path) -
     assert repr(batch["n"].tolist()) == "[1.0, nan]"
     with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 null"):
         list(tf_batches(path, 2, columns=("n",)))
-
-
-def test_nulls_that_nobody_counted_are_filled(tmp_path: Path) -> None:
-    columns = {"n": [1, None, 3], "v": [[1, None], None, [4, 5]]}
-    path = write(tmp_path, columns, write_statistics=False)
-    options = {"fill_nulls": {"n": -1, "v": 0}, "null_masks": ("n",)}
-    (batch,) = loader(path, **options)
-    assert batch["n"].tolist() == [1, -1, 3]
-    assert batch["n_is_null"].tolist() == [False, True, False]
-    assert [row.tolist() for row in batch["v"]] == [[1, 0], [], [4, 5]]
 
 
 def test_a_transform_sees_one_row_group_at_a_time(numbers: Path) -> None:

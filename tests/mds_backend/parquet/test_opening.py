@@ -38,13 +38,6 @@ def numbers(dataset: ParquetDataset) -> list[int]:
     return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
 
 
-def test_a_directory_is_read_in_the_order_of_paths(tmp_path: Path) -> None:
-    for number, name in enumerate(["z.parquet", "a/2.parquet", "a/10.parquet", "b"]):
-        write(tmp_path / name, [number])
-    assert numbers(open_parquet(str(tmp_path))) == [2, 1, 3, 0]
-    assert numbers(open_parquet(f"file://{tmp_path}/")) == [2, 1, 3, 0]
-
-
 def test_what_lies_beside_the_data_is_left_alone(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1])
     for name in ["_SUCCESS", "_metadata", ".a.parquet.crc", "a.crc", ".x/y"]:
@@ -126,17 +119,6 @@ def test_partitions_are_columns_before_the_others(
     assert dataset[0]["k"] == dataset.row_groups[0].partition["k"]
 
 
-def test_partitions_of_several_levels(tmp_path: Path) -> None:
-    for year in (2023, 2024):
-        for month in (1, 2):
-            write(tmp_path / f"year={year}/month={month}/a.parquet", [month])
-    dataset = open_parquet(str(tmp_path))
-    assert dataset.schema.names == ("year", "month", "n")
-    assert dataset.to_table(["month", "n"]).to_pylist() == [
-        {"month": month, "n": month} for month in (1, 2, 1, 2)
-    ]
-
-
 def test_a_file_outside_of_the_partitions_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "k=1/a.parquet", [1])
     write(tmp_path / "b.parquet", [1])
@@ -185,16 +167,6 @@ def test_file_systems_go_before_urls(tmp_path: Path) -> None:
     assert numbers(open_parquet(["a.parquet"], filesystem=sub_tree)) == [1, 2]
     with pytest.raises(ArgumentTypeError, match="not a file system"):
         open_parquet(path, filesystem="s3")
-
-
-def test_a_pickled_dataset_reads_the_same(tmp_path: Path) -> None:
-    write(tmp_path / "k=1/a.parquet", range(10), row_group_size=3)
-    dataset = open_parquet(str(tmp_path))
-    copy = copy_of(dataset)
-    assert copy.fingerprint == dataset.fingerprint
-    assert copy.schema == dataset.schema
-    assert copy.row_groups == dataset.row_groups
-    assert numbers(copy) == list(range(10))
 
 
 def test_the_fingerprint_tells_contents_apart(tmp_path: Path) -> None:

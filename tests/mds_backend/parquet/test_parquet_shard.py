@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, parquet_dataset
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.elastic_reader import ElasticReader
-from mdstorm_backend.read.row_stream import Position
 
 ROWS, PER_GROUP = 100, 10
 
@@ -54,14 +52,6 @@ def test_a_column_is_decoded_once(path: Path, decoded: list[Any]) -> None:
     assert decoded == [(3, ("n",)), (3, ("s",)), (3, ("x",))]
 
 
-def test_what_is_read_is_the_readers_own(path: Path) -> None:
-    shard = open_parquet(str(path)).shard(0)
-    for rows in (np.arange(10), np.array([0, 2])):
-        found = shard.read(rows, ["n"])["n"]
-        found[:] = -1  # type: ignore[index]
-        assert shard.read(np.array([0]), ["n"])["n"].tolist() == [0]  # type: ignore[union-attr]
-
-
 def test_a_shuffled_window_decodes_each_row_group_once(path: Path, decoded: list[Any]) -> None:
     dataset = open_parquet(str(path))
     order = ExactOrder(seed=1, shuffle_rows=True, window=ROWS)
@@ -80,14 +70,6 @@ def test_the_elastic_order_decodes_small_row_groups_once(path: Path, decoded: li
     assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
 
 
-def test_resuming_decodes_nothing_that_was_delivered(path: Path, decoded: list[Any]) -> None:
-    dataset = open_parquet(str(path))
-    reader = BatchReader(dataset, ExactOrder(), batch_size=5, columns=["n"], workers=0)
-    (*_, last) = reader.blocks(Position(0, 85, 17))
-    assert last.batch["n"].tolist()[-1] == ROWS - 1  # type: ignore[union-attr]
-    assert decoded == [(8, ("n",)), (9, ("n",))]
-
-
 def test_row_groups_that_nobody_uses_are_closed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,14 +82,6 @@ def test_row_groups_that_nobody_uses_are_closed(
     opened = [n for n in range(ROWS // PER_GROUP) if dataset.find_open(n) is not None]
     assert opened == [0, ROWS // PER_GROUP - 1]
     assert dataset.shard(0) is held
-
-
-def test_threads_share_a_row_group(path: Path, decoded: list[Any]) -> None:
-    dataset = open_parquet(str(path))
-    with ThreadPoolExecutor(8) as pool:
-        found = pool.map(lambda n: dataset.sample(n, ["n"])["n"], list(range(ROWS)) * 3)
-        assert list(found) == list(range(ROWS)) * 3
-    assert len(decoded) == ROWS // PER_GROUP
 
 
 def test_samples_that_are_not_there(path: Path) -> None:

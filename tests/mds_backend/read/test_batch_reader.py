@@ -300,16 +300,6 @@ def test_wrong_arguments_are_reported_at_once(
         BatchReader(datasets[2], ExactOrder(), **options)
 
 
-def test_numpy_integers_are_integers(datasets: dict[int, Dataset]) -> None:
-    reader = BatchReader(
-        datasets[7],
-        ExactOrder(),
-        batch_size=np.int32(4),  # type: ignore[arg-type]
-        num_epochs=np.int64(2),  # type: ignore[arg-type]
-    )
-    assert [len(batch) for batch in numbers(reader)] == [4, 4, 4, 2]
-
-
 def test_endless_reading_has_no_length(datasets: dict[int, Dataset]) -> None:
     with pytest.raises(TypeError, match="never ends"):
         len(BatchReader(datasets[7], ExactOrder(), batch_size=1, num_epochs=None))

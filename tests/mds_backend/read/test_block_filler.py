@@ -37,17 +37,6 @@ class Blocks:
         return block
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
-def test_blocks_come_in_their_order_filled_by_one_thread_at_most(workers: int) -> None:
-    blocks = Blocks(9)
-    found = list(copied_ahead(blocks.fill, blocks.plan(), workers))
-    assert [block.sizes for block in found] == [[size] for size in range(1, 10)]
-    first, *others = blocks.filled_by
-    assert first is threading.current_thread()
-    assert len(set(others)) == 1
-    assert (others[0] is first) is (workers == 0)
-
-
 def test_the_first_block_does_not_wait_for_another() -> None:
     blocks = Blocks(9)
     filled = copied_ahead(blocks.fill, blocks.plan(), 2)
@@ -58,21 +47,6 @@ def test_the_first_block_does_not_wait_for_another() -> None:
     filled.close()
     blocks.filled_by[-1].join(30)  # it ends by itself
     assert not blocks.filled_by[-1].is_alive()
-
-
-@pytest.mark.parametrize("failing", [1, 2, 5])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_an_error_comes_in_the_place_of_its_block(workers: int, failing: int) -> None:
-    blocks, seen = Blocks(9), []
-
-    def fill(block: Block) -> Block:
-        if block.sizes == [failing]:
-            raise OSError("no such block")
-        return blocks.fill(block)
-
-    with pytest.raises(OSError, match="no such block"):
-        seen.extend(block.sizes[0] for block in copied_ahead(fill, blocks.plan(), workers))
-    assert seen == list(range(1, failing))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +63,3 @@ def test_a_block_is_limited_in_rows_and_in_bytes(
 ) -> None:
     dataset = Dataset(1000, 1000 * nbytes_per_row)
     assert BlockFiller.batches_per_block(dataset, 16_384, batch_size) == batches
-
-
-def test_a_dataset_without_rows_has_blocks_of_a_size_too() -> None:
-    assert BlockFiller.batches_per_block(Dataset(0, 0), 16_384, 100) == 163

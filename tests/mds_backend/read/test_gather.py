@@ -110,12 +110,6 @@ def test_gathered_arrays_are_writable_and_of_their_own(dataset: Dataset) -> None
             assert not np.shares_memory(column, second[name])
 
 
-def test_columns_come_in_the_order_of_the_schema(dataset: Dataset) -> None:
-    names = dataset.schema.names[::-1]
-    ranges = [Range(window(dataset, 0, 1, None), 0, 2)]
-    assert tuple(Gatherer(dataset.schema.select(names))(ranges)) == names
-
-
 def test_samples_in_memory_are_gathered_too() -> None:
     shards = [
         MemoryShard({"n": np.arange(3), "w": pa.array(["a", None, "c"])}),

@@ -17,7 +17,6 @@ from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
 from mdstorm_backend.format.layout import Validity
 from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.read.shard import contiguous
 
 FIXED = {"n": "long", "x": "double", "pair": array_of("short")}
 ROWS: dict[str, list[Any]] = {
@@ -35,14 +34,6 @@ def shard(request: pytest.FixtureRequest, tmp_path: Path) -> MDSShard:
     shard = dataset.shard(0)
     assert (shard.records is not None) is (request.param == "fixed")
     return shard
-
-
-@pytest.mark.parametrize("rows", [[0, 1, 2, 3], [1, 2], [0, 3], [2], []], ids=str)
-def test_any_rows_of_any_columns_can_be_read(shard: MDSShard, rows: list[int]) -> None:
-    batch = shard.read(np.array(rows, np.int64), ["pair", "n"], exact_nulls=True)
-    assert list(batch) == ["pair", "n"]
-    for name, values in batch.items():
-        assert as_arrow(values).to_pylist() == [ROWS[name][row] for row in rows]
 
 
 def test_nulls_of_floats_are_nan_unless_asked_for(shard: MDSShard) -> None:
@@ -89,18 +80,6 @@ def test_columns_that_cannot_be_decoded_are_stepped_over() -> None:
         shard.read(np.arange(2), ["a", "b"])
 
 
-def test_opaque_columns_of_a_stated_size_leave_the_others_fixed() -> None:
-    shard = foreign_shard([b"\x01abc", b"\x02def"], {"a": ("int8", 1), "b": ("later", 3)})
-    assert shard.read(np.arange(2), ["a"])["a"].tolist() == [1, 2]
-    with pytest.raises(UnsupportedEncodingError, match="'later'"):
-        shard.read(np.arange(2), ["b"])
-
-
-def test_arrays_of_more_dimensions_keep_their_shape() -> None:
-    shard = foreign_shard([bytes(range(6))], {"a": ("ndarray:uint8:2,3", 6)})
-    assert shard.read(np.array([0]), ["a"])["a"].tolist() == [[[0, 1, 2], [3, 4, 5]]]
-
-
 def test_a_shard_without_samples_is_read() -> None:
     for encodings in ({"a": ("int8", 1)}, {"a": ("str", None)}):
         shard = foreign_shard([], encodings)  # type: ignore[arg-type]
@@ -111,20 +90,6 @@ def test_a_shard_without_samples_is_read() -> None:
 def test_samples_of_another_size_than_the_index_says_are_refused() -> None:
     with pytest.raises(CorruptDatasetError, match=r"samples of 1 bytes .* 3 bytes of samples"):
         foreign_shard([b"\x01", b"\x02\x03"], {"a": ("int8", 1)})
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([], slice(0, 0)),
-        ([5], slice(5, 6)),
-        ([2, 3, 4], slice(2, 5)),
-        ([2, 4], None),
-        ([0, 1, 3], None),
-    ],
-)
-def test_rows_without_a_gap_are_a_slice(rows: list[int], expected: slice | None) -> None:
-    assert contiguous(np.array(rows, np.int64)) == expected
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 1000])

@@ -1,24 +1,17 @@
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
+from mdstorm_backend.read.parallel import decode_pixels, map_in_threads
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("count", [0, 1, 2, 100])
 def test_results_come_in_the_order_of_the_items(workers: int, count: int) -> None:
     assert map_in_threads(str, range(count), workers) == [str(n) for n in range(count)]
-
-
-def test_items_are_shared_between_threads() -> None:
-    barrier = threading.Barrier(2, timeout=10)
-    map_in_threads(lambda _: barrier.wait(), range(2), 2)
-    assert default_workers() >= 1
 
 
 def test_an_error_in_a_thread_is_an_error_here() -> None:
@@ -36,24 +29,12 @@ def decode(value: bytes, place: np.ndarray | None) -> np.ndarray:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_images_of_one_shape_are_one_array(workers: int) -> None:
-    values = [bytes([n, n + 1]) for n in range(20)]
-    found = decode_pixels(decode, values, workers)
-    assert found.shape == (20, 1, 2)
-    assert found.tolist() == [[[n, n + 1]] for n in range(20)]
-
-
-@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("values", [[b"ab", b"c", b"de"], [b"c", b"ab", b"ab"], [None, b"a"]])
 def test_images_of_several_shapes_are_objects(workers: int, values: list[Any]) -> None:
     found = decode_pixels(decode, values, workers)
     assert found.dtype == object
     assert [None if p is None else p.tobytes() for p in found] == values
     assert all(pixels is None or pixels.flags.owndata for pixels in found)
-
-
-def test_no_images_are_no_array() -> None:
-    assert decode_pixels(decode, [], 2).shape == (0,)
 
 
 def test_memory_is_not_asked_for_on_the_word_of_one_image(monkeypatch: pytest.MonkeyPatch) -> None:

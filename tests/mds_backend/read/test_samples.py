@@ -7,7 +7,6 @@ import json
 import pickle
 import struct
 import weakref
-from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -177,20 +176,6 @@ def test_arrays_of_a_sample_are_its_own() -> None:
     assert shard.sample(0)["a"].flags.owndata
 
 
-def test_some_columns_are_decoded_in_the_order_asked_for(tmp_path: Path) -> None:
-    dataset = write_dataset(
-        tmp_path,
-        {"a": [1, None], "b": ["x", None], "c": [[1], None], "d": [Decimal("1.50"), None]},
-        {"a": "long", "b": "string", "c": array_of("long"), "d": "decimal(5,2)"},
-    )
-    shard = dataset.shard(0)
-    assert list(shard.sample(0, ["d", "a"]).items()) == [("d", Decimal("1.50")), ("a", 1)]
-    assert list(shard.sample(0, ("b",)).items()) == [("b", "x")]
-    assert shard.sample(1) == dict.fromkeys("abcd")
-    assert shard.sample(1, ["c"]) == {"c": None}
-    assert shard.sample(0, []) == {}
-
-
 @pytest.mark.parametrize("row", [-1, 2, 1 << 40])
 @pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])
 def test_there_is_no_sample_beyond_the_shard(row: int, encoding: tuple[str, int | None]) -> None:
@@ -198,12 +183,6 @@ def test_there_is_no_sample_beyond_the_shard(row: int, encoding: tuple[str, int 
     shard = foreign_shard(samples, {"a": encoding})
     with pytest.raises(IndexError, match=f"sample {row} of 2"):
         shard.sample(row)
-
-
-@pytest.mark.parametrize("row", [np.int64(1), np.int8(127), np.uint8(255)])
-def test_rows_may_be_numpy_integers_of_any_width(row: Any) -> None:
-    shard = foreign_shard([struct.pack("<I", 1) + b"a"] * 300, {"a": ("str", None)})
-    assert shard.sample(row) == {"a": "a"}
 
 
 @pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])

@@ -74,10 +74,3 @@ def test_a_file_system_without_locks_has_no_claims(
     assert list(tmp_path.iterdir()) == []
     first.release()
     second.release()
-
-
-def test_elsewhere_nothing_happens() -> None:
-    location = Location.of("memory://claim")
-    Claim(location).release()
-    Claim(location)
-    assert location.list_names() == []

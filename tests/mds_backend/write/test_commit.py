@@ -16,7 +16,6 @@ from tests.mds_backend.small_datasets import (
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (
     CredentialsError,
-    DatasetNotFoundError,
     MDStormError,
     StorageError,
     WriteError,
@@ -42,12 +41,6 @@ def names(directory: Path) -> list[str]:
 
 def write_attempt(directory: Path, numbers: range, prefix: str) -> list:
     return write_shards(directory, {"number": numbers}, FIELDS, prefix=prefix)
-
-
-def test_a_directory_is_no_dataset_before_the_commit(tmp_path: Path) -> None:
-    write_attempt(tmp_path, range(3), "part-00000-0")
-    with pytest.raises(DatasetNotFoundError):
-        open_dataset(str(tmp_path))
 
 
 def test_rows_come_in_the_order_of_the_reports(tmp_path: Path) -> None:
@@ -150,13 +143,6 @@ def test_a_directory_without_our_marker_is_left_alone(tmp_path: Path) -> None:
 
 def test_removing_a_directory_that_is_gone_is_no_error(tmp_path: Path) -> None:
     assert remove_dataset(Location.of(str(tmp_path / "missing"))) == []
-
-
-def test_the_marker_cannot_be_taken_for_an_index(tmp_path: Path) -> None:
-    mark_directory(Location.of(str(tmp_path)))
-    (marker,) = tmp_path.iterdir()
-    assert marker.name == MARKER_NAME
-    assert not marker.name.endswith(".json")
 
 
 def test_a_directory_that_cannot_be_made_is_a_write_error(tmp_path: Path) -> None:

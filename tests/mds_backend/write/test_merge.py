@@ -105,13 +105,6 @@ def test_directories_of_any_name(tmp_path: Path, name: str) -> None:
     assert names_in(tmp_path) == [f"{name}/shard.00000.mds"]
 
 
-def test_an_empty_part_adds_no_shard(tmp_path: Path) -> None:
-    write(tmp_path / "a")
-    write(tmp_path / "b", 5)
-    merge_index(str(tmp_path))
-    assert names_in(tmp_path) == ["b/shard.00000.mds"]
-
-
 def test_compressed_parts_with_hashes(tmp_path: Path) -> None:
     write(tmp_path / "a", *range(30), compression="zstd", hashes=["sha1"])
     write(tmp_path / "b", *range(30, 40))
@@ -163,14 +156,6 @@ def test_types_and_null_counts_are_kept_where_the_parts_agree(tmp_path: Path) ->
     days = dataset.to_table()["day"].to_pylist()
     assert days == [date(2024, 1, 1), None, None, None, date(2024, 1, 2)]
     assert dataset.index.extra["num_rows"] == 5
-
-
-def test_counts_are_not_summed_twice_over_two_levels(tmp_path: Path) -> None:
-    for name in ("a/p0", "a/p1", "b/p0"):
-        write_days(tmp_path / name, None)
-    merge_index(tmp_path / "a")
-    merge_index(tmp_path)
-    assert open_dataset(str(tmp_path)).schema["day"].null_count == 3
 
 
 def test_counts_that_cannot_be_divided_are_not_made_up(tmp_path: Path) -> None:

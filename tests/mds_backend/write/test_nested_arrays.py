@@ -261,14 +261,3 @@ def test_numbers_that_spark_has_not_are_arrays_too(tmp_path: Path, type_: pa.Dat
     assert dataset.sample(0)["v"].dtype == type_.to_pandas_dtype()
     (batch,) = dataset.batches(2, format="numpy")
     assert batch["v"].shape == (2, 2, 2)
-
-
-@pytest.mark.parametrize(
-    "make", [pa.large_list, lambda inner: pa.list_(inner, 2)], ids=["large", "fixed size"]
-)
-def test_other_kinds_of_lists_are_the_same(tmp_path: Path, make: Any) -> None:
-    with MDSWriter(out=str(tmp_path / "x")) as writer:
-        writer.write_batch(pa.table({"v": pa.array(ALIKE, make(make(pa.int64())))}))
-    dataset = open_dataset(str(tmp_path / "x"))
-    assert encodings(dataset) == ["ndarray:int64:2,2"]
-    assert_values(dataset, ALIKE, arrow_type(LONGS))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.shard_decoder import DecodedShard
 
-from mdstorm_backend.errors import EncodingError, EncodingTypeError
+from mdstorm_backend.errors import EncodingError
 from mdstorm_backend.write import sample_shards
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
@@ -55,46 +55,6 @@ def test_shards_end_where_the_next_sample_would_not_fit(
     assert counts == expected_counts(values, limit, empty)
     for shard, count in zip(shards, counts, strict=True):
         assert limit is None or len(shard) <= limit or count == 1
-
-
-def test_a_shard_may_have_exactly_the_size() -> None:
-    size = len(cut([b"123456"] * 50, 999)[0])
-    assert size < 999
-    assert len(cut([b"123456"] * 200, size)[0]) == size
-    assert len(cut([b"123456"] * 200, size - 1)[0]) < size - 1
-
-
-@pytest.mark.parametrize(
-    ("sizes", "counts"),
-    [([1000, 10, 1000, 10, 10], [1, 1, 1, 2]), ([1000, 1000, 10, 1000], [1, 1, 1, 1])],
-)
-def test_a_sample_too_large_has_a_shard_of_its_own_and_none_is_empty(
-    sizes: list[int], counts: list[int]
-) -> None:
-    shards = cut([bytes(size) for size in sizes], 400)
-    assert [len(DecodedShard(shard).rows) for shard in shards] == counts
-
-
-def test_no_samples_make_no_shard() -> None:
-    assert cut([], 100) == []
-
-
-def test_the_header_may_say_more() -> None:
-    (shard,) = cut([b"a"], None, {"version": 1})
-    assert DecodedShard(shard).header["mdstorm"] == {"version": 1}
-
-
-def test_a_refused_sample_leaves_no_trace() -> None:
-    shards: list[FullShard] = []
-    writer = SampleShards({"v": "str", "w": "str"}, ShardFormat(None), shards.append)
-    writer.write({"v": "first", "w": ""})
-    with pytest.raises(EncodingTypeError):
-        writer.write({"v": "refused", "w": 5})
-    writer.write({"v": "second", "w": ""})
-    writer.flush()
-    (shard,) = shards
-    rows = DecodedShard(b"".join(shard.content)).rows
-    assert [row["v"] for row in rows] == ["first", "second"]
 
 
 def test_without_a_limit_a_shard_keeps_to_the_format(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.errors import WriteError
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
 
@@ -17,17 +17,6 @@ def test_the_header_is_that_of_the_format() -> None:
         b'"hashes": ["md5"], "size_limit": null, "version": 2}'
     )
     assert json.loads(format_.header((), (), {"x": 1}))["mdstorm"] == {"x": 1}
-
-
-def test_files_are_named_after_their_compression() -> None:
-    assert ShardFormat(None).file_name("a.mds") == "a.mds"
-    assert ShardFormat(None, "br:5").file_name("a.mds") == "a.mds.br"
-
-
-@pytest.mark.parametrize("options", [("lzo",), (None, ("crc",)), (None, ("sha1", "md5"))])
-def test_wrong_names_are_refused(options: tuple[object, ...]) -> None:
-    with pytest.raises(InvalidArgumentError):
-        ShardFormat(None, *options)  # type: ignore[arg-type]
 
 
 def test_a_shard_of_4_gib_is_refused_not_wrapped() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.shard_decoder import DecodedShard, decode_files
-from tests.mds_backend.small_datasets import array_of, plan, struct_of, to_table, write_shards
+from tests.mds_backend.small_datasets import array_of, plan, to_table, write_shards
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.format.compression import decompress
@@ -121,17 +121,6 @@ def test_a_sample_that_is_too_large_has_a_shard_of_its_own(tmp_path: Path) -> No
     assert [row["word"] for shard in decode_files(tmp_path) for row in shard.rows] == words
 
 
-def test_no_rows_make_no_shard(tmp_path: Path) -> None:
-    assert write_shards(tmp_path, {"a": []}, {"a": "long"}) == []
-    assert decode_files(tmp_path) == []
-
-
-def test_shards_are_numbered_from_zero(tmp_path: Path) -> None:
-    reports = write_shards(tmp_path, {"a": range(3)}, {"a": "long"}, shard_size=1, prefix="p")
-    names = [report.info.raw_data.basename for report in reports]
-    assert names == ["p.00000.mds", "p.00001.mds", "p.00002.mds"]
-
-
 def test_arrays_that_change_their_length_begin_a_shard_and_stay_ragged(tmp_path: Path) -> None:
     rows = [[1, 2], [3, 4], [5], [6], [7, 8], [9, 10], None, None]
     reports = write_shards(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
@@ -152,13 +141,6 @@ def test_columns_of_a_batch_may_come_in_any_order(tmp_path: Path) -> None:
     writer.close()
     (shard,) = decode_files(tmp_path)
     assert shard.rows == [{"a": "x", "b": 1}] * 2
-
-
-def test_the_header_carries_the_schema(tmp_path: Path) -> None:
-    fields = {"b": "date", "a": struct_of(x="timestamp")}
-    write_shards(tmp_path, {"b": [None], "a": [{"x": None}]}, fields)
-    (shard,) = decode_files(tmp_path)
-    assert shard.header["mdstorm"]["columns"] == plan(fields).to_json()
 
 
 def test_reports_survive_the_way_through_json(tmp_path: Path) -> None:

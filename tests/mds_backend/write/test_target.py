@@ -77,19 +77,6 @@ def test_an_unknown_scheme_is_refused() -> None:
         write("nosuch://bucket/x")
 
 
-@pytest.mark.parametrize("exist_ok", [True, False])
-def test_an_empty_directory_and_none_at_all_are_fine(tmp_path: Path, exist_ok: bool) -> None:
-    clear(tmp_path, exist_ok=exist_ok)
-    clear(tmp_path / "none", exist_ok=exist_ok)
-
-
-def test_a_directory_that_is_not_empty_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(DatasetExistsError, match=r"Directory is not empty: .*notes\.txt") as caught:
-        clear(tmp_path, exist_ok=False)
-    assert isinstance(caught.value, FileExistsError)
-
-
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"size_limit": 300}])
 def test_a_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any]) -> None:
     write(tmp_path, range(50), **options)
