@@ -12,7 +12,6 @@ import pytest
 from tests.compat.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm.cache import CacheBase, NullCache
 from mdstorm.local_disk_cache import LocalDiskCache
 
 
@@ -225,9 +224,3 @@ class TestLocalDiskCache:
         cache.get("k", lambda: 1)
         copy = pickle.loads(pickle.dumps(cache))  # noqa: S301
         assert copy.get("k", lambda: 2) == 1
-
-
-def test_the_cache_that_keeps_nothing() -> None:
-    assert isinstance(NullCache(), CacheBase)
-    assert [NullCache().get("k", lambda: n) for n in (1, 2)] == [1, 2]  # noqa: B023
-    NullCache().cleanup()

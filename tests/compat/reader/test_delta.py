@@ -32,7 +32,6 @@ from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
-from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.convert import compare
@@ -292,13 +291,6 @@ def test_a_reader_resumes_among_live_rows(table: Path) -> None:
     with make_batch_reader(url(table), **options) as reader:
         reader.load_state_dict(state)
         assert first + [int(n) for batch in reader for n in batch.id] == everything
-
-
-def test_a_loader_of_torch_has_the_live_rows(table: Path) -> None:
-    with make_batch_reader(url(table), schema_fields=["id"], num_epochs=1) as reader:
-        loader = BatchedDataLoader(reader, batch_size=7)
-        found = [int(n) for batch in loader for n in batch["id"]]
-    assert sorted(found) == ALIVE
 
 
 def test_a_cache_on_disk_keeps_live_rows(table: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.compat.readers import batch_reader, row_reader, write_parquet
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm import TransformSpec
-from mdstorm.reader import Reader, make_batch_reader
+from mdstorm.reader import make_batch_reader
 
 
 @pytest.fixture
@@ -25,111 +25,30 @@ def ids(reader: Any) -> list[int]:
     return [int(i) for batch in reader for i in np.atleast_1d(batch.id)]
 
 
-@pytest.mark.parametrize("pool", ["thread", "dummy"])
-def test_a_batch_is_a_row_group(ten: str, pool: str) -> None:
-    with batch_reader(ten, reader_pool_type=pool) as reader:
-        assert [batch.id.tolist() for batch in reader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
-
 def test_a_batch_is_an_mds_shard(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path / "numbers", 200)
     with batch_reader(dataset.url) as reader:
         assert [len(batch.number) for batch in reader] == list(dataset.shard_sizes)
 
 
-def test_a_row_is_a_namedtuple_of_values(ten: str) -> None:
-    with row_reader(ten) as reader:
-        rows = list(reader)
-    assert [type(row).__name__ for row in rows] == ["inferred_schema_view"] * 10
-    assert [row.id for row in rows] == list(range(10))
-    assert {type(row.id) for row in rows} == {np.int64}
+def test_a_reset_begins_with_other_permutations(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path / "many", {"id": range(200)}, row_group_size=5)
+    with make_batch_reader(url, seed=1) as reader:
+        first = ids(reader)
+        reader.reset()
+        second = ids(reader)
+    assert first != second
+    assert sorted(first) == sorted(second) == list(range(200))
 
 
-def test_what_kind_of_reader_it_is(ten: str) -> None:
-    batches, rows = batch_reader(ten), row_reader(ten)
-    assert (batches.batched_output, batches.is_batched_reader) == (True, True)
-    assert (rows.batched_output, rows.is_batched_reader) == (False, False)
-    assert (batches.ngram, batches.num_epochs, len(batches.dataset)) == (None, 1, 10)
-    assert isinstance(batches, Reader)
-    with pytest.raises(TypeError):
-        len(batches)  # type: ignore[arg-type]
-
-
-def test_iterators_share_the_cursor(ten: str) -> None:
-    with batch_reader(ten) as reader:
-        assert iter(reader) is reader
-        assert reader.next().id[0] == 0
-        assert next(iter(reader)).id[0] == 4
-        assert ids(reader) == [8, 9]
-
-
-def test_the_end_comes_again_and_again(ten: str) -> None:
-    with batch_reader(ten) as reader:
-        list(reader)
-        assert reader.last_row_consumed
-        for _ in range(2):
-            with pytest.raises(StopIteration):
-                next(reader)
-
-
-def test_the_last_row_is_consumed_when_the_end_was_met(ten: str) -> None:
-    with batch_reader(ten) as reader:
-        for _ in range(3):
-            next(reader)
-        assert not reader.last_row_consumed
-
-
-class TestReset:
-    """Beginning anew."""
-
-    def test_after_the_end(self, ten: str) -> None:
-        with batch_reader(ten, num_epochs=2) as reader:
-            assert ids(reader) == 2 * list(range(10))
-            reader.reset()
-            assert not reader.last_row_consumed
-            assert ids(reader) == 2 * list(range(10))
-
-    def test_with_other_permutations(self, tmp_path: Path) -> None:
-        url = write_parquet(tmp_path / "many", {"id": range(200)}, row_group_size=5)
-        with make_batch_reader(url, seed=1) as reader:
-            first = ids(reader)
-            reader.reset()
-            second = ids(reader)
-        assert first != second
-        assert sorted(first) == sorted(second) == list(range(200))
-
-    def test_not_in_the_middle(self, ten: str) -> None:
-        with batch_reader(ten) as reader:
-            next(reader)
-            with pytest.raises(NotImplementedError, match="in the middle of iteration"):
-                reader.reset()
-
-
-class TestStop:
-    """Ending early."""
-
-    def test_it_can_be_repeated(self, ten: str) -> None:
-        reader = batch_reader(ten)
-        next(reader)
-        for _ in range(2):
-            reader.stop()
-            reader.join()
-        assert reader.stopped
-
-    def test_nothing_can_be_read_afterwards(self, ten: str) -> None:
-        with batch_reader(ten) as reader:
-            pass
-        with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
-            next(reader)
-
-    def test_the_threads_end_at_once(self, ten: str) -> None:
-        before = threading.enumerate()
-        reader = batch_reader(ten, num_epochs=None)
-        next(reader)
-        ours = set(threading.enumerate()) - set(before)
-        assert ours
-        reader.stop()
-        assert not any(thread.is_alive() for thread in ours)
+def test_stop_ends_the_threads_at_once(ten: str) -> None:
+    before = threading.enumerate()
+    reader = batch_reader(ten, num_epochs=None)
+    next(reader)
+    ours = set(threading.enumerate()) - set(before)
+    assert ours
+    reader.stop()
+    assert not any(thread.is_alive() for thread in ours)
 
 
 def test_nothing_stays_in_memory_after_stop(ten: str) -> None:
@@ -137,12 +56,6 @@ def test_nothing_stays_in_memory_after_stop(ten: str) -> None:
         list(reader)
         assert reader.dataset.find_open(2) is not None
     assert reader.dataset.find_open(2) is None
-
-
-def test_leaving_the_context_prints_nothing(ten: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with batch_reader(ten) as reader:
-        list(reader)
-    assert capsys.readouterr().out == ""
 
 
 def test_no_threads_work_for_a_dummy_pool(ten: str) -> None:
@@ -246,16 +159,3 @@ def test_a_fork_goes_on_where_its_parent_stands(ten: str, taken: int, left: list
         assert receiving.recv() == left
         process.join(60)
         assert ids(reader) == left
-
-
-def test_diagnostics_have_petastorms_keys(ten: str) -> None:
-    assert batch_reader(ten).diagnostics == {"output_queue_size": 0}
-    assert batch_reader(ten, reader_pool_type="dummy").diagnostics == {}
-    for copies in (True, False):
-        reader = batch_reader(ten, reader_pool_type="process", zmq_copy_buffers=copies)
-        assert reader.diagnostics == {
-            "items_consumed": 0,
-            "items_produced": 0,
-            "items_inprocess": 0,
-            "zmq_copy_buffers": copies,
-        }

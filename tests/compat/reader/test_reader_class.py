@@ -14,7 +14,7 @@ from tests.compat.readers import IN_ORDER, write_parquet
 from mdstorm.cache import NullCache
 from mdstorm.errors import ArgumentTypeError, MissingAttributeError, UnsupportedArgumentError
 from mdstorm.local_disk_cache import LocalDiskCache
-from mdstorm.reader import Reader, make_batch_reader
+from mdstorm.reader import Reader
 from mdstorm.transform import TransformSpec
 from mdstorm.workers_pool.dummy_pool import DummyPool
 from mdstorm.workers_pool.process_pool import ProcessPool
@@ -89,8 +89,3 @@ def test_a_pool_runs_nothing_itself() -> None:
     with pytest.raises(MissingAttributeError, match=r"differences\.md#workers-and-their-queues"):
         pool.start(None)
     assert not hasattr(pool, "get_results")
-
-
-def test_it_is_the_class_of_all_readers(ten: str) -> None:
-    with make_batch_reader(f"file://{ten}") as reader:
-        assert isinstance(reader, Reader)

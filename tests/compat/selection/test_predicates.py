@@ -3,7 +3,6 @@
 import datetime as dt
 import itertools
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,23 +56,6 @@ def test_a_function_takes_fields_in_their_order_and_then_the_state() -> None:
     assert in_lambda(["a"], pair, None).do_include({"a": 1}) == (1,)
     with pytest.raises(ValueError, match="Predicate fields should be a list"):
         in_lambda("a", pair)  # type: ignore[arg-type]
-
-
-def test_predicates_are_negated_and_reduced() -> None:
-    one, two = in_set([1], "a"), in_set([2], "b")
-    assert not in_negate(one).do_include({"a": 1})
-    both = in_reduce([one, two], all)
-    assert both.get_fields() == {"a", "b"}
-    assert both.do_include({"a": 1, "b": 2})
-    assert not both.do_include({"a": 1, "b": 1})
-    assert in_reduce([one, two], any).do_include({"a": 1, "b": 1})
-    assert in_reduce([one, two], lambda found: found).do_include({"a": 1, "b": 1}) == [True, False]
-
-
-@pytest.mark.parametrize("make", [lambda p: in_negate(p), lambda p: in_reduce([p], all)])
-def test_only_predicates_are_negated_and_reduced(make: Callable[[Any], Any]) -> None:
-    with pytest.raises(ValueError, match="Predicate is nor derived from PredicateBase"):
-        make(len)
 
 
 #: Of ids 0 to 19, recorded under Petastorm 0.13.1.

@@ -280,11 +280,6 @@ class TestIndexersByHand:
         assert indexer.index_name == "i"
         assert indexer._index_data == {1: {4, 5}, 2: {4}, 3: {4}}
 
-    def test_nulls(self) -> None:
-        indexer = FieldNotNullIndexer("n", "a")
-        assert indexer.build_index([{"a": None}], 3) == set()
-        assert indexer.build_index([{"a": None}, {"a": 0}], 4) == {4}
-
     def test_they_are_added(self) -> None:
         one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
         one.build_index([{"a": 1}], 0)
