@@ -16,31 +16,10 @@ def numbers(batches: list[dict[str, Any]]) -> list[list[int]]:
 
 
 @with_either
-@pytest.mark.parametrize(
-    ("num_epochs", "expected"),
-    [
-        (1, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]),
-        (2, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1], [2, 3, 4, 5], [6, 7, 8, 9]]),
-    ],
-)
-def test_batches_span_epochs(
-    ten: SparkDatasetConverter, read: Read, num_epochs: int, expected: list[list[int]]
-) -> None:
-    batches = read(ten, batch_size=4, num_epochs=num_epochs, shuffle_row_groups=False)
-    assert numbers(batches) == expected
-
-
-@with_either
 def test_epochs_never_end_by_default(ten: SparkDatasetConverter, read: Read) -> None:
     batches = numbers(read(ten, batch_size=4, shuffle_row_groups=False, take=1000))
     assert len(batches) == 1000
     assert list(chain(*batches)) == [i % 10 for i in range(4000)]
-
-
-@with_either
-def test_a_batch_has_32_rows_by_default(ten: SparkDatasetConverter, read: Read) -> None:
-    batches = numbers(read(ten, num_epochs=5))
-    assert [len(batch) for batch in batches] == [32, 18]
 
 
 @pytest.mark.parametrize("batch_size", [None, 0])
@@ -87,73 +66,18 @@ def test_tensorflow_refuses_negative_batch_sizes(ten: SparkDatasetConverter) -> 
         ten.make_tf_dataset(batch_size=-1)
 
 
-@with_either
-@pytest.mark.parametrize("num_epochs", [0, -1, 1.5, "2", True], ids=str)
-def test_a_wrong_number_of_epochs_is_refused(
-    ten: SparkDatasetConverter, read: Read, num_epochs: Any
-) -> None:
-    with pytest.raises(ValueError, match="iterations must be positive integer or None"):
-        read(ten, num_epochs=num_epochs)
-
-
-@with_either
-@pytest.mark.parametrize("batch_size", [1, 3, 10, 11, 100_000])
-def test_every_row_comes_once_an_epoch(
-    ten: SparkDatasetConverter, read: Read, batch_size: int
-) -> None:
-    batches = numbers(read(ten, batch_size=batch_size, **IN_ORDER))
-    assert list(chain(*batches)) == list(range(10))
-    assert [len(batch) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
-
-
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-class TestIteratingAgain:
-    """One loader, several passes."""
+def test_each_pass_is_complete_without_a_context_and_after_one(
+    ten: SparkDatasetConverter, make: str
+) -> None:
+    def rows(batches: Any) -> list[list[int]]:
+        columns = [b["number"] if isinstance(b, dict) else b.number.numpy() for b in batches]
+        return [column.tolist() for column in columns]
 
-    def loader(self, ten: SparkDatasetConverter, make: str, **arguments: Any) -> Any:
-        return getattr(ten, make)(batch_size=4, **{**IN_ORDER, **arguments})
-
-    def rows(self, batch: Any) -> list[int]:
-        column = batch["number"] if isinstance(batch, dict) else batch.number.numpy()
-        return column.tolist()  # type: ignore[no-any-return]
-
-    def test_each_pass_is_complete(self, ten: SparkDatasetConverter, make: str) -> None:
-        with self.loader(ten, make) as loader:
-            passes = [[self.rows(batch) for batch in loader] for _ in range(3)]
-        assert passes == [[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]] * 3
-
-    def test_a_pass_that_was_left_early_does_not_shorten_the_next(
-        self, ten: SparkDatasetConverter, make: str
-    ) -> None:
-        with self.loader(ten, make) as loader:
-            for batch in loader:
-                assert self.rows(batch) == [0, 1, 2, 3]
-                break
-            assert list(chain(*map(self.rows, loader))) == list(range(10))
-
-    def test_an_endless_one_can_be_left_and_begun_again(
-        self, ten: SparkDatasetConverter, make: str
-    ) -> None:
-        with self.loader(ten, make, num_epochs=None) as loader:
-            for _ in range(3):
-                first = next(iter(loader))
-                assert self.rows(first) == [0, 1, 2, 3]
-
-    def test_it_works_without_a_context_and_after_one(
-        self, ten: SparkDatasetConverter, make: str
-    ) -> None:
-        loader = self.loader(ten, make)
-        expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-        assert [self.rows(batch) for batch in loader] == expected
-        for _ in range(2):
-            with loader as entered:
-                assert [self.rows(batch) for batch in entered] == expected
-        assert [self.rows(batch) for batch in loader] == expected
-
-    def test_two_of_one_converter_are_independent(
-        self, ten: SparkDatasetConverter, make: str
-    ) -> None:
-        with self.loader(ten, make) as one, self.loader(ten, make) as other:
-            pairs = [(self.rows(a), self.rows(b)) for a, b in zip(one, other, strict=True)]
-        assert len(pairs) == 3
-        assert all(a == b for a, b in pairs)
+    loader = getattr(ten, make)(batch_size=4, **IN_ORDER)
+    expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert rows(loader) == expected
+    for _ in range(2):
+        with loader as entered:
+            assert rows(entered) == expected
+    assert rows(loader) == expected

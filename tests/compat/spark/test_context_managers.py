@@ -1,15 +1,14 @@
 """Loaders of the user's own making, and Petastorm's context managers used by hand."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.compat.spark.converters import IN_ORDER, converter_of
+from tests.compat.spark.converters import IN_ORDER
 
 from mdstorm import TransformSpec
-from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark.spark_dataset_converter import (
     TFDatasetContextManager,
@@ -43,10 +42,6 @@ class TestDataLoaderFunction:
             assert loader.keywords["shuffling_queue_capacity"] == 7
             assert loader.keywords["reader"] is manager.reader
             assert loader is manager.loader
-
-    def test_what_it_returns_is_what_the_context_gives(self, ten: SparkDatasetConverter) -> None:
-        with ten.make_torch_dataloader(data_loader_fn=lambda **_: "anything") as loader:
-            assert loader == "anything"
 
     def test_its_reader_yields_shards_as_namedtuples(self, ten: SparkDatasetConverter) -> None:
         with ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER) as loader:
@@ -82,71 +77,16 @@ class TestDataLoaderFunction:
         assert manager.shuffling_queue_capacity == 5
         assert manager.data_loader_fn is Recorder
 
-    def test_arguments_are_checked_at_once(self, ten: SparkDatasetConverter) -> None:
-        with pytest.raises(ArgumentTypeError, match="unexpected keyword argument 'xyz'"):
-            ten.make_torch_dataloader(data_loader_fn=Recorder, xyz=1)
-
-
-class TestReader:
-    """The reader that such a loader gets."""
-
-    @pytest.fixture
-    def manager(self, ten: SparkDatasetConverter) -> Any:
-        return ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER)
-
-    def test_it_is_batched(self, manager: Any) -> None:
-        with manager:
-            assert manager.reader.batched_output is True
-            assert manager.reader.is_batched_reader is True
-
-    def test_it_has_one_cursor(self, manager: Any) -> None:
-        with manager:
-            reader = manager.reader
-            assert iter(reader) is reader
-            assert next(reader).number.tolist() == [0, 1, 2, 3, 4]
-            assert reader.next().number.tolist() == [5, 6, 7, 8, 9]
-            assert reader.last_row_consumed is False
-            for _ in range(2):
-                with pytest.raises(StopIteration):
-                    next(reader)
-            assert reader.last_row_consumed is True
-
-    def test_it_can_be_reset_at_its_end(self, manager: Any) -> None:
-        with manager:
-            first = [part.number.tolist() for part in manager.reader]
-            manager.reader.reset()
-            assert manager.reader.last_row_consumed is False
-            assert [part.number.tolist() for part in manager.reader] == first
-
-    def test_it_cannot_be_reset_before_its_end(self, manager: Any) -> None:
-        with manager:
-            next(manager.reader)
-            with pytest.raises(NotImplementedError, match="in the middle of iteration"):
-                manager.reader.reset()
-
-    def test_it_ends_with_the_context(self, manager: Any) -> None:
-        with manager as loader:
-            next(iter(loader))
-        assert manager.reader.stopped is True
-        manager.reader.stop()
-        manager.reader.join()
-        with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
-            next(manager.reader)
-
-    def test_the_context_can_be_entered_again(self, manager: Any) -> None:
+    def test_its_reader_ends_with_the_context_which_can_be_entered_again(
+        self, ten: SparkDatasetConverter
+    ) -> None:
+        manager = ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER)
         for _ in range(2):
             with manager as loader:
                 assert len(list(loader)) == 2
-
-    def test_a_reader_that_is_reset_shuffles_anew(self, tmp_path: Path) -> None:
-        many = converter_of(tmp_path / "many", {"n": range(200)}, {"n": "long"})
-        arguments = {"num_epochs": 1, "shuffle_rows": True, "seed": 3}
-        with many.make_torch_dataloader(data_loader_fn=Recorder, **arguments) as loader:
-            first = [n for part in loader for n in part.n.tolist()]
-            loader.keywords["reader"].reset()
-            second = [n for part in loader for n in part.n.tolist()]
-        assert sorted(first) == sorted(second) == list(range(200))
-        assert first != second
+            assert manager.reader.stopped is True
+            with pytest.raises(RuntimeError, match="Trying to read a sample after a reader"):
+                next(manager.reader)
 
 
 class TestByHand:

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import IN_ORDER, with_either, with_torch
+from tests.compat.spark.converters import IN_ORDER, with_torch
 from tests.conftest import runs_python_on_executors
 from tests.naming import value_id
 
 from mdstorm._spark.make_converter import _tell_of_dtype
 from mdstorm.errors import (
-    InvalidArgumentError,
     NotADataFrameError,
     NotOnDriverError,
     UnsupportedTypeError,
@@ -44,14 +43,6 @@ def test_the_directory_is_named_as_petastorm_names_it(spark: Any, cache_dir: Pat
     assert re.fullmatch(rf"\d{{14}}-appid-{application}-{uuid}", name)
 
 
-@with_either
-def test_a_frame_arrives(spark: Any, cache_dir: Path, read: Any) -> None:
-    df = spark.range(0, 10, 1, 2).selectExpr("id", "id / 4 AS x", "array(id, id + 1) AS pair")
-    batches = read(make_spark_converter(df), batch_size=4, **IN_ORDER)
-    assert [batch["id"] for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert batches[2] == {"id": [8, 9], "x": [2.0, 2.25], "pair": [[8, 9], [9, 10]]}
-
-
 def test_a_parent_directory_with_blanks(spark: Any, tmp_path: Path) -> None:
     parent = f"file://{tmp_path}/with a blank/and 100%"
     converter = make_spark_converter(spark.range(3), parent_cache_dir_url=parent)
@@ -62,13 +53,6 @@ def test_names_that_petastorm_cannot_convert(spark: Any, cache_dir: Path) -> Non
     df = spark.sql("SELECT 1.5D AS `a.b`, array(2.5D) AS `c.d`, 1 AS x, 2 AS X")
     (batch,) = with_torch(make_spark_converter(df), **IN_ORDER)
     assert batch == {"a.b": [1.5], "c.d": [[2.5]], "x": [1], "X": [2]}
-
-
-def test_an_empty_frame(spark: Any, cache_dir: Path) -> None:
-    converter = make_spark_converter(spark.range(0))
-    assert (len(converter), converter.file_urls) == (0, [])
-    with pytest.warns(UserWarning, match="No matching data is available"):
-        assert with_torch(converter) == []
 
 
 def test_its_first_four_arguments_may_be_positional(spark: Any, cache_dir: Path) -> None:
@@ -107,14 +91,6 @@ def test_float_conversion_is_logged_once_in_a_process(
         f"Converting floating-point columns to {dtype}" for dtype in ("float32", "float64")
     ]
     assert {record.name for record in caplog.records} == {"mdstorm.spark.spark_dataset_converter"}
-
-
-@pytest.mark.parametrize("dtype", ["float16", "Float32", float, ""], ids=str)
-def test_other_dtypes_are_refused(spark: Any, cache_dir: Path, dtype: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"dtype {dtype} is not supported") as caught:
-        make_spark_converter(spark.range(3), dtype=dtype)
-    assert "is not supported. Use 'float32' or float64" in str(caught.value)
-    assert not cache_dir.exists()
 
 
 def test_columns_that_cannot_be_stored_are_refused(spark: Any, cache_dir: Path) -> None:
@@ -165,29 +141,6 @@ class TestPickling:
                 "dataset_size": 10,
             }
         )
-
-    def test_it_can_be_made_by_hand(self, ten: SparkDatasetConverter) -> None:
-        by_hand = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
-        assert with_torch(by_hand, batch_size=10, **IN_ORDER) == [{"number": list(range(10))}]
-
-    @runs_python_on_executors
-    def test_it_works_inside_of_a_task(self, spark: Any, cache_dir: Path) -> None:
-        converter = make_spark_converter(spark.range(0, 10, 1, 2))
-
-        def train(batches: Any) -> Any:
-            import pyarrow as pa
-            from pyspark import TaskContext
-
-            rank = TaskContext.get().partitionId()
-            loader = converter.make_torch_dataloader(
-                batch_size=5, num_epochs=1, cur_shard=rank, shard_count=2, shuffle_row_groups=False
-            )
-            sums = [int(batch["id"].sum()) for batch in loader]
-            yield from ()
-            yield pa.RecordBatch.from_arrays([pa.array(sums, pa.int64())], names=["sum"])
-
-        rows = spark.range(0, 2, 1, 2).mapInArrow(train, "sum long").collect()
-        assert sorted(row["sum"] for row in rows) == [sum(range(5)), sum(range(5, 10))]
 
     @runs_python_on_executors
     def test_converting_inside_of_a_task_is_an_error(self, spark: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -87,19 +86,6 @@ def test_missing_files_are_an_error_when_they_are_read(tmp_path: Path) -> None:
         with pytest.raises(DatasetNotFoundError) as caught, converter.make_torch_dataloader():
             pass
         assert isinstance(caught.value, RuntimeError)
-
-
-def test_a_pickled_one_works(data: Path) -> None:
-    urls = [f"file://{data}/{n}.parquet" for n in range(2)]
-    converter = pickle.loads(  # noqa: S301
-        pickle.dumps(SparkDatasetConverter(f"file://{data}", urls, 6))
-    )
-    assert vars(converter) == {
-        "cache_dir_url": f"file://{data}",
-        "file_urls": urls,
-        "dataset_size": 6,
-    }
-    assert len(with_torch(converter, batch_size=4, **IN_ORDER)) == 2
 
 
 def test_delete_leaves_parquet_alone(data: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -113,13 +113,6 @@ class TestHandler:
         ten.delete()
         assert not path_of(ten).exists()
 
-    def test_one_registered_later_counts(self, spark: Any, cache_dir: Path) -> None:
-        converter = make_spark_converter(spark.range(3))
-        urls: list[str] = []
-        register_delete_dir_handler(urls.append)
-        converter.delete()
-        assert urls == [converter.cache_dir_url]
-
     def test_its_errors_come_out(self, ten: SparkDatasetConverter) -> None:
         def fail(url: str) -> None:
             raise PermissionError(url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,21 +67,6 @@ def test_a_transform_gets_the_rows_of_a_batch(fifty: SparkDatasetConverter) -> N
     assert sizes == [20, 20, 10]
 
 
-def test_another_number_of_ranks_goes_on(fifty: SparkDatasetConverter) -> None:
-    def loader(rank: int, count: int, batch_size: int) -> Any:
-        return fifty.make_torch_dataloader(
-            batch_size, num_epochs=1, cur_shard=rank, shard_count=count, **ELASTIC
-        )
-
-    first = [loader(rank, 2, 4) for rank in range(2)]
-    seen = [n for one in first for batch in islice(one, 3) for n in batch["number"].tolist()]
-    state = first[0].state_dict()
-    alone = loader(0, 1, 8)
-    alone.load_state_dict(state)
-    rest = [n for batch in alone for n in batch["number"].tolist()]
-    assert sorted(seen + rest) == list(range(50))
-
-
 def test_an_own_loader_gets_the_order(fifty: SparkDatasetConverter) -> None:
     def reader_of(reader: Any, **_: Any) -> Any:
         return SimpleNamespace(reader=reader, join=lambda: None, stop=lambda: None)
@@ -97,13 +82,6 @@ def test_an_own_loader_gets_the_order(fifty: SparkDatasetConverter) -> None:
 def test_all_rows_are_one_batch_of_each_epoch(fifty: SparkDatasetConverter) -> None:
     with fifty.make_torch_dataloader(None, num_epochs=2, **ELASTIC) as loader:
         assert [len(batch["number"]) for batch in loader] == [50, 50]
-
-
-def test_nothing_is_opened_before_the_first_use(fifty: SparkDatasetConverter) -> None:
-    gone = SparkDatasetConverter(fifty.cache_dir_url + "/gone", [], 0)
-    loader = gone.make_torch_dataloader(**ELASTIC)
-    with pytest.raises(FileNotFoundError), loader:
-        pytest.fail("there is no dataset")
 
 
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])

@@ -10,36 +10,12 @@ from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_eit
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
 from mdstorm.errors import (
-    ArgumentTypeError,
     InvalidArgumentError,
-    NoMatchingFieldsError,
 )
 from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
 
 MAKERS = pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-
-
-@MAKERS
-@pytest.mark.parametrize("name", ["xyz", "collate_fn", "pyarrow_serialize", "ngram"])
-def test_an_unknown_argument_is_refused_at_once(
-    ten: SparkDatasetConverter, make: str, name: str
-) -> None:
-    message = rf"{make}\(\) got an unexpected keyword argument '{name}'"
-    with pytest.raises(ArgumentTypeError, match=message) as caught:
-        getattr(ten, make)(**{name: 1})
-    assert isinstance(caught.value, TypeError)
-    assert "cur_shard" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("make", "name"), [("make_torch_dataloader", "prefetch"), ("make_tf_dataset", "data_loader_fn")]
-)
-def test_each_method_has_arguments_of_its_own(
-    ten: SparkDatasetConverter, make: str, name: str
-) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument"):
-        getattr(ten, make)(**{name: 1})
 
 
 @MAKERS
@@ -128,31 +104,6 @@ def test_what_changes_nothing_is_accepted(ten: SparkDatasetConverter, read: Read
     assert batches == [{"number": list(range(10))}]
 
 
-@MAKERS
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"reader_pool_type": "fork"}, InvalidArgumentError, "Unknown reader_pool_type: fork"),
-        (
-            {"workers_count": 0},
-            InvalidArgumentError,
-            "workers_count must be an integer",
-        ),
-        ({"transform_spec": print}, ArgumentTypeError, "must be a TransformSpec, found builtin"),
-    ],
-    ids=["pool", "workers", "bare function"],
-)
-def test_wrong_values_are_refused_at_once(
-    ten: SparkDatasetConverter,
-    make: str,
-    arguments: dict[str, Any],
-    error: type[Exception],
-    message: str,
-) -> None:
-    with pytest.raises(error, match=message):
-        getattr(ten, make)(**arguments)
-
-
 @pytest.fixture
 def wide(tmp_path: Path) -> SparkDatasetConverter:
     """Plain columns and nested ones."""
@@ -177,88 +128,40 @@ def wide(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "wide", columns, fields)
 
 
-class TestSchemaFields:
-    """Which columns are delivered."""
+@with_either
+def test_nested_columns_are_left_out_with_a_warning(
+    wide: SparkDatasetConverter, read: Read
+) -> None:
+    with pytest.warns(UserWarning, match="has an unsupported field") as caught:
+        (batch,) = read(wide, num_epochs=1)
+    assert list(batch) == ["zeta", "alpha", "alpha_2", "words"]
+    text = " ".join(str(warning.message) for warning in caught)
+    assert re.findall(r"Column '(\w+)'", text) == ["struct", "map", "deep"]
 
-    @with_either
-    def test_nested_columns_are_left_out_with_a_warning(
-        self, wide: SparkDatasetConverter, read: Read
-    ) -> None:
-        with pytest.warns(UserWarning, match="has an unsupported field") as caught:
-            (batch,) = read(wide, num_epochs=1)
-        assert list(batch) == ["zeta", "alpha", "alpha_2", "words"]
-        text = " ".join(str(warning.message) for warning in caught)
-        assert re.findall(r"Column '(\w+)'", text) == ["struct", "map", "deep"]
 
-    @with_either
-    @pytest.mark.parametrize(
-        ("fields", "expected"),
-        [
-            (["alpha"], ["alpha"]),
-            (["alpha_2", "zeta"], ["zeta", "alpha_2"]),
-            (["alpha.*"], ["alpha", "alpha_2"]),
-            (("zeta", "none such"), ["zeta"]),
-            ({"zeta": 1}, ["zeta"]),
-            ([SimpleNamespace(name="alpha")], ["alpha"]),
-        ],
-        ids=["name", "order of the frame", "regex", "one matches", "mapping", "field object"],
-    )
-    def test_names_patterns_and_fields_select(
-        self, wide: SparkDatasetConverter, read: Read, fields: Any, expected: list[str]
-    ) -> None:
-        (batch,) = read(wide, num_epochs=1, schema_fields=fields)
-        assert list(batch) == expected
+@with_either
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (["alpha_2", "zeta"], ["zeta", "alpha_2"]),
+        (["alpha.*"], ["alpha", "alpha_2"]),
+        (("zeta", "none such"), ["zeta"]),
+        ({"zeta": 1}, ["zeta"]),
+        ([SimpleNamespace(name="alpha")], ["alpha"]),
+    ],
+    ids=str,
+)
+def test_names_patterns_and_fields_select(
+    wide: SparkDatasetConverter, read: Read, fields: Any, expected: list[str]
+) -> None:
+    (batch,) = read(wide, num_epochs=1, schema_fields=fields)
+    assert list(batch) == expected
 
-    @pytest.mark.parametrize("fields", [None, [], ()], ids=str)
-    def test_nothing_selects_everything_plain(
-        self, wide: SparkDatasetConverter, fields: Any
-    ) -> None:
-        with pytest.warns(UserWarning, match="has an unsupported field"):
-            (batch,) = wide.make_torch_dataloader(num_epochs=1, schema_fields=fields)
-        assert len(batch) == 4
 
-    def test_nested_columns_can_be_asked_for(self, wide: SparkDatasetConverter) -> None:
-        fields = ["struct", "map", "deep"]
-        (batch,) = wide.make_torch_dataloader(num_epochs=1, schema_fields=fields)
-        assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[{"a": 1}]]}
-
-    @with_either
-    def test_a_prefix_is_not_a_match(self, wide: SparkDatasetConverter, read: Read) -> None:
-        with (
-            pytest.warns(UserWarning, match=r"schema_fields behavior has changed.*'zet'.*zeta"),
-            pytest.raises(NoMatchingFieldsError, match="No fields matching the criteria") as caught,
-        ):
-            read(wide, num_epochs=1, schema_fields=["zet"])
-        assert isinstance(caught.value, (RuntimeError, ValueError))
-        assert "'zeta'" in str(caught.value)
-
-    @with_either
-    def test_a_dataset_of_nested_columns_alone_is_an_error(
-        self, tmp_path: Path, read: Read
-    ) -> None:
-        nested = converter_of(tmp_path / "n", {"s": [{"a": 1}]}, {"s": struct_of(a="long")})
-        with (
-            pytest.warns(UserWarning, match="has an unsupported field"),
-            pytest.raises(NoMatchingFieldsError, match=r"whose columns are \['s'\]"),
-        ):
-            read(nested, num_epochs=1)
-
-    @with_either
-    @pytest.mark.parametrize(
-        ("fields", "message"),
-        [
-            ("zeta", "Fields must be either None, an iterable"),
-            (7, "Fields must be either None, an iterable"),
-            ([7], 'Elements of "fields" must be either a string'),
-        ],
-        ids=["text", "number", "number in a list"],
-    )
-    def test_anything_else_is_refused(
-        self, wide: SparkDatasetConverter, read: Read, fields: Any, message: str
-    ) -> None:
-        with pytest.raises(ValueError, match=message) as caught:
-            read(wide, num_epochs=1, schema_fields=fields)
-        assert isinstance(caught.value, RuntimeError if fields == "zeta" else InvalidArgumentError)
+def test_nested_columns_can_be_asked_for(wide: SparkDatasetConverter) -> None:
+    fields = ["struct", "map", "deep"]
+    (batch,) = wide.make_torch_dataloader(num_epochs=1, schema_fields=fields)
+    assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[{"a": 1}]]}
 
 
 @pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])

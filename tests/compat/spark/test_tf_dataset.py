@@ -1,6 +1,5 @@
 """`make_tf_dataset`: what kind of object it returns and how it behaves."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,32 +49,10 @@ def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetCo
     assert batch.name.numpy().tolist() == [b"n0", b"n1", b"n2"]
 
 
-def test_shapes_and_types_are_known_beforehand(mixed: SparkDatasetConverter) -> None:
-    spec = mixed.make_tf_dataset().element_spec
-    assert spec.weight == tf.TensorSpec((None,), tf.float32)
-    assert spec.flag == tf.TensorSpec((None,), tf.bool)
-    assert spec.pair == tf.TensorSpec((None, 2), tf.float32)
-    assert spec.name == tf.TensorSpec((None,), tf.string)
-    assert isinstance(spec.ragged, tf.RaggedTensorSpec)
-
-
 def test_it_is_a_dataset_of_both_versions(ten: SparkDatasetConverter) -> None:
     dataset = ten.make_tf_dataset()
     assert isinstance(dataset, tf.data.Dataset)
     assert isinstance(dataset, tf.compat.v1.data.Dataset)
-
-
-def test_a_function_to_map_gets_one_argument(ten: SparkDatasetConverter) -> None:
-    with ten.make_tf_dataset(batch_size=5, **IN_ORDER) as dataset:
-        doubled = dataset.map(lambda batch: batch.number * 2)
-        assert [x.numpy().tolist() for x in doubled] == [[0, 2, 4, 6, 8], [10, 12, 14, 16, 18]]
-
-
-def test_it_composes_with_further_operations(ten: SparkDatasetConverter) -> None:
-    with ten.make_tf_dataset(batch_size=4, **IN_ORDER) as dataset:
-        rows = dataset.unbatch().filter(lambda row: row.number % 2 == 0).repeat(2).batch(100)
-        (batch,) = rows
-    assert batch.number.numpy().tolist() == [0, 2, 4, 6, 8] * 2
 
 
 @pytest.mark.parametrize("prefetch", [None, 0, 1, 5])
@@ -84,106 +61,15 @@ def test_prefetch_changes_no_batch(ten: SparkDatasetConverter, prefetch: int | N
         assert [len(batch.number) for batch in dataset] == [4, 4, 2]
 
 
-def test_it_can_be_used_after_its_context(ten: SparkDatasetConverter) -> None:
-    with ten.make_tf_dataset(batch_size=10, **IN_ORDER) as dataset:
-        pass
-    assert [batch.number.numpy().tolist() for batch in dataset] == [list(range(10))]
-
-
 def test_a_dataset_that_is_gone_is_reported_at_once(tmp_path: Path) -> None:
     gone = SparkDatasetConverter(f"file://{tmp_path}/gone", [], 10)
     with pytest.raises(DatasetNotFoundError, match="there is no dataset at"):
         gone.make_tf_dataset()
 
 
-def test_an_error_inside_of_the_context_comes_out(ten: SparkDatasetConverter) -> None:
-    with pytest.raises(ZeroDivisionError), ten.make_tf_dataset() as dataset:
-        next(1 // 0 for _ in dataset)
-
-
 def test_positional_arguments_are_those_of_petastorm(ten: SparkDatasetConverter) -> None:
     dataset = ten.make_tf_dataset(5, 1, 1, 2, 0, shuffle_row_groups=False)
     assert [b.number.numpy().tolist() for b in dataset] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-
-
-def test_a_sharded_dataset_is_not_sharded_again(ten: SparkDatasetConverter) -> None:
-    off = tf.data.experimental.AutoShardPolicy.OFF
-    sharded = ten.make_tf_dataset(cur_shard=0, shard_count=2)
-    assert sharded.options().experimental_distribute.auto_shard_policy == off
-    whole = ten.make_tf_dataset()
-    assert whole.options().experimental_distribute.auto_shard_policy != off
-
-
-class TestKeras:
-    """A model is fitted on a mapped dataset."""
-
-    @pytest.fixture
-    def model(self) -> Any:
-        tf.keras.utils.set_random_seed(1)
-        model = tf.keras.Sequential([tf.keras.layers.Input((2,)), tf.keras.layers.Dense(1)])
-        model.compile(optimizer=tf.keras.optimizers.SGD(1e-4), loss="mse")
-        return model
-
-    # Keras says so of every dataset whose length it does not know.
-    @pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
-    def test_several_epochs_over_a_finite_dataset(
-        self, mixed: SparkDatasetConverter, model: Any
-    ) -> None:
-        with mixed.make_tf_dataset(batch_size=8, num_epochs=1) as dataset:
-            history = model.fit(dataset.map(lambda b: (b.pair, b.weight)), epochs=4, verbose=0)
-        losses = history.history["loss"]
-        assert len(losses) == 4
-        assert losses[-1] < losses[0]
-
-    def test_steps_over_an_endless_dataset(self, mixed: SparkDatasetConverter, model: Any) -> None:
-        with mixed.make_tf_dataset(batch_size=8) as dataset:
-            pairs = dataset.map(lambda b: (b.pair, b.weight))
-            history = model.fit(pairs, steps_per_epoch=len(mixed) // 8, epochs=3, verbose=0)
-            assert model.evaluate(pairs, steps=2, verbose=0) > 0
-        assert len(history.history["loss"]) == 3
-
-
-class TestGraphMode:
-    """Code of TensorFlow 1: a graph, a session, a one-shot iterator."""
-
-    @pytest.fixture(autouse=True)
-    def _graph(self) -> Iterator[None]:
-        with tf.Graph().as_default():
-            yield
-
-    def batches(self, dataset: Any) -> list[Any]:
-        tensors = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
-        found = []
-        with tf.compat.v1.Session() as session:
-            while True:
-                try:
-                    found.append(session.run(tensors))
-                except tf.errors.OutOfRangeError:
-                    return found
-
-    def test_a_session_runs_through_all_batches(self, ten: SparkDatasetConverter) -> None:
-        with ten.make_tf_dataset(batch_size=4, **IN_ORDER) as dataset:
-            batches = self.batches(dataset)
-        assert [batch.number.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-        assert type(batches[0]).__name__ == "inferred_schema_view"
-
-    def test_the_method_of_the_dataset_makes_the_iterator(self, ten: SparkDatasetConverter) -> None:
-        with ten.make_tf_dataset(batch_size=10, **IN_ORDER) as dataset:
-            tensors = dataset.make_one_shot_iterator().get_next()
-            with tf.compat.v1.Session() as session:
-                assert session.run(tensors.number).tolist() == list(range(10))
-
-    def test_it_may_be_made_outside_of_the_graph(self, ten: SparkDatasetConverter) -> None:
-        with tf.Graph().as_default():
-            manager = ten.make_tf_dataset(batch_size=10, **IN_ORDER)
-        with manager as dataset:
-            (batch,) = self.batches(dataset)
-        assert batch.number.tolist() == list(range(10))
-
-    def test_a_mapped_dataset(self, mixed: SparkDatasetConverter) -> None:
-        with mixed.make_tf_dataset(batch_size=20, **IN_ORDER) as dataset:
-            batches = self.batches(dataset.map(lambda batch: tf.reduce_sum(batch.pair)))
-        assert batches == [sum(2 * i + 1 for i in range(20)), sum(2 * i + 1 for i in range(20, 40))]
 
 
 def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:

@@ -37,10 +37,6 @@ def test_the_share_of_its_rank(ten: SparkDatasetConverter) -> None:
     assert [frame["number"].tolist() for frame in frames] == [[2, 3, 4]]
 
 
-def test_each_shard_again_in_each_epoch(ten: SparkDatasetConverter) -> None:
-    assert len(frames_seen(ten, num_epochs=3)) == 6
-
-
 def test_values_as_pandas_has_them(tmp_path: Path) -> None:
     columns = {
         "array": [[1, 2], [3, 4]],

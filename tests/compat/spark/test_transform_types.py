@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.small_datasets import array_of
+from tests.compat.spark.converters import IN_ORDER, converter_of
 
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, TransformError
@@ -60,7 +59,7 @@ def tf_x(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
         (np.float64, torch.float64, tf.float64),
     ],
 )
-@pytest.mark.parametrize("shape", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
 def test_numpy_types(
     two: SparkDatasetConverter, dtype: Any, in_torch: Any, in_tf: Any, shape: tuple[int, ...]
 ) -> None:
@@ -143,12 +142,6 @@ def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
         tf_x(two, returning(values))
 
 
-def test_the_declared_type_is_delivered(two: SparkDatasetConverter) -> None:
-    spec = returning(np.array([0.5, 1.5]), np.float32)
-    assert torch_x(two, spec).dtype == torch.float32
-    assert tf_x(two, spec).dtype == tf.float32
-
-
 def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
     two: SparkDatasetConverter,
 ) -> None:
@@ -159,35 +152,6 @@ def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
 
 class TestShapes:
     """Declared shapes, and values that do not have them."""
-
-    def test_declaring_a_shape_gives_tensorflow_a_static_one(
-        self, two: SparkDatasetConverter
-    ) -> None:
-        spec = returning([np.ones(3)] * 2, np.float32, (3,))
-        dataset = two.make_tf_dataset(transform_spec=spec)
-        assert dataset.element_spec.x.shape.as_list() == [None, 3]
-
-    def test_no_function_is_needed_to_declare_one(self, tmp_path: Path) -> None:
-        columns, fields = {"v": [[1.0, 2.0], [3.0, 4.0]]}, {"v": array_of("float")}
-        converter = converter_of(tmp_path / "arrays", columns, fields)
-        spec = TransformSpec(edit_fields=[("v", np.float32, (2,), False)])
-        dataset = converter.make_tf_dataset(transform_spec=spec, **IN_ORDER)
-        assert dataset.element_spec.v.shape.as_list() == [None, 2]
-        (batch,) = dataset
-        assert batch.v.numpy().tolist() == columns["v"]
-
-    @with_either
-    def test_padding_makes_ragged_arrays_a_matrix(self, tmp_path: Path, read: Read) -> None:
-        columns, fields = {"v": [[1.0], [2.0, 3.0], []]}, {"v": array_of("float")}
-        converter = converter_of(tmp_path / "ragged", columns, fields)
-
-        def pad(frame: pd.DataFrame) -> pd.DataFrame:
-            frame["v"] = [np.pad(cell, (0, 2 - len(cell))) for cell in frame["v"]]
-            return frame
-
-        spec = TransformSpec(pad, edit_fields=[("v", np.float32, (2,), False)])
-        (batch,) = read(converter, transform_spec=spec, **IN_ORDER)
-        assert batch["v"] == [[1, 0], [2, 3], [0, 0]]
 
     def test_ragged_results_are_lists_in_pytorch(self, two: SparkDatasetConverter) -> None:
         found = torch_x(two, returning([np.ones(1), np.ones(2)], np.float64, (None,)))
@@ -212,10 +176,6 @@ class TestShapes:
         assert isinstance(caught.value, ValueError)
         with pytest.raises(tf.errors.OpError, match=message):
             tf_x(two, spec)
-
-    def test_one_dimension_is_checked_like_several(self, two: SparkDatasetConverter) -> None:
-        with pytest.raises(TransformError, match=r"field x must be the shape \(3,\), found \(2,\)"):
-            torch_x(two, returning([np.ones(2)] * 2, np.float64, (3,)))
 
 
 @pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])

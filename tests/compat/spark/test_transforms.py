@@ -30,24 +30,11 @@ def numbers(converter: SparkDatasetConverter, read: Read, spec: TransformSpec, *
 
 
 @with_either
-def test_values_may_change(ten: SparkDatasetConverter, read: Read) -> None:
-    found = numbers(ten, read, TransformSpec(double))
-    assert found == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
-
-
-@with_either
 def test_rows_may_become_fewer_and_batches_stay_full(
     ten: SparkDatasetConverter, read: Read
 ) -> None:
     odd = TransformSpec(lambda frame: frame[frame["number"] % 2 == 1])
     assert numbers(ten, read, odd) == [[1, 3, 5, 7], [9]]
-
-
-@with_either
-def test_rows_may_become_more(ten: SparkDatasetConverter, read: Read) -> None:
-    twice = TransformSpec(lambda frame: frame.loc[frame.index.repeat(2)])
-    found = numbers(ten, read, twice, batch_size=8)
-    assert found == [[0, 0, 1, 1, 2, 2, 3, 3], [4, 4, 5, 5, 6, 6, 7, 7], [8, 8, 9, 9]]
 
 
 @with_either
@@ -74,71 +61,10 @@ def test_shuffling_comes_after_the_transform(ten: SparkDatasetConverter, read: R
     assert sorted(found) == list(range(0, 20, 2))
 
 
-@with_either
-def test_edited_columns_are_added_at_the_end(ten: SparkDatasetConverter, read: Read) -> None:
-    spec = TransformSpec(lambda f: f.assign(half=f["number"] / 2), edit_fields=[FLOAT])
-    (batch,) = read(ten, transform_spec=spec, batch_size=10, **IN_ORDER)
-    assert list(batch) == ["number", "half"]
-    assert batch["half"] == [i / 2 for i in range(10)]
-
-
-@with_either
-@pytest.mark.parametrize("keep", [True, False], ids=["left to us", "dropped by the function"])
-def test_removed_columns_are_gone(ten: SparkDatasetConverter, read: Read, keep: bool) -> None:
-    def halve(frame: pd.DataFrame) -> pd.DataFrame:
-        frame["half"] = frame["number"] / 2
-        return frame if keep else frame.drop(columns="number")
-
-    spec = TransformSpec(halve, edit_fields=[FLOAT], removed_fields=["number"])
-    (batch,) = read(ten, transform_spec=spec, batch_size=10, **IN_ORDER)
-    assert batch == {"half": [i / 2 for i in range(10)]}
-
-
 @pytest.fixture
 def abc(tmp_path: Path) -> SparkDatasetConverter:
     columns = {"a": [1, 2], "b": [3, 4], "c": [5, 6]}
     return converter_of(tmp_path / "abc", columns, dict.fromkeys(columns, "long"))
-
-
-@with_either
-@pytest.mark.parametrize(
-    ("arguments", "columns"),
-    [
-        ({"removed_fields": ["b"]}, ["a", "c"]),
-        ({"selected_fields": ["c", "a"]}, ["c", "a"]),
-        ({}, ["a", "b", "c"]),
-    ],
-    ids=["removed", "selected", "neither"],
-)
-def test_no_function_is_needed_to_choose_columns(
-    abc: SparkDatasetConverter, read: Read, arguments: dict[str, Any], columns: list[str]
-) -> None:
-    (batch,) = read(abc, transform_spec=TransformSpec(**arguments), **IN_ORDER)
-    assert list(batch) == columns
-    assert batch["a"] == [1, 2]
-
-
-@with_either
-def test_the_function_selects_what_it_says(abc: SparkDatasetConverter, read: Read) -> None:
-    spec = TransformSpec(lambda frame: frame[["a", "c"]], selected_fields=["c", "a"])
-    (batch,) = read(abc, transform_spec=spec, **IN_ORDER)
-    assert batch == {"c": [5, 6], "a": [1, 2]}
-
-
-@with_either
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("removed_fields", "remove_fields specified some field names that are not part"),
-        ("selected_fields", "selected_fields specified some field names that are not part"),
-    ],
-)
-def test_unknown_names_are_ignored_with_a_warning(
-    abc: SparkDatasetConverter, read: Read, argument: str, message: str
-) -> None:
-    spec = TransformSpec(**{argument: ["b", "unknown"]})
-    with pytest.warns(UserWarning, match=f"{message}.*: unknown$"):
-        read(abc, transform_spec=spec, **IN_ORDER)
 
 
 @with_either
@@ -161,14 +87,6 @@ def test_other_columns_than_declared_are_an_error(
 
 
 @with_either
-def test_a_function_that_returns_nothing_is_an_error(
-    abc: SparkDatasetConverter, read: Read
-) -> None:
-    with pytest.raises(ERRORS, match="returned NoneType, not a pandas DataFrame"):
-        read(abc, transform_spec=TransformSpec(lambda frame: None), **IN_ORDER)
-
-
-@with_either
 def test_an_error_of_the_function_comes_out(abc: SparkDatasetConverter, read: Read) -> None:
     with pytest.raises(ERRORS, match="by zero"):
         read(abc, transform_spec=TransformSpec(lambda frame: 1 // 0), **IN_ORDER)
@@ -179,11 +97,6 @@ def test_pytorch_raises_the_error_itself(abc: SparkDatasetConverter) -> None:
         with_torch(abc, transform_spec=TransformSpec(lambda frame: 1 // 0), **IN_ORDER)
     with pytest.raises(ValueError, match="do not match required schema columns"):
         with_torch(abc, transform_spec=TransformSpec(lambda frame: frame[["a"]]), **IN_ORDER)
-
-
-def test_the_namedtuple_says_that_it_is_transformed(abc: SparkDatasetConverter) -> None:
-    (batch,) = abc.make_tf_dataset(transform_spec=TransformSpec(), **IN_ORDER)
-    assert type(batch).__name__ == "inferred_schema_transformed_view"
 
 
 def test_a_transformed_loader_has_no_length(ten: SparkDatasetConverter) -> None:

@@ -10,7 +10,6 @@ import tensorflow as tf
 import torch
 from tests.compat.spark.converters import IN_ORDER
 
-from mdstorm.errors import UnsupportedTypeError
 from mdstorm.spark import make_spark_converter
 
 #: 2020-01-01 00:00 in New York, which is 05:00 UTC, and as a wall clock; nanoseconds.
@@ -161,41 +160,3 @@ def test_columns_come_in_the_order_of_the_frame(converter: Any) -> None:
     assert list(batch) == list(CASES)
     (row,) = converter.make_tf_dataset(**IN_ORDER)
     assert list(row._fields) == list(CASES)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "double", "float_", "vector"),
-    [
-        ("float32", torch.float32, torch.float32, torch.float32),
-        ("float64", torch.float64, torch.float64, torch.float64),
-        (None, torch.float64, torch.float32, torch.float64),
-    ],
-)
-def test_dtype_decides_the_precision(
-    spark: Any, cache_dir: Any, dtype: str | None, double: Any, float_: Any, vector: Any
-) -> None:
-    from pyspark.ml.linalg import Vectors
-
-    rows = [
-        (1.1, [1.1, 2.0], Vectors.sparse(3, {1: 1.1})),
-        (2.0, [3.0, 4.0], Vectors.dense(1, 2, 3)),
-    ]
-    df = spark.createDataFrame(rows, ["double", "array", "vector"])
-    converter = make_spark_converter(df.selectExpr("*", "float(double) AS float"), dtype=dtype)
-    (batch,) = converter.make_torch_dataloader(**IN_ORDER)
-    found = {name: values.dtype for name, values in batch.items()}
-    assert found == {"double": double, "array": double, "vector": vector, "float": float_}
-    assert batch["vector"].shape == (2, 3)
-
-
-@pytest.mark.parametrize("literal", ["DATE'9999-12-31'", "TIMESTAMP'9999-12-30 00:00:00'"])
-def test_instants_beyond_nanoseconds_are_an_error(spark: Any, cache_dir: Any, literal: str) -> None:
-    converter = make_spark_converter(spark.sql(f"SELECT {literal} AS late"))
-    with pytest.raises(tf.errors.OpError, match="column 'late' holds the timestamp 9999-12"):
-        list(converter.make_tf_dataset(num_epochs=1))
-
-
-def test_nested_values_have_no_tensor_in_tensorflow(spark: Any, cache_dir: Any) -> None:
-    converter = make_spark_converter(spark.sql("SELECT 1 AS x, named_struct('a', 1) AS s"))
-    with pytest.raises(UnsupportedTypeError, match="'s' of type struct<a: int32>"):
-        converter.make_tf_dataset(num_epochs=1, schema_fields=["x", "s"])
