@@ -9,165 +9,18 @@ from types import ModuleType
 import pytest
 
 from mdstorm._petastorm_names import ELSEWHERE
+from mdstorm_migrate.petastorm.names import PUBLIC
 
-#: Module of Petastorm, without its first part: the names that programs import from it.
-NAMES = {
-    "": [
-        "NoDataAvailableError",
-        "TransformSpec",
-        "__version__",
-        "make_batch_reader",
-        "make_reader",
-    ],
-    ".benchmark.cli": ["main"],
-    ".benchmark.throughput": [
-        "BenchmarkResult",
-        "ReadMethod",
-        "WorkerPoolType",
-        "reader_throughput",
-    ],
-    ".cache": ["CacheBase", "NullCache"],
-    ".codecs": [
-        "CompressedImageCodec",
-        "CompressedNdarrayCodec",
-        "DataframeColumnCodec",
-        "NdarrayCodec",
-        "ScalarCodec",
-    ],
-    ".errors": ["NoDataAvailableError"],
-    ".etl.dataset_metadata": [
-        "PetastormMetadataError",
-        "PetastormMetadataGenerationError",
-        "ROW_GROUPS_PER_FILE_KEY",
-        "UNISCHEMA_KEY",
-        "get_schema",
-        "get_schema_from_dataset_url",
-        "infer_or_load_unischema",
-        "load_row_groups",
-        "materialize_dataset",
-    ],
-    ".etl.legacy": ["depickle_legacy_package_name_compatible", "restricted_loads"],
-    ".etl.metadata_util": ["main"],
-    ".etl.petastorm_generate_metadata": ["generate_petastorm_metadata", "main"],
-    ".etl.rowgroup_indexers": ["FieldNotNullIndexer", "SingleFieldIndexer"],
-    ".etl.rowgroup_indexing": [
-        "ROWGROUPS_INDEX_KEY",
-        "PieceInfo",
-        "build_rowgroup_index",
-        "get_row_group_indexes",
-    ],
-    ".fs_utils": [
-        "FilesystemResolver",
-        "get_dataset_path",
-        "get_filesystem_and_path_or_paths",
-        "normalize_dir_url",
-    ],
-    ".generator": ["generate_datapoint"],
-    ".local_disk_cache": ["LocalDiskCache"],
-    ".ngram": ["NGram"],
-    ".predicates": [
-        "PredicateBase",
-        "in_intersection",
-        "in_lambda",
-        "in_negate",
-        "in_pseudorandom_split",
-        "in_reduce",
-        "in_set",
-    ],
-    ".pytorch": [
-        "BatchedDataLoader",
-        "DataLoader",
-        "InMemBatchedDataLoader",
-        "LoaderBase",
-        "decimal_friendly_collate",
-    ],
-    ".reader": [
-        "LOCAL_DISK_CACHE",
-        "NULL_CACHE",
-        "Reader",
-        "make_batch_reader",
-        "make_reader",
-        "normalize_dataset_url_or_urls",
-    ],
-    ".reader_impl.arrow_table_serializer": ["ArrowTableSerializer"],
-    ".reader_impl.pickle_serializer": ["PickleSerializer"],
-    ".reader_impl.pytorch_shuffling_buffer": [
-        "BatchedNoopShufflingBuffer",
-        "BatchedRandomShufflingBuffer",
-        "BatchedShufflingBufferBase",
-    ],
-    ".reader_impl.shuffling_buffer": [
-        "NoopShufflingBuffer",
-        "RandomShufflingBuffer",
-        "ShufflingBufferBase",
-    ],
-    ".selectors": [
-        "IntersectIndexSelector",
-        "RowGroupSelectorBase",
-        "SingleIndexSelector",
-        "UnionIndexSelector",
-    ],
-    ".spark": ["SparkDatasetConverter", "make_spark_converter", "spark_dataset_converter"],
-    ".spark.spark_dataset_converter": [
-        "CachedDataFrameMeta",
-        "DEFAULT_ROW_GROUP_SIZE_BYTES",
-        "SparkDatasetConverter",
-        "TFDatasetContextManager",
-        "TorchDatasetContextManager",
-        "make_spark_converter",
-        "register_delete_dir_handler",
-    ],
-    ".spark_utils": ["dataset_as_rdd"],
-    ".test_util.reader_mock": ["ReaderMock", "schema_data_generator_example"],
-    ".tf_utils": [
-        "RANDOM_SHUFFLING_QUEUE_SIZE",
-        "date_to_nsec_from_epoch",
-        "make_namedtuple_tf_ngram",
-        "make_petastorm_dataset",
-        "tf_tensors",
-    ],
-    ".tools.copy_dataset": ["args_parser", "copy_dataset", "main"],
-    ".tools.spark_session_cli": ["add_configure_spark_arguments", "configure_spark"],
-    ".transform": ["TransformSpec", "edit_field", "transform_schema"],
-    ".unischema": [
-        "Unischema",
-        "UnischemaField",
-        "dict_to_spark_row",
-        "insert_explicit_nulls",
-        "match_unischema_fields",
-    ],
-    ".utils": ["DecodeFieldError", "add_to_dataset_metadata", "decode_row", "run_in_subprocess"],
-    ".weighted_sampling_reader": ["WeightedSamplingReader"],
-    ".workers_pool.dummy_pool": ["DummyPool"],
-    ".workers_pool.process_pool": ["ProcessPool"],
-    ".workers_pool.thread_pool": ["ThreadPool"],
-}
+#: Modules of Petastorm, and the names that programs import from them: the migration tool's table.
+MODULES = {path.removeprefix("petastorm"): names for path, names in PUBLIC.items()}
 
 
-@pytest.mark.parametrize("module", NAMES)
+@pytest.mark.parametrize("module", MODULES)
 def test_names_are_where_petastorm_has_them(module: str) -> None:
     mirror = importlib.import_module(f"mdstorm{module}")
-    for name in NAMES[module]:
+    for name in MODULES[module]:
         assert hasattr(mirror, name)
-        assert name in mirror.__all__
-
-
-#: Names with an underscore that programs use, by module.
-PRIVATE = {
-    ".pytorch": ["_load_rows_into_mem", "_sanitize_pytorch_types"],
-    ".tools.copy_dataset": ["_main"],
-    ".unischema": [
-        "_field_spark_dtype",
-        "_numpy_and_codec_from_arrow_type",
-        "_numpy_to_spark_mapping",
-    ],
-}
-
-
-@pytest.mark.parametrize("module", PRIVATE)
-def test_private_names_that_programs_use_are_there_too(module: str) -> None:
-    mirror = importlib.import_module(f"mdstorm{module}")
-    assert all(hasattr(mirror, name) for name in PRIVATE[module])
+        assert name in mirror.__all__ or name.startswith("_")
 
 
 @pytest.mark.parametrize("module", ELSEWHERE)
@@ -180,14 +33,14 @@ def test_names_that_belong_elsewhere_are_found_where_petastorm_imports_them(modu
 def test_sub_modules_are_attributes() -> None:
     import mdstorm
 
-    for name in {module.split(".")[1] for module in NAMES if module}:
+    for name in {module.split(".")[1] for module in MODULES if module}:
         assert getattr(mdstorm, name) is importlib.import_module(f"mdstorm.{name}")
     assert {"TransformSpec", "NoDataAvailableError"} <= set(dir(mdstorm))
     with pytest.raises(AttributeError, match="module 'mdstorm' has no attribute 'make_nothing'"):
         _ = mdstorm.make_nothing
 
 
-@pytest.mark.parametrize("module", [module for module in NAMES if module.count(".") == 2])
+@pytest.mark.parametrize("module", [module for module in MODULES if module.count(".") == 2])
 def test_modules_of_packages_need_no_import(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     package, _, name = f"mdstorm{module}".rpartition(".")
     mirror, parent = importlib.import_module(f"mdstorm{module}"), importlib.import_module(package)
@@ -221,12 +74,6 @@ def test_names_are_listed_where_a_mock_stands_for_a_framework(
 
     monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
     assert "tf_utils" in dir(mdstorm)
-
-
-def test_the_default_row_group_size_is_that_of_petastorm() -> None:
-    from mdstorm.spark import spark_dataset_converter
-
-    assert spark_dataset_converter.DEFAULT_ROW_GROUP_SIZE_BYTES == 33554432
 
 
 def parameters(function: object) -> dict[str, object]:
