@@ -1,6 +1,5 @@
 """The errors of the API: each is also the builtin that existing code catches."""
 
-import importlib
 import inspect
 import pickle
 from json import JSONDecodeError
@@ -93,7 +92,3 @@ def test_messages_end_with_their_place_once_there_is_a_site(
 def test_the_engine_and_the_api_share_their_classes() -> None:
     for name in mdstorm_backend.errors.__all__:
         assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)
-
-
-def test_the_error_of_petastorm_is_where_petastorm_has_it() -> None:
-    assert importlib.import_module("mdstorm").NoDataAvailableError is errors.NoDataAvailableError

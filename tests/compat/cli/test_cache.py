@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,12 +76,3 @@ def test_one_dataset_is_cleared(cached: list[str], run: Run) -> None:
 def test_nothing_to_clear_is_no_error(run: Run, tmp_path: Path) -> None:
     result = run("cache", "clear", "--directory", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "nothing is cached\n")
-
-
-def test_a_process_clears_the_cache(
-    cached: list[str], run_process: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    assert cached[0] in run_process("cache", "ls").stdout
-    done = run_process("cache", "clear", "--yes")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(run_process("cache", "ls", "--format", "json").stdout) == []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,11 +51,3 @@ def test_a_column_that_is_not_there_is_an_error(dataset: Path, run: Run) -> None
     result = run("head", dataset, "--columns", "nothing")
     assert result.exit_code == 3
     assert "no columns ['nothing']" in result.stderr
-
-
-def test_a_process_shows_rows(
-    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    done = run_process("head", dataset, "-n", 1, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout) == [{"number": 0, "text": "text 0"}]

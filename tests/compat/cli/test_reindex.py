@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,15 +34,6 @@ def test_oddities_are_warnings_beside_the_content(dataset: Path, run: Run) -> No
     value = json.loads(result.stdout)
     assert value["replaced"] is True
     assert len(value["notes"]) == 1
-
-
-def test_a_process_rebuilds_the_index(
-    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    (dataset / "index.json").unlink()
-    done = run_process("reindex", dataset)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (dataset / "index.json").exists()
 
 
 def test_the_command_that_comes_next_can_be_copied(dataset: Path, run: Run) -> None:

@@ -57,11 +57,6 @@ def metadata(directory: Path) -> dict[bytes, bytes]:
     return dict(pq.read_metadata(directory / "_common_metadata").metadata)
 
 
-def test_keys_are_those_of_petastorm() -> None:
-    assert UNISCHEMA_KEY == b"dataset-toolkit.unischema.v1"
-    assert ROW_GROUPS_PER_FILE_KEY == b"dataset-toolkit.num_row_groups_per_file.v1"
-
-
 @pytest.mark.parametrize("name", ["codecs", "partitioned", "summary"])
 def test_schemas_of_petastorm_are_found(name: str) -> None:
     schema = get_schema_from_dataset_url(golden_url(name))

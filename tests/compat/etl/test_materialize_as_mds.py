@@ -21,8 +21,7 @@ from mdstorm.errors import (
 )
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
-from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
-from mdstorm.ngram import NGram
+from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.reader import make_reader
 from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
@@ -50,32 +49,6 @@ def test_what_the_block_writes_becomes_mds(tmp_path: Path) -> None:
     assert {path.suffix for path in target.iterdir()} == {"", ".json", ".mds"}
     assert not (target / "_SUCCESS").exists()
     assert str(get_schema_from_dataset_url(f"file://{target}")) == str(SCHEMA)
-
-
-def test_fields_that_are_decoded_do_not_keep_row_groups_from_being_indexed(tmp_path: Path) -> None:
-    with materialize(None, tmp_path.as_uri(), SCHEMA):
-        write(tmp_path, "a.parquet", range(10))
-    build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("by_id", "id")])
-    assert list(get_row_group_indexes(tmp_path.as_uri())) == ["by_id"]
-    selector = SingleIndexSelector("by_id", [9])
-    with make_reader(tmp_path.as_uri(), rowgroup_selector=selector) as reader:
-        assert 9 in [row.id for row in reader]
-
-
-def test_columns_have_the_encodings_of_their_fields(tmp_path: Path) -> None:
-    with materialize(None, f"file://{tmp_path}", SCHEMA):
-        write(tmp_path, "a.parquet", range(5))
-    encodings = {column.name: column.encoding for column in open_dataset(str(tmp_path)).schema}
-    assert encodings == {
-        "id": "int64",
-        "vec": "ndarray:float32",
-        "mat": "ndarray:int16",
-        "mask": "ndarray:uint8:2,2",
-        "zipped": "ndarray:float64",
-        "image": "png",
-        "name": "str",
-        "split": "str",
-    }
 
 
 def test_a_block_that_raises_converts_and_removes_nothing(tmp_path: Path) -> None:
@@ -201,16 +174,6 @@ def test_row_groups_larger_than_the_usual_shard_stay_whole(tmp_path: Path) -> No
     with materialize(None, f"file://{tmp_path}", schema, row_group_size_mb=1):
         pq.write_table(pa.table({"a": [value] * 7}), tmp_path / "a.parquet")
     assert open_dataset(str(tmp_path)).shard_sizes == (7,)
-
-
-def test_n_grams_do_not_cross_the_files_of_the_block(tmp_path: Path) -> None:
-    with materialize(None, f"file://{tmp_path}", SCHEMA):
-        write(tmp_path, "a.parquet", range(3))
-        write(tmp_path, "b.parquet", range(3, 6))
-    pairs = NGram({0: ["id"], 1: ["id"]}, delta_threshold=1, timestamp_field="id")
-    with make_reader(tmp_path.as_uri(), schema_fields=pairs, shuffle_row_groups=False) as reader:
-        found = [(int(pair[0].id), int(pair[1].id)) for pair in reader]
-    assert found == [(0, 1), (1, 2), (3, 4), (4, 5)]
 
 
 def test_a_single_shard_that_is_to_be_shuffled_is_logged_once(

@@ -37,7 +37,7 @@ from mdstorm.etl.petastorm_generate_metadata import generate_petastorm_metadata
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
 from mdstorm.reader import make_reader
-from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
+from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.parquet import open_parquet
 
 IDS = Unischema("Ids", [UnischemaField("id", np.int64, ())])
@@ -99,14 +99,6 @@ def test_the_columns_of_metadata_are_those_of_the_files(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "_common_metadata").schema.equals(written)
     assert written.column(1).physical_type == "INT96"
     assert counts(tmp_path) == {"part=x/a.parquet": 1, "part=y/a.parquet": 1}
-
-
-def test_a_block_that_appends_extends_the_dataset(tmp_path: Path) -> None:
-    for name, ids in (("a.parquet", range(5)), ("b.parquet", range(5, 8))):
-        with materialize_dataset(None, tmp_path.as_uri(), IDS):
-            write_ids(tmp_path, name, ids, group=2)
-    assert counts(tmp_path) == {"a.parquet": 3, "b.parquet": 2}
-    assert ids_of(tmp_path) == list(range(8))
 
 
 def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
@@ -446,21 +438,6 @@ class TestStorageFormat:
         with pytest.raises(InvalidArgumentError, match="MDSTORM_MATERIALIZE_STORAGE_FORMAT must"):
             self.make(tmp_path)
         assert not content(tmp_path)
-
-
-def test_spark_reads_and_appends_to_what_it_wrote(spark: Any, tmp_path: Path) -> None:
-    url = f"file://{tmp_path}/data"
-    for start, mode in ((0, "overwrite"), (6, "append")):
-        with materialize_dataset(spark, url, SCHEMA, row_group_size_mb=8):
-            rows = [dict_to_spark_row(SCHEMA, row(i)) for i in range(start, start + 6)]
-            frame = spark.createDataFrame(rows, SCHEMA.as_spark_schema()).coalesce(1)
-            frame.write.mode(mode).partitionBy("split").parquet(url)
-    assert (tmp_path / "data" / "_SUCCESS").exists()
-    assert sum(counts(tmp_path / "data").values()) == 4
-    assert spark.read.parquet(url).filter("split = 'train' and id < 8").count() == 4
-    with make_reader(url, shuffle_row_groups=False) as reader:
-        found = sorted(reader, key=lambda row: int(row.id))
-    assert_rows(found, [row(i) for i in range(12)])
 
 
 @pytest.mark.skipif(IS_REFUSING, reason="looks at Hadoop's options, which this session refuses")

@@ -1,6 +1,5 @@
 """`BatchedDataLoader`: whole columns through a function of the user's."""
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from tests.compat.readers import (
     ItemReader,
     batch_reader,
     items,
-    numbers,
     row_reader,
     rows,
     write_parquet,
@@ -21,12 +19,6 @@ from mdstorm.errors import NullValueError, UnsupportedTypeError
 from mdstorm.pytorch import BatchedDataLoader
 
 with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
-
-
-@with_either
-def test_batches_span_epochs(ten: str, reader: Any) -> None:
-    with BatchedDataLoader(reader(ten, num_epochs=2), batch_size=8) as loader:
-        assert numbers(loader) == [[*range(8)], [8, 9, *range(6)], [6, 7, 8, 9]]
 
 
 @with_either
@@ -60,16 +52,6 @@ def test_the_function_makes_tensors_of_other_readers_too(batched: bool) -> None:
     reader = ItemReader(items(number=values), batched=batched)
     (batch,) = BatchedDataLoader(reader, 6, transform_fn=lambda array: torch.tensor(array) * 10)
     assert sorted(batch["number"].tolist())[-1] == (20 if batched else 50)
-
-
-def test_it_goes_on_after_a_state(thousand: str) -> None:
-    def make() -> Any:
-        return BatchedDataLoader(batch_reader(thousand, seed=2), 64, shuffling_queue_capacity=200)
-
-    whole, begun, resumed = make(), make(), make()
-    list(islice(iter(begun), 5))
-    resumed.load_state_dict(begun.state_dict())
-    assert numbers(resumed) == numbers(whole)[5:]
 
 
 @with_either

@@ -17,8 +17,7 @@ from tests.compat.readers import batch_reader, numbers, row_reader, rows, write_
 
 from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
 from mdstorm.predicates import in_lambda
-from mdstorm.pytorch import DataLoader, decimal_friendly_collate
-from mdstorm.reader import make_batch_reader
+from mdstorm.pytorch import BatchedDataLoader, DataLoader, decimal_friendly_collate
 
 with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
@@ -28,20 +27,6 @@ class TestBatches:
     def test_the_last_one_may_be_shorter(self, ten: str, reader: Any) -> None:
         with DataLoader(reader(ten), batch_size=4) as loader:
             assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
-    @with_either
-    def test_they_span_epochs(self, ten: str, reader: Any) -> None:
-        loader = DataLoader(reader(ten, num_epochs=2), 4)
-        assert numbers(loader) == [
-            [0, 1, 2, 3],
-            [4, 5, 6, 7],
-            [8, 9, 0, 1],
-            [2, 3, 4, 5],
-            [6, 7, 8, 9],
-        ]
-
-    def test_a_batch_has_one_row_by_default(self, ten: str) -> None:
-        assert numbers(DataLoader(batch_reader(ten))) == [[n] for n in range(10)]
 
     @pytest.mark.parametrize("size", [None, 0, -1])
     def test_without_a_size_all_rows_are_one_batch(self, ten: str, size: int | None) -> None:
@@ -57,14 +42,6 @@ class TestBatches:
     def test_sizes_are_integers(self, ten: str, name: str) -> None:
         with pytest.raises(InvalidArgumentError, match=f"{name} must be an integer"):
             DataLoader(batch_reader(ten), **{name: 2.5})
-
-    def test_attributes_are_those_of_petastorm(self, ten: str) -> None:
-        reader = batch_reader(ten)
-        loader = DataLoader(reader, 4, shuffling_queue_capacity=7)
-        assert loader.reader is reader
-        assert (loader.batch_size, loader.shuffling_queue_capacity) == (4, 7)
-        assert loader.collate_fn is decimal_friendly_collate
-        assert not hasattr(loader, "__len__")
 
     def test_tensors_can_be_written_to(self, ten: str) -> None:
         first, second = islice(DataLoader(batch_reader(ten), 4), 2)
@@ -94,12 +71,6 @@ class TestShuffling:
         assert read(5) == read(5)
         assert read(5) != read(6)
 
-    def test_the_row_groups_are_shuffled_as_the_reader_says(self, thousand: str) -> None:
-        found = rows(DataLoader(make_batch_reader(thousand, seed=2), 100))
-        groups = [number // 100 for number in found[::100]]
-        assert sorted(groups) == list(range(10))
-        assert groups != sorted(groups)
-
 
 class TestThreads:
     """Those that read ahead."""
@@ -127,12 +98,6 @@ class TestThreads:
 
 class TestPasses:
     """A second ``for`` is a complete pass, whatever became of the first."""
-
-    @with_either
-    def test_again_after_the_end(self, ten: str, reader: Any) -> None:
-        loader = DataLoader(reader(ten), 4)
-        for _ in range(3):
-            assert rows(loader) == list(range(10))
 
     @with_either
     def test_again_after_a_break(self, ten: str, reader: Any) -> None:
@@ -217,10 +182,11 @@ class TestPasses:
 
 
 class TestStates:
-    def test_another_loader_goes_on(self, thousand: str) -> None:
+    @pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
+    def test_another_loader_goes_on(self, thousand: str, class_: Any) -> None:
         def make() -> Any:
             reader = batch_reader(thousand, seed=4, shuffle_rows=True, num_epochs=2)
-            return DataLoader(reader, 64, shuffling_queue_capacity=300)
+            return class_(reader, 64, shuffling_queue_capacity=300)
 
         whole, begun, resumed = make(), make(), make()
         batches = iter(begun)
@@ -339,29 +305,26 @@ class TestNulls:
         assert batch["real"].isnan().tolist() == [False, True, False]
 
 
-class TestCollation:
-    @with_either
-    def test_it_gets_rows_as_dicts(self, ten: str, reader: Any) -> None:
-        seen: list[Any] = []
-        list(DataLoader(reader(ten), 4, collate_fn=seen.append))
-        assert [[int(row["number"]) for row in batch] for batch in seen] == [
-            [0, 1, 2, 3],
-            [4, 5, 6, 7],
-            [8, 9],
-        ]
-        assert isinstance(seen[0], list)
-        assert type(seen[0][0]) is dict
-        assert isinstance(seen[0][0]["number"], np.int64)
+@with_either
+def test_collation_gets_rows_as_dicts(ten: str, reader: Any) -> None:
+    seen: list[Any] = []
+    list(DataLoader(reader(ten), 4, collate_fn=seen.append))
+    assert [[int(row["number"]) for row in batch] for batch in seen] == [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [8, 9],
+    ]
+    assert isinstance(seen[0], list)
+    assert type(seen[0][0]) is dict
+    assert isinstance(seen[0][0]["number"], np.int64)
 
-    def test_values_are_promoted(self, tmp_path: Path) -> None:
-        url = write_parquet(tmp_path / "flags", {"flag": [True, False]})
-        for reader in (batch_reader, row_reader):
-            (batch,) = DataLoader(reader(url), 2, list)
-            assert [row["flag"] for row in batch] == [1, 0]
-            assert all(isinstance(row["flag"], np.uint8) for row in batch)
 
-    def test_what_it_returns_is_the_batch(self, ten: str) -> None:
-        assert list(DataLoader(batch_reader(ten), 4, len)) == [4, 4, 2]
+def test_collation_gets_promoted_values(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path / "flags", {"flag": [True, False]})
+    for reader in (batch_reader, row_reader):
+        (batch,) = DataLoader(reader(url), 2, list)
+        assert [row["flag"] for row in batch] == [1, 0]
+        assert all(isinstance(row["flag"], np.uint8) for row in batch)
 
 
 class TestSubclasses:

@@ -1,7 +1,6 @@
 """Loaders over readers of another kind, whose items are taken one after the other."""
 
 import logging
-from collections.abc import Iterator
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +21,7 @@ from tests.compat.readers import (
 
 from mdstorm.errors import NullValueError, StateMismatchError
 from mdstorm.ngram import NGram
-from mdstorm.pytorch import BatchedDataLoader, DataLoader, LoaderBase
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
 with_each = pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
@@ -171,18 +170,6 @@ class TestPasses:
         with pytest.raises(StateMismatchError, match="one after the other"):
             loader.load_state_dict({})
 
-    def test_a_loader_of_the_users_own(self) -> None:
-        class Lengths(LoaderBase):
-            def __init__(self, reader: Any) -> None:
-                super().__init__()
-                self.reader = reader
-
-            def _iter_impl(self) -> Iterator[int]:
-                yield from (len(item.number) for item in self.reader)
-
-        loader = Lengths(batches_of(3, 2))
-        assert list(loader) == list(loader) == [3, 2]
-
 
 class TestWhatIsMadeOfReaders:
     def test_several_readers_in_turn(self, ten: str) -> None:
@@ -203,8 +190,3 @@ class TestWhatIsMadeOfReaders:
             assert second[0]["time"].tolist() == [3, 4]
         next(iter(loader))
         assert len(list(loader)) == 2
-
-    def test_rows_of_ours_that_were_begun(self, ten: str) -> None:
-        reader = row_reader(ten)
-        next(reader)
-        assert numbers(BatchedDataLoader(reader, 5)) == [[1, 2, 3, 4, 5], [6, 7, 8, 9]]

@@ -122,15 +122,6 @@ def test_arrays_come_back_as_they_were(codec: DataframeColumnCodec, array: Any) 
     assert found.flags.writeable
 
 
-def test_the_bytes_are_those_of_numpy() -> None:
-    array = np.arange(4, dtype=np.float64)
-    encoded = NdarrayCodec().encode(field(np.float64, (4,), None), array)
-    assert np.load(io.BytesIO(encoded)).tolist() == [0, 1, 2, 3]
-    zipped = CompressedNdarrayCodec().encode(field(np.float64, (4,), None), array)
-    assert zipped[:4] == b"PK\x03\x04"
-    assert np.load(io.BytesIO(zipped))["arr"].tolist() == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize(
     "codec", [NdarrayCodec(), CompressedNdarrayCodec(), CompressedImageCodec()]
 )
@@ -228,18 +219,6 @@ def test_files_with_transparency_are_refused() -> None:
     Image.new("RGBA", (2, 2)).save(file, "PNG")
     with pytest.raises(EncodingError, match="Unexpected image dimensions"):
         CompressedImageCodec().decode(field(np.uint8, (2, 2, 3), None), file.getvalue())
-
-
-def test_codecs_show_themselves_as_petastorms_do() -> None:
-    assert str(ScalarCodec(types.DecimalType(10, 2))) == "ScalarCodec(DecimalType())"
-    assert str(ScalarCodec(types.LongType)) == "ScalarCodec(LongType())"
-    assert str(NdarrayCodec()) == "NdarrayCodec()"
-    assert str(CompressedNdarrayCodec()) == "CompressedNdarrayCodec()"
-    image = CompressedImageCodec("jpeg", 50)
-    assert str(image) == "CompressedImageCodec('jpeg', 50)"
-    assert (image.image_codec, image.quality) == ("jpeg", 50)
-    assert image.spark_dtype() == types.BinaryType()
-    assert NdarrayCodec().spark_dtype() == types.BinaryType()
 
 
 def test_codecs_of_a_users_own_derive_from_the_base() -> None:

@@ -1,6 +1,5 @@
 """The helpers around schemas: rows decoded one by one, random rows, processes, file systems."""
 
-import os
 import pickle
 from decimal import Decimal
 from pathlib import Path
@@ -12,16 +11,15 @@ import pytest
 from tests.compat.schema.schemas import EVERYTHING
 
 from mdstorm.codecs import NdarrayCodec
-from mdstorm.errors import DecodeFieldError, InvalidArgumentError, UnsupportedURLError
+from mdstorm.errors import DecodeFieldError, InvalidArgumentError
 from mdstorm.fs_utils import (
     FilesystemResolver,
     get_dataset_path,
     get_filesystem_and_path_or_paths,
-    normalize_dir_url,
 )
 from mdstorm.generator import generate_datapoint
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
-from mdstorm.utils import decode_row, run_in_subprocess
+from mdstorm.utils import decode_row
 
 SCHEMA = Unischema(
     "S",
@@ -93,18 +91,6 @@ def test_there_are_no_random_objects() -> None:
         generate_datapoint(Unischema("S", [UnischemaField("a", np.object_, ())]))
 
 
-def test_functions_run_in_a_process_of_their_own() -> None:
-    assert run_in_subprocess(os.getpid) != os.getpid()
-    with pytest.raises(ZeroDivisionError):
-        run_in_subprocess(divmod, 1, 0)
-
-
-def test_directories_lose_their_slashes() -> None:
-    assert normalize_dir_url("file:///a/b//") == "file:///a/b"
-    with pytest.raises(InvalidArgumentError, match="directory url must be a string"):
-        normalize_dir_url(None)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("url", "path"),
     [
@@ -132,12 +118,3 @@ def test_file_systems_are_found(tmp_path: Path) -> None:
     assert paths == ["/a", "/b"]
     own = object()
     assert get_filesystem_and_path_or_paths("file:///a", filesystem=own) == (own, "/a")
-
-
-def test_urls_that_name_no_storage_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="scheme-less"):
-        FilesystemResolver("/a/b")
-    with pytest.raises(InvalidArgumentError, match="same scheme and netloc"):
-        get_filesystem_and_path_or_paths(["file:///a", "s3://b/c"])
-    with pytest.raises(UnsupportedURLError):
-        FilesystemResolver("zzz://a/b")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mdstorm.codecs import NdarrayCodec, ScalarCodec
-from mdstorm.errors import ArgumentTypeError, EncodingError, InvalidArgumentError
-from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row, insert_explicit_nulls
+from mdstorm.errors import EncodingError, InvalidArgumentError
+from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 
 types = pytest.importorskip("pyspark.sql.types")
 
@@ -63,18 +63,3 @@ def test_rows_that_do_not_fit_are_refused(row: dict[str, Any], message: str) -> 
     with pytest.raises(ValueError, match=message) as caught:
         dict_to_spark_row(SCHEMA, row)
     assert isinstance(caught.value, (InvalidArgumentError, EncodingError))
-
-
-def test_arguments_of_other_types_are_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match="unischema must be a Unischema"):
-        dict_to_spark_row(None, {})  # type: ignore[arg-type]
-    with pytest.raises(ArgumentTypeError, match="row_dict must be a dict"):
-        dict_to_spark_row(SCHEMA, [1])  # type: ignore[arg-type]
-
-
-def test_missing_fields_become_none_in_place() -> None:
-    row = {"id": 1, "plain": 2, "other": 3}
-    assert insert_explicit_nulls(SCHEMA, row) is None  # type: ignore[func-returns-value]
-    assert row == {"id": 1, "plain": 2, "other": 3, "name": None, "vec": None, "list": None}
-    with pytest.raises(InvalidArgumentError, match="Field plain is not found"):
-        insert_explicit_nulls(SCHEMA, {"id": 1})

@@ -33,25 +33,11 @@ def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
 
 
 class TestElements:
-    def test_batches_are_row_groups(self, ten: str) -> None:
-        dataset = make_petastorm_dataset(batch_reader(ten))
-        assert taken(dataset) == IN_GROUPS
-        assert dataset.element_spec.number == tf.TensorSpec((None,), tf.int64)
-
-    def test_rows_are_single(self, ten: str) -> None:
-        dataset = make_petastorm_dataset(row_reader(ten))
-        assert taken(dataset) == list(range(10))
-        assert dataset.element_spec.number == tf.TensorSpec((), tf.int64)
-
     @with_either
     def test_they_are_the_namedtuples_of_the_reader(self, ten: str, reader: Any) -> None:
         opened = reader(ten)
         element = next(iter(make_petastorm_dataset(opened)))
         assert type(element) is type(next(opened))
-
-    def test_batches_have_the_epochs_of_the_reader(self, ten: str) -> None:
-        assert taken(make_petastorm_dataset(batch_reader(ten, num_epochs=2))) == IN_GROUPS * 2
-        assert taken(make_petastorm_dataset(row_reader(ten, num_epochs=2))) == [*range(10)] * 2
 
     def test_batches_of_two_datasets_can_be_joined(self, ten: str) -> None:
         one, two = (make_petastorm_dataset(batch_reader(ten)) for _ in range(2))
@@ -123,9 +109,6 @@ class TestPasses:
         assert first == second
         assert np.concatenate([np.atleast_1d(part) for part in first]).tolist() == list(range(10))
 
-    def test_repeated(self, ten: str) -> None:
-        assert taken(make_petastorm_dataset(batch_reader(ten)).repeat(3)) == IN_GROUPS * 3
-
     def test_two_at_once(self, ten: str) -> None:
         dataset = make_petastorm_dataset(batch_reader(ten))
         for one, two in zip(dataset, dataset, strict=True):
@@ -141,12 +124,6 @@ class TestPasses:
         dataset = make_petastorm_dataset(reader)
         assert taken(dataset) == IN_GROUPS[1:]
         assert taken(dataset) == IN_GROUPS
-
-    def test_a_reader_that_was_stopped(self, ten: str) -> None:
-        with batch_reader(ten) as reader:
-            dataset = make_petastorm_dataset(reader)
-        with pytest.raises(tf.errors.UnknownError, match="Trying to read a sample after a reader"):
-            next(iter(dataset))
 
     def test_one_line_says_that_epochs_never_end(
         self, thousand: str, caplog: pytest.LogCaptureFixture

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.compat.readers import row_reader, write_parquet
 
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.tf_utils import (
     RANDOM_SHUFFLING_QUEUE_SIZE,
@@ -18,24 +17,6 @@ from mdstorm.tf_utils import (
 from mdstorm.unischema import Unischema, UnischemaField
 
 v1 = tf.compat.v1
-
-
-def test_each_run_takes_the_next_row(ten: str) -> None:
-    with row_reader(ten) as reader, tf.Graph().as_default(), v1.Session() as session:
-        row = tf_tensors(reader)
-        assert type(row).__name__ == "inferred_schema_view"
-        assert row.number.shape == ()
-        assert [int(session.run(row).number) for _ in range(10)] == list(range(10))
-        with pytest.raises(tf.errors.OutOfRangeError):
-            session.run(row)
-
-
-def test_each_run_takes_the_next_batch(ten: str) -> None:
-    with batch_reader(ten) as reader, tf.Graph().as_default(), v1.Session() as session:
-        batch = tf_tensors(reader)
-        assert batch.number.shape.as_list() == [None]
-        assert session.run(batch.number).tolist() == [0, 1, 2, 3]
-        assert session.run(batch.number).tolist() == [4, 5, 6, 7]
 
 
 def test_a_queue_shuffles_rows(ten: str) -> None:
@@ -48,11 +29,6 @@ def test_a_queue_shuffles_rows(ten: str) -> None:
         coordinator.request_stop()
         coordinator.join(threads)
     assert sorted(found) == list(range(10))
-
-
-def test_batches_are_not_shuffled(ten: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="can not be used with a reader that produces"):
-        tf_tensors(batch_reader(ten), shuffling_queue_capacity=10)
 
 
 def test_values_are_those_of_rows(tmp_path: Path) -> None:

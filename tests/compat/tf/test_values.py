@@ -102,17 +102,6 @@ def test_shapes_are_those_of_the_schema(url: str, reader: Any) -> None:
     assert dataset.element_spec.array == tf.TensorSpec(expected, tf.float32)
 
 
-def test_text_comes_with_a_warning(url: str) -> None:
-    with pytest.warns(UnicodeWarning, match="convert all unicode strings back to bytes"):
-        make_petastorm_dataset(batch_reader(url, schema_fields=["text"]))
-
-
-def test_the_declared_type_wins(url: str) -> None:
-    spec = TransformSpec(lambda frame: frame, edit_fields=[("i8", np.float64, (), False)])
-    reader = batch_reader(url, schema_fields=["i8"], transform_spec=spec)
-    assert first(make_petastorm_dataset(reader)) == {"i8": (tf.float64, [-1.0, 1.0])}
-
-
 @pytest.mark.parametrize("dtype", [np.object_, np.complex64])
 def test_types_without_a_counterpart(dtype: Any) -> None:
     reader = ItemReader([], batched=False)
@@ -139,22 +128,13 @@ class TestNulls:
         assert first(make_petastorm_dataset(reader)) == {"number": (tf.int64, [0])}
 
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
-    @pytest.mark.parametrize("name", ["number", "text"])
+    @pytest.mark.parametrize("names", [["number"], ["text"], ["number", "text"]])
     @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
-    def test_of_rows_end_the_iteration(self, url: str, name: str, skip: int) -> None:
-        reader = row_reader(url, schema_fields=[name], num_epochs=2)
+    def test_of_rows_end_the_iteration(self, url: str, names: list[str], skip: int) -> None:
+        reader = row_reader(url, schema_fields=names, num_epochs=2)
         for _ in range(skip):
             next(reader)
-        with pytest.raises(tf.errors.UnknownError, match=f'Encountered "{name}"=None'):
-            list(make_petastorm_dataset(reader))
-
-    @pytest.mark.filterwarnings("ignore::UnicodeWarning")
-    @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
-    def test_of_rows_are_named_together(self, url: str, skip: int) -> None:
-        reader = row_reader(url, schema_fields=["number", "text"], num_epochs=2)
-        for _ in range(skip):
-            next(reader)
-        expected = 'Encountered "number"=None, "text"=None'
+        expected = "Encountered " + ", ".join(f'"{name}"=None' for name in names)
         with pytest.raises(tf.errors.UnknownError, match=expected):
             list(make_petastorm_dataset(reader))
 
