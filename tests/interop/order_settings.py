@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mdstorm_backend.elastic.batching import BATCHING_METHODS
+from mdstorm_backend.elastic.order_arguments import BATCHING_METHODS
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 

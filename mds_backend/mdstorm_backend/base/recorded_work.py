@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from enum import IntEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from mdstorm_backend.base.recorder import Recorder
+from typing import Protocol, TypeAlias
 
 #: Seconds by `Cause`.
 Shares: TypeAlias = list[float]
@@ -56,7 +54,7 @@ class Task:
 
     __slots__ = ("busy", "recorder", "shares")
 
-    def __init__(self, recorder: Recorder, shares: Shares) -> None:
+    def __init__(self, recorder: Counter, shares: Shares) -> None:
         self.recorder = recorder
         self.shares = shares
         #: Seconds that are accounted for.
@@ -76,6 +74,43 @@ class Watcher(Protocol):
         """Note that the pass is over."""
 
 
+class Counter:
+    """Adds up what threads do, each of which has numbers of its own.
+
+    Parameters
+    ----------
+    clock : callable
+        Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        #: Shows what is downloaded, if somebody looks.
+        self.watcher: Watcher | None = None
+        self._by_thread: dict[int, dict[str, float]] = {}
+        #: Downloads that are under way, and since when there are any.
+        self._downloads, self._downloading_since = 0, 0.0
+        self._lock = threading.Lock()
+
+    def counts_of_thread(self) -> dict[str, float]:
+        """Return the numbers of this thread, to be added to."""
+        number = threading.get_ident()
+        return self._by_thread.get(number) or self._by_thread.setdefault(number, dict(ZERO))
+
+    def begin_download(self, now: float) -> None:
+        """Note that one more download is under way."""
+        with self._lock:  # twice a file, of which the network takes far longer
+            if not self._downloads:
+                self._downloading_since = now
+            self._downloads += 1
+
+    def end_download(self, now: float) -> float:
+        """Return the seconds since there was no download, once there is none again."""
+        with self._lock:
+            self._downloads -= 1
+            return 0.0 if self._downloads else now - self._downloading_since
+
+
 class _Here(threading.local):
     task: Task | None = None
 
@@ -87,12 +122,7 @@ def count(name: str, number: float = 1) -> None:
     """Add to a count of the recorder for which this thread works, if there is one."""
     task = here.task
     if task is not None:
-        task.recorder._counts_of_thread()[name] += number
-
-
-def current_recorder() -> Recorder | None:
-    """Return the recorder for which this thread works."""
-    return None if here.task is None else here.task.recorder
+        task.recorder.counts_of_thread()[name] += number
 
 
 def count_download(size: int) -> None:
@@ -100,7 +130,7 @@ def count_download(size: int) -> None:
     task = here.task
     if task is None:
         return
-    counts = task.recorder._counts_of_thread()
+    counts = task.recorder.counts_of_thread()
     counts["downloads"] += 1
     counts["downloaded_bytes"] += size
     watcher = task.recorder.watcher
@@ -125,7 +155,7 @@ class work:  # noqa: N801  # reads as a statement
             self._before = task.busy
             self._start = task.recorder.clock()
             if self._cause == _DOWNLOADS:
-                task.recorder._begin_download(self._start)
+                task.recorder.begin_download(self._start)
 
     def __exit__(
         self,
@@ -141,7 +171,7 @@ class work:  # noqa: N801  # reads as a statement
         own = now - self._start - (task.busy - self._before)
         task.busy += own
         task.shares[cause] += own
-        counts = recorder._counts_of_thread()
+        counts = recorder.counts_of_thread()
         counts[BUSY[cause]] += own
         if cause == _DOWNLOADS:
-            counts["downloading_seconds"] += recorder._end_download(now)
+            counts["downloading_seconds"] += recorder.end_download(now)

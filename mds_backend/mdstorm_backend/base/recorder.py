@@ -7,7 +7,6 @@ what. Where the consumer has to wait for it, the seconds of the wait are divided
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,9 +21,9 @@ from mdstorm_backend.base.recorded_work import (
     WAITED,
     ZERO,
     Cause,
+    Counter,
     Shares,
     Task,
-    Watcher,
     here,
     work,
 )
@@ -40,7 +39,7 @@ _HANDED_OVER = 20e-6
 _END: Any = object()
 
 
-class Recorder:
+class Recorder(Counter):
     """Records one iteration over batches. It pickles as None: another process has its own.
 
     Parameters
@@ -65,13 +64,11 @@ class Recorder:
     def __init__(
         self, clock: Callable[[], float] = time.perf_counter, since: float | None = None
     ) -> None:
-        self.clock = clock
+        super().__init__(clock)
         self.is_over = False
         self.since = clock() if since is None else since
         self.batches = self.rows = 0
         self.startup = self.trained = 0.0
-        #: Shows what is downloaded, if somebody looks.
-        self.watcher: Watcher | None = None
         #: When the first batch was there.
         self._started = 0.0
         self._results = self._results_ready = 0
@@ -79,10 +76,6 @@ class Recorder:
         self._shares: Shares = [0.0] * CAUSES
         #: The same for the first batch, once that is there.
         self._startup_shares: Shares = [0.0] * CAUSES
-        self._by_thread: dict[int, dict[str, float]] = {}
-        #: Downloads that are under way, and since when there are any.
-        self._downloads, self._downloading_since = 0, 0.0
-        self._lock = threading.Lock()
 
     @property
     def consumer(self) -> str:
@@ -212,27 +205,11 @@ class Recorder:
             self.wait(seconds, shares)
         return result
 
-    def _counts_of_thread(self) -> dict[str, float]:
-        number = threading.get_ident()
-        return self._by_thread.get(number) or self._by_thread.setdefault(number, dict(ZERO))
-
-    def _begin_download(self, now: float) -> None:
-        with self._lock:  # twice a file, of which the network takes far longer
-            if not self._downloads:
-                self._downloading_since = now
-            self._downloads += 1
-
-    def _end_download(self, now: float) -> float:
-        """Return the seconds since there was no download, once there is none again."""
-        with self._lock:
-            self._downloads -= 1
-            return 0.0 if self._downloads else now - self._downloading_since
-
     # Other processes
 
     def add(self, totals: Mapping[str, float]) -> None:
         """Add what a recorder in a worker process has counted."""
-        counts = self._counts_of_thread()
+        counts = self.counts_of_thread()
         for name, number in totals.items():
             if name in counts:
                 counts[name] += number
@@ -288,6 +265,12 @@ class Results:
         result = recorder.result(future)
         ready.popleft()
         return result
+
+
+def current_recorder() -> Recorder | None:
+    """Return the recorder for which this thread works."""
+    recorder = None if here.task is None else here.task.recorder
+    return recorder if isinstance(recorder, Recorder) else None
 
 
 def shares_of(totals: Mapping[str, float]) -> Shares:

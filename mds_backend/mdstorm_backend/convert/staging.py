@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.convert.parquet_to_mds import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.format.schema import Schema

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.datasets.descriptions import describe_place
+from mdstorm_backend.datasets.dataset import Dataset, describe_place, open_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
 __all__ = ["Dataset", "SampleDataset", "describe_place", "open_dataset"]

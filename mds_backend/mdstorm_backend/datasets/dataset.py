@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset_shards import DatasetShards, PrepareShard
 from mdstorm_backend.datasets.descriptions import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
-from mdstorm_backend.display import Description, human_bytes
+from mdstorm_backend.display import Description, human_bytes, shown_place
+from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import schema_of
@@ -258,3 +260,33 @@ def _dataset(
 
 def _fingerprint(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def describe_place(
+    place: str, storage_options: dict[str, Any] | None = None, *, full: bool
+) -> Description:
+    """Describe a dataset that nobody has opened.
+
+    For a `full` description its index is read, if that is on a local disk.
+    """
+    found = _at_hand(place, storage_options) if full else None
+    if found is not None:
+        return found._mdstorm_description(full=True)
+    shown = shown_place(place)
+    state = "not opened"
+    if full:
+        location = Location.of(place, storage_options)
+        if location.is_local_disk and not os.path.exists(location.path):
+            state = "nothing is there"
+    return Description([repr(shown)], [("place", shown), ("state", state)])
+
+
+def _at_hand(place: str, storage_options: dict[str, Any] | None) -> Dataset | None:
+    """Open the MDS dataset at a place, if that takes no more than a look at a local disk."""
+    try:
+        location = Location.of(place, storage_options)
+        if location.is_local_disk and location.exists(INDEX_NAME):
+            return open_dataset(place, storage_options=storage_options)
+    except (MDStormError, OSError):
+        return None
+    return None

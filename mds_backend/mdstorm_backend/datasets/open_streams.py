@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_defaults import INHERITED, StreamDefaults
-from mdstorm_backend.datasets.stream_files import bringing, is_hooked, join, size_at
+from mdstorm_backend.datasets.stream_files import bringing, join, size_at
 from mdstorm_backend.datasets.world_of_streams import World
 from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError
@@ -57,7 +57,7 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
     stream.apply_default({name: getattr(defaults, name) for name in INHERITED})
     kept = stream._mdstorm
     kept.storage_options = defaults.storage_options
-    if is_hooked(stream):
+    if kept.is_hooked:
         return _open_own_shards(stream, defaults)
     given, split = kept.own("local"), kept.shown("split")
     keeps_local = stream.remote is not None and given is not None

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from mdstorm_backend.datasets.world_of_streams import World
     from mdstorm_backend.format.index import ShardInfo
 
+#: What subclasses may override.
+_HOOKS = ("get_shards", "prepare_shard", "_download_file")
+
 
 class _Said:
     """What a stream was told, or otherwise has from its dataset."""
@@ -121,7 +124,9 @@ class Stream:
         """Everything that a stream keeps; subclasses need not call the constructor."""
         found: StreamFiles | None = self.__dict__.get("_mdstorm")
         if found is None:
-            found = self.__dict__["_mdstorm"] = StreamFiles()
+            found = self.__dict__["_mdstorm"] = StreamFiles(
+                [name for name in _HOOKS if getattr(type(self), name) is not getattr(Stream, name)]
+            )
         return found
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mdstorm_backend.cache.attempts import try_again
 from mdstorm_backend.cache.directory import NOTES, default_directory
@@ -16,7 +17,6 @@ from mdstorm_backend.storage import Location, copy_complete
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions
     from mdstorm_backend.datasets.dataset import Dataset
-    from mdstorm_backend.datasets.stream import Stream
     from mdstorm_backend.elastic import StreamWeight
 
 _WEIGHTS = ("proportion", "repeat", "choose")
@@ -26,8 +26,25 @@ _PATIENCE = 600.0
 _OWN_SHARDS = "stream"
 
 
+class _Stream(Protocol):
+    """What a stream is asked here, which a subclass may answer in its own way."""
+
+    remote: Any
+
+    @property
+    def local(self) -> str | None:
+        """Where the shards are on this machine, or will be."""
+
+    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str: ...
+
+
 class StreamFiles:
     """What a stream was told and has taken from its dataset, and how its files come here.
+
+    Parameters
+    ----------
+    overridden : collection of str
+        The methods for shards and files that a subclass has of its own.
 
     Attributes
     ----------
@@ -41,7 +58,8 @@ class StreamFiles:
         Options of the file system; they are not pickled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, overridden: Collection[str]) -> None:
+        self._overridden = overridden
         self._own: dict[str, Any] = {}
         self._derived: dict[str, Any] = {}
         self.applied: dict[str, Any] = {}
@@ -51,6 +69,15 @@ class StreamFiles:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "storage_options": None}
+
+    @property
+    def is_hooked(self) -> bool:
+        """Whether a subclass has its own way to name shards, or to bring them here."""
+        return bool(self._overridden)
+
+    @property
+    def _downloads(self) -> bool:
+        return "_download_file" in self._overridden
 
     def say(self, name: str, value: Any) -> None:
         """Note what the stream was told."""
@@ -75,14 +102,14 @@ class StreamFiles:
         """Note its share of an epoch, expressed in each of the three ways."""
         self._derived = {name: getattr(weight, name) for name in _WEIGHTS}
 
-    def local(self, stream: Stream) -> str | None:
+    def local(self, stream: _Stream) -> str | None:
         """Return where shards are on this machine, or will be."""
         if (own := self._own.get("local")) is not None:
             return str(own)
         remote = self._own.get("remote")
         if remote is None:
             return None
-        if not is_hooked(stream):
+        if not self.is_hooked:
             if self.dataset is not None and not self.dataset.is_mapped:
                 return _without(self.dataset.files.directory, self.shown("split"))
             location = Location.of(remote)
@@ -90,9 +117,9 @@ class StreamFiles:
                 return location.path
         return default_directory(remote, _OWN_SHARDS)
 
-    def shards(self, stream: Stream) -> list[ShardInfo]:
+    def shards(self, stream: _Stream) -> list[ShardInfo]:
         """Return the shards that the index lists."""
-        if _downloads(stream):
+        if self._downloads:
             path = os.path.join(self.directory(stream), INDEX_NAME)
             if not os.path.exists(path):
                 with bringing(path):
@@ -105,19 +132,19 @@ class StreamFiles:
         self.extra = index.extra
         return list(index.shards)
 
-    def prepare(self, stream: Stream, shard: ShardInfo) -> int:
+    def prepare(self, stream: _Stream, shard: ShardInfo) -> int:
         """Bring a shard to the local directory; return how many bytes it has gained."""
         file = shard.zip_data or shard.raw_data
         directory = self.directory(stream)
         if any(os.path.exists(os.path.join(directory, name)) for name in _names(shard)):
             return 0
-        if _downloads(stream):
+        if self._downloads:
             stream._download_file(file.basename)
             return file.bytes
         self._opened(stream).files.open(shard)
         return shard.raw_data.bytes
 
-    def download(self, stream: Stream, source: str, target: str) -> str:
+    def download(self, stream: _Stream, source: str, target: str) -> str:
         """Bring a file to the local directory, and return its path."""
         split = self.shown("split")
         if stream.remote is None:
@@ -135,11 +162,11 @@ class StreamFiles:
             raise DatasetNotFoundError(f"there is no {url}", url=url) from error
         return path
 
-    def directory(self, stream: Stream) -> str:
+    def directory(self, stream: _Stream) -> str:
         """Return the local directory of the files themselves."""
         return os.path.join(stream.local or "", self.shown("split"))
 
-    def _opened(self, stream: Stream) -> Dataset:
+    def _opened(self, stream: _Stream) -> Dataset:
         """The dataset at its remote, brought to the local directory."""
         if self.dataset is None:
             from mdstorm_backend.datasets.dataset import open_dataset
@@ -190,21 +217,6 @@ def size_at(path: str) -> int | None:
         return os.stat(path).st_size
     except FileNotFoundError:
         return None
-
-
-def is_hooked(stream: Stream) -> bool:
-    """Whether a subclass has its own way to name shards, or to bring them here."""
-    return _overrides(stream, "get_shards", "prepare_shard", "_download_file")
-
-
-def _downloads(stream: Stream) -> bool:
-    return _overrides(stream, "_download_file")
-
-
-def _overrides(stream: Stream, *names: str) -> bool:
-    from mdstorm_backend.datasets.stream import Stream
-
-    return any(getattr(type(stream), name) is not getattr(Stream, name) for name in names)
 
 
 def join(directory: str | None, split: str | None) -> str:

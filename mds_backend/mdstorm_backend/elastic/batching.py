@@ -19,9 +19,6 @@ from mdstorm_backend.elastic.id_arrays import IntArray
 from mdstorm_backend.elastic.partitions import Partition
 from mdstorm_backend.errors import InvalidArgumentError
 
-#: Names of the batching methods.
-BATCHING_METHODS = ("random", "stratified", "per_stream", "device_per_stream")
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -8,31 +8,25 @@ and the canonical nodes stay the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.elastic.batching import BATCHING_METHODS, Schedule, schedule
+from mdstorm_backend.elastic.batching import Schedule, schedule
 from mdstorm_backend.elastic.epoch import Epoch
 from mdstorm_backend.elastic.id_arrays import as_integer
-from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
+from mdstorm_backend.elastic.order_arguments import OrderArguments
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
-from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
 from mdstorm_backend.elastic.worker_ids import work_of_rank
-from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.world import World
-
-#: Names of the sampling methods.
-SAMPLING_METHODS = ("balanced", "fixed")
 
 Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class ElasticOrder:
+class ElasticOrder(OrderArguments):
     """Everything that decides the ids of an epoch, apart from the streams and the world.
 
     Attributes
@@ -83,53 +77,6 @@ class ElasticOrder:
     ArgumentTypeError, InvalidArgumentError
         If an argument has an invalid value.
     """
-
-    batch_size: int
-    shuffle: bool = False
-    shuffle_algo: str = "py1e"
-    shuffle_seed: int = DEFAULT_SEED
-    shuffle_block_size: int | None = None
-    partition_algo: str = "relaxed"
-    num_canonical_nodes: int | None = None
-    batching_method: str = "random"
-    sampling_method: str = "balanced"
-    sampling_granularity: int = 1
-    epoch_size: int | str | None = None
-    replication: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("batch_size", 1),
-            ("shuffle_seed", 0),
-            ("shuffle_block_size", 1),
-            ("num_canonical_nodes", 1),
-            ("sampling_granularity", 1),
-            ("replication", 1),
-        ):
-            value = getattr(self, name)
-            if value is not None or name in _REQUIRED:
-                object.__setattr__(self, name, as_integer(name, value, least))
-        object.__setattr__(self, "epoch_size", parse_epoch_size(self.epoch_size))
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InvalidArgumentError(
-                    f"{name} must be one of {', '.join(choices)}, found {getattr(self, name)!r}"
-                )
-        if self.shuffle and self.shuffle_block_size is not None:
-            block_range(self.shuffle_algo, self.shuffle_block_size)
-
-    def resolved(self, num_nodes: int) -> ElasticOrder:
-        """Return the same order with canonical nodes and block size, given or default, filled in.
-
-        Parameters
-        ----------
-        num_nodes : int
-            Nodes of the (replicated) world in which the first epoch begins.
-        """
-        per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
-        canonical = self.num_canonical_nodes or num_nodes * per_node
-        block = self.shuffle_block_size or max(4_000_000 // canonical, 1 << 18)
-        return replace(self, num_canonical_nodes=canonical, shuffle_block_size=block)
 
     def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
         """Each stream's part of an epoch: see `mdstorm_backend.elastic.weights.weigh`."""
@@ -255,12 +202,3 @@ class ElasticOrder:
             )
             yield ShardSample(first_id, sizes, counts)
             first_id += stream.num_samples
-
-
-_REQUIRED = ("batch_size", "shuffle_seed", "sampling_granularity")
-_CHOICES = {
-    "shuffle_algo": SHUFFLE_ALGORITHMS,
-    "partition_algo": PARTITION_ALGORITHMS,
-    "batching_method": BATCHING_METHODS,
-    "sampling_method": SAMPLING_METHODS,
-}

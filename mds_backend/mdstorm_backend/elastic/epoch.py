@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic.id_arrays import IntArray
+from mdstorm_backend.elastic.order_arguments import OrderArguments
 from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
 from mdstorm_backend.elastic.shuffles import permutation
-
-if TYPE_CHECKING:
-    from mdstorm_backend.elastic.elastic_order import ElasticOrder
 
 Ids = npt.NDArray[np.int64]
 
@@ -26,7 +23,7 @@ class Epoch:
 
     Attributes
     ----------
-    order : ElasticOrder
+    order : OrderArguments
         With canonical nodes and block size resolved.
     streams : tuple of ShardSample
         What each stream contributes.
@@ -42,7 +39,7 @@ class Epoch:
         The number of nodes with which the epoch began.
     """
 
-    order: ElasticOrder
+    order: OrderArguments
     streams: tuple[ShardSample, ...]
     proportions: tuple[float, ...]
     num_nodes: int

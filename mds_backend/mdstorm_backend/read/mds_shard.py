@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Sequence
-from math import prod
 from operator import index
 from typing import Any
 
@@ -17,119 +15,24 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.encodings.gather import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
 from mdstorm_backend.read.logical import to_logical
+from mdstorm_backend.read.mds_file import MDSFile
 from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
-from mdstorm_backend.read.shard import Rows, Shard, contiguous
+from mdstorm_backend.read.shard import Rows, contiguous
 from mdstorm_backend.storage import Buffer
 
 
-class MDSShard(Shard):
-    """One shard of a dataset.
-
-    Parameters
-    ----------
-    buffer : bytes-like
-        The uncompressed file, usually a memory map. It is kept, not copied.
-    info : ShardInfo
-        Its entry in the index.
-    schema : Schema
-        The schema of the dataset.
-    url : str
-        Where the file came from, for error messages.
-
-    Attributes
-    ----------
-    schema, url
-        As above.
-    layout : ShardLayout
-        Where the values of a sample lie.
-    data : memoryview
-        The file, of format ``B``.
-    is_fixed : bool
-        Whether all samples have one size.
-    offsets : numpy.ndarray
-        Where each sample begins in the file, uint32 of shape ``(samples + 1,)``.
-
-    Raises
-    ------
-    CorruptDatasetError
-        If the file is cut off or contradicts the index.
-    """
+class MDSShard(MDSFile):
+    """One shard of a dataset, as `MDSFile` takes it."""
 
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
-        self._buffer = buffer
-        self._data = np.frombuffer(buffer, np.uint8)
-        self.data = self._data.data
-        self.schema = schema
-        self.layout = ShardLayout.of(info)
-        self.url = url
-        self.offsets, self._extra = parse_header(self._data, info, url=url)
-        self.num_samples = info.samples
+        super().__init__(buffer, info, schema, url=url)
         #: The validity of the elements of ragged arrays, as lists of the same lengths.
         self._element_masks: dict[str, pa.ListArray] = {}
         self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
-        self.is_fixed = self.layout.is_fixed
-        if self.is_fixed:
-            size = self.record_dtype.itemsize * info.samples
-            if int(self.offsets[-1]) - int(self.offsets[0]) != size:
-                raise self._corrupt(
-                    f"holds {info.samples} samples of {self.record_dtype.itemsize} bytes each by "
-                    f"its index, but {self.offsets[-1] - self.offsets[0]} bytes of samples"
-                )
-
-    def will_need(self) -> None:
-        """Ask the operating system to read the file ahead, if it is mapped."""
-        if isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap):
-            self._buffer.obj.madvise(mmap.MADV_WILLNEED)
-
-    @property
-    def memory(self) -> int:
-        """Bytes that it keeps in memory; 0 if it is mapped."""
-        mapped = isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap)
-        return 0 if mapped else len(self._buffer)
-
-    @cached_property
-    def record_dtype(self) -> np.dtype[np.void]:
-        """Packed dtype of a sample; only where every column has a fixed size."""
-        return self.layout.record_dtype
-
-    @cached_property
-    def records(self) -> npt.NDArray[np.void] | None:
-        """All samples as opaque records, a view; None where sizes vary."""
-        if not self.is_fixed:
-            return None
-        dtype = np.dtype(f"V{self.record_dtype.itemsize}")
-        start = int(self.offsets[0])
-        if dtype.itemsize == 0 or self.num_samples == 0:
-            return np.empty(self.num_samples, dtype)
-        return np.frombuffer(self.data, dtype, self.num_samples, start)
-
-    @cached_property
-    def validity(self) -> Validity:
-        """Which rows and elements are not null."""
-        try:
-            validity = unpack_validity(self._extra.get("nulls", {}))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise self._corrupt(f"has unreadable null bitmaps ({error})") from error
-        if not self._fits(validity):
-            raise self._corrupt(f"has null bitmaps that are not of its {self.num_samples} samples")
-        return validity
-
-    def _fits(self, validity: Validity) -> bool:
-        """Whether bitmaps are as long as their columns, where that is known beforehand."""
-        shapes = {
-            name: encoding.shape
-            for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True)
-        }
-        return all(len(mask) == self.num_samples for mask in validity.rows.values()) and all(
-            shape is None or len(mask) == self.num_samples * prod(shape)
-            for name, mask in validity.elements.items()
-            for shape in [shapes.get(name)]
-        )
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the samples `rows` (ascending, without repetition) of some columns.
@@ -150,7 +53,7 @@ class MDSShard(Shard):
         except (IndexError, OverflowError, ValueError) as error:
             if isinstance(error, MDStormError):
                 raise
-            raise self._corrupt(f"holds values that cannot be decoded ({error})") from error
+            raise self.corrupt(f"holds values that cannot be decoded ({error})") from error
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Decode one sample, in a few microseconds.
@@ -199,7 +102,7 @@ class MDSShard(Shard):
         except (IndexError, OverflowError, ValueError, struct.error) as error:
             if isinstance(error, MDStormError):
                 raise
-            raise self._corrupt(f"holds values that cannot be decoded ({error})") from error
+            raise self.corrupt(f"holds values that cannot be decoded ({error})") from error
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Refuse columns that the dataset has not, or only other shards of it have."""
@@ -240,7 +143,7 @@ class MDSShard(Shard):
 
     def _read_variable(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
         starts = self.offsets[rows].astype(np.int64)
-        words = gather_fixed(self._data, starts, np.dtype("<u4"), self.layout.num_variable)
+        words = gather_fixed(self.stored, starts, np.dtype("<u4"), self.layout.num_variable)
         lengths: Positions = words.reshape(len(rows), self.layout.num_variable).astype(np.int64)
         self._check_extent(rows, starts, lengths)
         positions = starts + self.layout.size_words
@@ -249,7 +152,7 @@ class MDSShard(Shard):
         for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
             sizes = encoding.size if encoding.size is not None else lengths[:, next(variable)]
             if name in wanted:
-                values[name] = encoding.decode_column(self._data, positions, sizes)
+                values[name] = encoding.decode_column(self.stored, positions, sizes)
             positions = positions + sizes
         return values
 
@@ -259,15 +162,10 @@ class MDSShard(Shard):
         ends = starts + self.layout.size_words + fixed + lengths.sum(axis=1)
         wrong = np.flatnonzero(ends != self.offsets[rows + 1])
         if len(wrong):
-            raise self._corrupt(
+            raise self.corrupt(
                 f"holds sample {int(rows[wrong[0]])} with column sizes that do not add up to its "
                 "length"
             )
-
-    def _corrupt(self, what: str) -> CorruptDatasetError:
-        return CorruptDatasetError(
-            f"{self.url} {what}. Copy it again, or write the dataset again", url=self.url
-        )
 
     @cached_property
     def _element_bitmaps(self) -> set[str]:

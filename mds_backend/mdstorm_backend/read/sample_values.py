@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,7 @@ from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.logical import view_dtype
-
-if TYPE_CHECKING:
-    from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.mds_file import MDSFile
 
 #: From the row of a value to the value.
 OfRow: TypeAlias = Callable[[int], Any]
@@ -43,13 +41,13 @@ class ValueDecoder:
 
     Parameters
     ----------
-    shard : MDSShard
+    shard : MDSFile
         Where the values lie. The functions keep its bytes, but not the shard.
     name : str
         The column.
     """
 
-    def __init__(self, shard: MDSShard, name: str) -> None:
+    def __init__(self, shard: MDSFile, name: str) -> None:
         self.column: Column = shard.schema[name]
         self._shard = shard
         self._number = shard.layout.names.index(name)

@@ -9,20 +9,18 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mdstorm_backend.format.encodings.encoding import DecodeSpan
+from mdstorm_backend.read.mds_file import MDSFile
 from mdstorm_backend.read.sample_values import ValueDecoder
-
-if TYPE_CHECKING:
-    from mdstorm_backend.read.mds_shard import MDSShard
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
 
 
-def sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
+def sample_decoder(shard: MDSFile, columns: Sequence[str]) -> SampleDecoder:
     """Return the function that decodes some columns of one row of `shard`.
 
     The row has to exist. The function raises what decoding raises, see `MDSShard.sample`.
@@ -60,11 +58,11 @@ def sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
     return decode_all
 
 
-def _in_stored_order(shard: MDSShard, columns: Sequence[str]) -> bool:
+def _in_stored_order(shard: MDSFile, columns: Sequence[str]) -> bool:
     return list(columns) == [name for name in shard.layout.names if name in columns]
 
 
-def _by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any]:
+def _by_core(shard: MDSFile, row: int, columns: Sequence[str]) -> dict[str, Any]:
     batch = shard.read(np.array([row]), columns, exact_nulls=True)
     return {
         name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
@@ -73,7 +71,7 @@ def _by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any
 
 
 def _of_records(
-    shard: MDSShard, decoders: dict[str, ValueDecoder], fast: Sequence[str]
+    shard: MDSFile, decoders: dict[str, ValueDecoder], fast: Sequence[str]
 ) -> SampleDecoder:
     """Decode samples of one size, whose values lie at equal distances."""
     getters = [(name, decoders[name].of_row()) for name in fast]
@@ -84,7 +82,7 @@ def _of_records(
     return decode
 
 
-def _of_variable(shard: MDSShard, decoders: dict[str, ValueDecoder]) -> SampleDecoder:
+def _of_variable(shard: MDSFile, decoders: dict[str, ValueDecoder]) -> SampleDecoder:
     """Decode samples of varying size, which begin with the sizes of their variable columns."""
     layout = shard.layout
     offsets = shard.offsets.view(np.uint8).data.cast("I")

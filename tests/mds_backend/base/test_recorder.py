@@ -11,8 +11,8 @@ import pytest
 from tests.mds_backend.clocks import Clock
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorded_work import Cause, count, current_recorder, work
-from mdstorm_backend.base.recorder import Recorder, Results
+from mdstorm_backend.base.recorded_work import Cause, count, work
+from mdstorm_backend.base.recorder import Recorder, Results, current_recorder
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, worker_ids
-from mdstorm_backend.elastic.batching import BATCHING_METHODS
+from mdstorm_backend.elastic.order_arguments import BATCHING_METHODS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.order.world import World

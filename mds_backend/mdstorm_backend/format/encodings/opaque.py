@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Opaque(Encoding):
 
     is_opaque = True
     late = "never"
+    #: Returns the names of the encodings that are known; the registry says them.
+    known_names: ClassVar[Callable[[], list[str]]]
 
     def sized(self, size: int | None) -> Encoding:
         """Return it for values of a size, which the index states."""
@@ -42,15 +44,12 @@ class Opaque(Encoding):
 
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError."""
-        # The registry has a class of this module for what it does not know.
-        from mdstorm_backend.format.encodings.registry import encoding_names
-
         raise UnsupportedEncodingError(
             f"column {column!r} has encoding {self.text!r}, which is not known in this process"
             f"{self.reason and ': '}{self.reason}. If somebody defined it, register the class that "
             f"decodes it: mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise "
             "leave the column out with columns=[…]. Known are "
-            f"{', '.join(encoding_names())}"
+            f"{', '.join(type(self).known_names())}"
         )
 
     def encode(self, value: Any) -> bytes:

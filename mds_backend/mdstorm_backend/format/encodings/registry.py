@@ -211,6 +211,9 @@ def encoding_names() -> list[str]:
     return [*sorted(known_names()), "ndarray:<dtype>", "ndarray:<dtype>:<shape>"]
 
 
+Opaque.known_names = staticmethod(encoding_names)
+
+
 def sized_encoding(text: str, size: int | None) -> Encoding:
     """Return the encoding of a text whose values have the size in bytes that an index states."""
     return parse_encoding(text).sized(size) or Redefined.of(text).sized(size)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import get_worker_info
 
-from mdstorm_backend.base.recorded_work import current_recorder
+from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reading import Leg, Worker

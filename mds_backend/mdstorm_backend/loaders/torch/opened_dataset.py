@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.datasets.descriptions import describe_place
+from mdstorm_backend.datasets.dataset import Dataset, describe_place
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.datasets.open_streams import derive, open_stream, refuse_unsafe_types, shape_of
 from mdstorm_backend.datasets.stream import Stream
