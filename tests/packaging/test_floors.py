@@ -13,7 +13,8 @@ PACKAGES = {
     "mdstorm_backend": ROOT / "mds_backend" / "mdstorm_backend",
     "mdstorm_migrate": ROOT / "migrate" / "mdstorm_migrate",
 }
-WITHOUT_RINGS_OF_MODULES = ("mdstorm",)
+#: The folder where modules still import each other.
+WITH_RINGS = "mdstorm_backend.loaders."
 
 
 def modules(package: str) -> dict[str, Path]:
@@ -100,9 +101,12 @@ def test_no_folders_import_each_other(package: str) -> None:
     assert shown_rings(arrows(package)) == ""
 
 
-@pytest.mark.parametrize("package", WITHOUT_RINGS_OF_MODULES)
+@pytest.mark.parametrize("package", PACKAGES)
 def test_no_modules_import_each_other(package: str) -> None:
-    assert shown_rings(arrows(package, lambda module, path: module)) == ""
+    graph = arrows(package, lambda module, path: module)
+    for module in [module for module in graph if module.startswith(WITH_RINGS)]:
+        del graph[module]
+    assert shown_rings(graph) == ""
 
 
 def test_a_ring_of_three_folders_is_found() -> None:
