@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -40,38 +41,14 @@ _HOMES = {
     "make_reader": "reader",
 }
 
-#: Modules that are attributes of the package without an import of their own, as in Petastorm.
-_MODULES = frozenset(
-    {
-        "benchmark",
-        "cache",
-        "codecs",
-        "errors",
-        "etl",
-        "fs_utils",
-        "generator",
-        "local_disk_cache",
-        "ngram",
-        "predicates",
-        "pytorch",
-        "reader",
-        "reader_impl",
-        "selectors",
-        "spark",
-        "spark_utils",
-        "test_util",
-        "tf_utils",
-        "tools",
-        "transform",
-        "unischema",
-        "utils",
-        "weighted_sampling_reader",
-        "workers_pool",
-    }
-)
-
-#: Those of them that need a library which may be missing.
-_NEEDED = {"pytorch": "torch", "tf_utils": "tensorflow"}
+#: Libraries that may be missing, by the modules that cannot be imported without them.
+_NEEDED = {
+    "lightning": "lightning",
+    "pytorch": "torch",
+    "pytorch_lightning": "pytorch_lightning",
+    "tf_utils": "tensorflow",
+    "transformers": "transformers",
+}
 
 # What the engine logs reaches the logger of this package, as all of Petastorm reaches its own:
 # `logging.getLogger("mdstorm")` is the one to set levels and handlers of.
@@ -81,17 +58,18 @@ logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"mdstorm.{_HOMES[name]}"), name)
-    if name in _MODULES:
-        return importlib.import_module(f"mdstorm.{name}")
-    from mdstorm._petastorm_names import ABSENT
+    from mdstorm._petastorm_names import ABSENT, is_module
 
+    if is_module(__name__, name):  # without an import of its own, as in Petastorm
+        return importlib.import_module(f"mdstorm.{name}")
     raise ABSENT.error("mdstorm", name, sys._getframe(1))
 
 
 def __dir__() -> list[str]:
+    modules = {found.name for found in pkgutil.iter_modules(__path__) if found.name[0] != "_"}
     # `help(mdstorm)` asks for each of them.
     missing = {name for name, library in _NEEDED.items() if not _is_there(library)}
-    return sorted({*globals(), *__all__, *(_MODULES - missing)})
+    return sorted({*globals(), *__all__, *(modules - missing)})
 
 
 def _is_there(library: str) -> bool:

@@ -145,7 +145,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 ABSENT = AbsentNames("petastorm", "mdstorm", "docs/differences.md", SECTIONS)
 
 
-def _is_module(package: str, name: str) -> bool:
+def is_module(package: str, name: str) -> bool:
     """Whether a package has a module of that name."""
     is_package = "__path__" in vars(sys.modules[package])
     return is_package and name[0] != "_" and find_spec(f"{package}.{name}") is not None
@@ -167,7 +167,7 @@ def other_names(module: str) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name in homes:
             return getattr(importlib.import_module(f"mdstorm.{homes[name]}"), name)
-        if _is_module(module, name):
+        if is_module(module, name):
             return importlib.import_module(f"{module}.{name}")
         raise ABSENT.error(module, name, sys._getframe(1))
 

@@ -103,18 +103,8 @@ class DataLoader(RowLoader, Generic[BatchT]):
     def __init__(
         self,
         reader: Any,
-        batch_size: int | None,
-        collate_fn: Callable[[list[Any]], BatchT],
-        shuffling_queue_capacity: int | None = 0,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        reader: Any,
         batch_size: int | None = 1,
-        *,
-        collate_fn: Callable[[list[Any]], BatchT],
+        collate_fn: Callable[[list[Any]], BatchT] = ...,
         shuffling_queue_capacity: int | None = 0,
     ) -> None: ...
 

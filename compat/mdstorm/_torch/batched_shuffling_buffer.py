@@ -15,11 +15,15 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._public import public
-from mdstorm._torch.shuffling_buffer import check_addition, check_retrieval
+from mdstorm._torch.shuffling_buffer import (
+    ShufflingBufferBase,
+    check_addition,
+    check_retrieval,
+)
 
 
 @public("mdstorm.reader_impl.pytorch_shuffling_buffer")
-class BatchedShufflingBufferBase(abc.ABC):
+class BatchedShufflingBufferBase(ShufflingBufferBase):
     """Rows go in as columns and come out in batches of another order. For one thread only.
 
     Parameters
@@ -39,27 +43,6 @@ class BatchedShufflingBufferBase(abc.ABC):
     @abc.abstractmethod
     def _add_many(self, items: list[torch.Tensor]) -> None:
         """Add rows, a tensor for each column."""
-
-    @abc.abstractmethod
-    def retrieve(self) -> list[torch.Tensor]:
-        """Remove a batch, and return it: a tensor for each column."""
-
-    @abc.abstractmethod
-    def can_add(self) -> bool:
-        """Whether rows may be added."""
-
-    @abc.abstractmethod
-    def can_retrieve(self) -> bool:
-        """Whether a batch may be removed."""
-
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """How many rows are inside."""
-
-    @abc.abstractmethod
-    def finish(self) -> None:
-        """Say that nothing will be added any more, so that all rows may be removed."""
 
 
 class _TensorBuffer(BatchedShufflingBufferBase):

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.transform_spec import EditedField, TransformSpec
+from mdstorm._transforms.transform_spec import EditedField, TransformSpec, warn_of_unknown
 from mdstorm.errors import NoMatchingFieldsError, TransformError
-from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Schema, Values
 from mdstorm_backend.read import objects
 
@@ -49,8 +48,8 @@ class DeclaredTransform:
         self.names = tuple(names)
         self.columns = spec._mdstorm_columns_of(names)
         self.edited = spec._mdstorm_edited()
-        _warn_of_unknown("remove_fields", spec.removed_fields, names)
-        _warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self.edited])
+        warn_of_unknown("remove_fields", spec.removed_fields, names)
+        warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self.edited])
         if not self.columns:
             raise NoMatchingFieldsError(
                 f"the TransformSpec leaves none of the columns {list(names)}: keep at least one "
@@ -193,12 +192,3 @@ def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
     return len(found) == len(shape) and all(
         size in (None, there) for size, there in zip(shape, found, strict=True)
     )
-
-
-def _warn_of_unknown(argument: str, fields: Sequence[str], names: Sequence[str]) -> None:
-    unknown = [name for name in fields if name not in names]
-    if unknown:
-        warn_user(
-            f"{argument} specified some field names that are not part of the schema. These field "
-            f"names will be ignored: {', '.join(unknown)}"
-        )

@@ -127,13 +127,13 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
         name: UnischemaField(name, dtype, shape, None, nullable)
         for name, dtype, shape, nullable in transform_spec._mdstorm_edited().values()
     }
-    _warn_unknown("remove_fields", transform_spec.removed_fields, schema.fields)
+    warn_of_unknown("remove_fields", transform_spec.removed_fields, schema.fields)
     gone = {*transform_spec.removed_fields, *edited}
     fields = {name: field for name, field in schema.fields.items() if name not in gone}
     fields.update(edited)
     selected = transform_spec.selected_fields
     if selected is not None:
-        _warn_unknown("selected_fields", selected, fields)
+        warn_of_unknown("selected_fields", selected, fields)
         fields = {name: fields[name] for name in selected if name in fields}
     return Unischema(f"{schema._name}_transformed", fields.values())
 
@@ -152,10 +152,11 @@ def _edited(field: Any) -> EditedField:
     return str(name), numpy_dtype, tuple(shape), nullable
 
 
-def _warn_unknown(what: str, names: Sequence[str], fields: Collection[str]) -> None:
-    unknown = sorted(name for name in names if name not in fields)
+def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]) -> None:
+    """Warn of fields that an argument of a TransformSpec names and that are not there."""
+    unknown = [name for name in fields if name not in names]
     if unknown:
         warn_user(
-            f"{what} specified some field names that are not part of the schema. These field names "
-            f"will be ignored {', '.join(unknown)!r}."
+            f"{argument} specified some field names that are not part of the schema. These field "
+            f"names will be ignored: {', '.join(unknown)}"
         )
