@@ -124,6 +124,25 @@ def test_removal_takes_everything_that_was_written(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
+def test_a_removal_that_is_interrupted_leaves_no_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    before = set(names(tmp_path))
+    remove = Location.remove
+    left = iter([True])
+
+    def remove_one(self: Location, name: str) -> None:
+        if not next(left, False):
+            raise StorageError("down")
+        remove(self, name)
+
+    monkeypatch.setattr(Location, "remove", remove_one)
+    with pytest.raises(StorageError):
+        remove_dataset(dataset.location)
+    assert set(names(tmp_path)) == before - {"index.json"}
+
+
 def test_removal_leaves_the_files_of_others_and_names_them(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / "notes.txt").write_text("mine")
@@ -183,6 +202,16 @@ def test_an_index_that_cannot_be_written_is_an_error(
     with pytest.raises(WriteError, match=r"index\.json could not be written .*down"):
         write_index(Location.of(url or str(tmp_path)), Index((), {}))
     assert failures == []
+
+
+@pytest.mark.parametrize("found", [b"", Index((), {"of": "another"}).to_bytes()])
+def test_an_index_that_reads_back_as_something_else_is_an_error(
+    found: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Location.write
+    monkeypatch.setattr(Location, "write", lambda self, name, _: write(self, name, [found]))
+    with pytest.raises(WriteError, match=r"index\.json does not read back as it was written"):
+        write_index(Location.of(str(tmp_path)), Index((), {}))
 
 
 def test_refused_credentials_stay_what_they_are(failures: list[Exception]) -> None:
