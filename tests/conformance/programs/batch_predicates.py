@@ -83,63 +83,12 @@ def a_comparison(place: Place) -> Any:
     return _included(place, ["id"], lambda frame: frame["id"] > 1)
 
 
-def columns_are_attributes(place: Place) -> Any:
-    return _included(place, ["id", "x"], lambda frame: (frame.id > 1) & (frame.x < 2.5))
-
-
-def the_number_of_rows(place: Place) -> Any:
-    return _included(place, ["id"], lambda frame: frame.id != len(frame) - 1)
-
-
-def several_columns_at_once(place: Place) -> Any:
-    return _included(place, ["id", "x"], lambda frame: (frame[["id", "x"]] >= 2).all(axis=1))
-
-
-def an_expression(place: Place) -> Any:
-    return _included(place, ["id", "x"], lambda frame: frame.eval("id > 1 and x < 2.5"))
-
-
-def a_function_of_each_row(place: Place) -> Any:
-    def of_row(row: Any) -> bool:
-        return bool(row["id"] > 1 and row["name"] == "c")
-
-    return _included(place, ["id", "name"], lambda frame: frame.apply(of_row, axis=1))
-
-
-def values_of_a_set(place: Place) -> Any:
-    return _included(place, ["name"], lambda frame: frame["name"].isin({"b", "c"}))
-
-
-def values_of_a_set_in_all_columns(place: Place) -> Any:
-    return _included(place, ["id"], lambda frame: frame.isin([1, 5])["id"])
-
-
-def texts(place: Place) -> Any:
-    return _included(place, ["name"], lambda frame: frame.name.str.upper() == "A")
-
-
-def as_a_mapping(place: Place) -> Any:
-    def look(frame: Any) -> Any:
-        found = dict(frame.items())
-        return (found["id"] > 1) & (frame.get("x") < 2.5) & ("nothing" not in frame)
-
-    return _included(place, ["id", "x"], look)
-
-
 def the_truths_may_be_objects(place: Place) -> Any:
     return _included(place, ["id"], lambda frame: (frame["id"] > 1).astype(object))
 
 
 def the_truths_are_found_by_their_index(place: Place) -> Any:
     return _included(place, ["id"], lambda frame: (frame["id"] > 1)[::-1])
-
-
-def columns_that_are_not_asked_for(place: Place) -> Any:
-    return error_of(lambda: _included(place, ["id"], lambda frame: frame["x"] > 1))
-
-
-def an_attribute_that_is_not_there(place: Place) -> Any:
-    return error_of(lambda: _included(place, ["id"], lambda frame: frame.nothing > 1))
 
 
 def errors_of_ones_own(place: Place) -> Any:

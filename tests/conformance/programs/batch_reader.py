@@ -30,10 +30,6 @@ def one_file_by_url(place: Place) -> Any:
     return batches(place.url("data/part-0.parquet"))
 
 
-def trailing_slash_of_the_url(place: Place) -> Any:
-    return ids_of(batches(place.numbers() + "/"))
-
-
 def files_of_a_directory_come_by_name(place: Place) -> Any:
     for start, name in enumerate(["b", "a", "part-10", "part-2"]):
         place.parquet({"id": np.array([start])}, name=f"data/{name}.parquet")
@@ -72,11 +68,6 @@ def field_names_are_patterns(place: Place) -> Any:
     return sorted(batch._fields)
 
 
-def field_patterns_match_whole_names(place: Place) -> Any:
-    url = place.parquet({"id": [1], "id2": [2]})
-    return batches(url, schema_fields=["id"])
-
-
 def field_patterns_that_match_nothing_are_skipped(place: Place) -> Any:
     return batches(place.numbers(2), schema_fields=["x", "no_such.*"])
 
@@ -95,23 +86,12 @@ def pool_of_threads(place: Place) -> Any:
     return ids_of(batches(url, reader_pool_type="thread", workers_count=1, results_queue_size=5))
 
 
-def early_conversion(place: Place) -> Any:
-    return batches(place.numbers(3), convert_early_to_numpy=True)
-
-
 def storage_options_of_a_local_file(place: Place) -> Any:
     return ids_of(batches(place.numbers(3), storage_options={}))
 
 
 def hdfs_driver_without_hdfs(place: Place) -> Any:
     return ids_of(batches(place.numbers(3), hdfs_driver="libhdfs"))
-
-
-def two_readers_do_not_disturb_each_other(place: Place) -> Any:
-    url = place.numbers()
-    with make_batch_reader(url, **CALM) as one, make_batch_reader(url, **CALM) as other:
-        first = next(one).id.tolist()
-        return [first, ids_of(list(other)), ids_of(list(one))]
 
 
 def leaving_the_context_prints_a_line(place: Place) -> Any:

@@ -15,11 +15,6 @@ def _sorted_ids(found: list[Any]) -> list[int]:
     return sorted(chain.from_iterable(ids_of(found)))
 
 
-def shuffled_row_groups_stay_whole(place: Place) -> Any:
-    found = ids_of(batches(place.numbers(20, group=5), shuffle_row_groups=True, seed=3))
-    return sorted(found)
-
-
 def shuffled_row_groups_change_places(place: Place) -> Any:
     found = ids_of(batches(place.numbers(60, group=2), shuffle_row_groups=True, seed=3))
     return found != sorted(found)
@@ -46,23 +41,9 @@ def seed_zero_repeats_nothing(place: Place) -> Any:
     return once == again
 
 
-def shuffled_rows_stay_in_their_group(place: Place) -> Any:
-    found = ids_of(batches(place.numbers(100, group=50), shuffle_rows=True, seed=3))
-    return [
-        [sorted(ids) == list(range(50 * n, 50 * n + 50)), ids != sorted(ids)]
-        for n, ids in enumerate(found)
-    ]
-
-
 def shuffled_rows_stay_together(place: Place) -> Any:
     found = batches(place.numbers(100, group=50), shuffle_rows=True, seed=3)
     return [bool((batch.x == batch.id / 2).all()) for batch in found]
-
-
-def a_seed_repeats_rows(place: Place) -> Any:
-    url = place.numbers(40, group=20)
-    once, again, other = (ids_of(batches(url, shuffle_rows=True, seed=seed)) for seed in (7, 7, 8))
-    return [once == again, once == other]
 
 
 def all_epochs_have_all_rows(place: Place) -> Any:

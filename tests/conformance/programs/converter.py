@@ -31,11 +31,6 @@ def constants(place: Place) -> Any:
     ]
 
 
-def lengths(place: Place, spark: Any) -> Any:
-    converter = _converter(spark)
-    return [len(converter), converter.dataset_size, len(converter.file_urls)]
-
-
 def torch_batches(place: Place, spark: Any) -> Any:
     with _converter(spark).make_torch_dataloader(batch_size=4, **_CALM) as loader:
         return list(loader)
@@ -61,11 +56,6 @@ def torch_loaders_never_end(place: Place, spark: Any) -> Any:
 def tensorflow_batches(place: Place, spark: Any) -> Any:
     with _converter(spark).make_tf_dataset(batch_size=4, **_CALM) as dataset:
         return list(dataset)
-
-
-def tensorflow_batches_have_32_rows(place: Place, spark: Any) -> Any:
-    with _converter(spark, 40).make_tf_dataset(**_CALM) as dataset:
-        return [int(batch.id.shape[0]) for batch in dataset]
 
 
 def doubles_stay_doubles_on_request(place: Place, spark: Any) -> Any:

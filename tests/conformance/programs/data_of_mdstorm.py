@@ -13,7 +13,6 @@ from urllib.parse import urlparse
 import pyarrow.parquet as pq
 from petastorm.etl.dataset_metadata import get_schema_from_dataset_url
 from petastorm.ngram import NGram
-from petastorm.predicates import in_set
 from petastorm.selectors import (
     IntersectIndexSelector,
     RowGroupSelectorBase,
@@ -21,9 +20,8 @@ from petastorm.selectors import (
     UnionIndexSelector,
 )
 from petastorm.unischema import Unischema
-from tests.conformance.describing import error_of
 from tests.conformance.place import Place
-from tests.conformance.reading import CALM, batches, ids_of, rows
+from tests.conformance.reading import batches, rows
 
 
 def _schema(place: Place, name: str) -> Unischema:
@@ -47,22 +45,6 @@ def rows_of_all_codecs(place: Place) -> Any:
     return rows(place.dataset_of_mdstorm("codecs"))
 
 
-def views_of_rows(place: Place) -> Any:
-    url = place.dataset_of_mdstorm("codecs")
-    found = rows(url, schema_fields=["id", "png", "zip.*"])
-    return [dict(sorted(row._asdict().items())) for row in found]
-
-
-def torch_batches(place: Place) -> Any:
-    from petastorm import make_reader
-    from petastorm.pytorch import DataLoader
-
-    url = place.dataset_of_mdstorm("codecs")
-    reader = make_reader(url, schema_fields=["id", "matrix", "grey"], **CALM)
-    with DataLoader(reader, batch_size=4) as loader:
-        return [{name: batch[name] for name in ("id", "matrix")} for batch in loader]
-
-
 def columns_as_they_are_stored(place: Place) -> Any:
     return [
         [batch.id, [type(value).__name__ for value in batch.matrix]]
@@ -72,11 +54,6 @@ def columns_as_they_are_stored(place: Place) -> Any:
 
 def rows_of_partitions(place: Place) -> Any:
     return rows(place.dataset_of_mdstorm("cities"))
-
-
-def one_partition(place: Place) -> Any:
-    predicate = in_set(["Rome"], "city")
-    return [int(row.id) for row in rows(place.dataset_of_mdstorm("cities"), predicate=predicate)]
 
 
 def n_grams(place: Place) -> Any:
@@ -111,14 +88,6 @@ def row_groups_by_index(place: Place) -> Any:
     ]
 
 
-def a_value_that_no_row_group_has(place: Place) -> Any:
-    return _selected(place, _single("by_id", [77]))
-
-
-def an_index_that_was_not_built(place: Place) -> Any:
-    return error_of(lambda: _selected(place, _single("by_zip", [1])), "Some of required indexes")
-
-
 def row_groups_of_each_file(place: Place) -> Any:
     found = {}
     for name in ("codecs", "series", "places", "cities"):
@@ -126,13 +95,3 @@ def row_groups_of_each_file(place: Place) -> Any:
         metadata = pq.read_metadata(f"{path}/_common_metadata").metadata
         found[name] = json.loads(metadata[b"dataset-toolkit.num_row_groups_per_file.v1"])
     return found
-
-
-def a_batch_for_each_row_group(place: Place) -> Any:
-    url = place.dataset_of_mdstorm("places")
-    return ids_of(batches(url, schema_fields=["id"]))
-
-
-def columns_in_spark(place: Place, spark: Any) -> Any:
-    frame = spark.read.parquet(place.dataset_of_mdstorm("cities"))
-    return [sorted(frame.columns), sorted(row.id for row in frame.collect())]

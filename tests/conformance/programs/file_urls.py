@@ -39,17 +39,6 @@ def all_files(place: Place, spark: Any) -> Any:
     return [names, sorted(int(i) for b in found for i in b.id), [str(b.x.dtype) for b in found]]
 
 
-def the_directory(place: Place, spark: Any) -> Any:
-    converter = _converter(spark)
-    return [_ids(converter.cache_dir_url), _ids([converter.cache_dir_url])]
-
-
-def one_file_after_the_other(place: Place, spark: Any) -> Any:
-    converter = _converter(spark)
-    found = [_ids(url) for url in converter.file_urls]
-    return [sorted(found), sorted(_ids([url]) for url in converter.file_urls)]
-
-
 def files_in_the_order_of_the_list(place: Place, spark: Any) -> Any:
     urls = _converter(spark).file_urls
     forth = [int(id_) for batch in batches(urls) for id_ in batch.id]

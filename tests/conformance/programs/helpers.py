@@ -9,8 +9,7 @@ from urllib.parse import urlparse
 
 import numpy as np
 import pyarrow as pa
-from petastorm import NoDataAvailableError, make_batch_reader, make_reader
-from petastorm import errors as errors_module
+from petastorm import make_batch_reader, make_reader
 from petastorm.cache import CacheBase, NullCache
 from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, infer_or_load_unischema
 from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
@@ -31,14 +30,6 @@ from tests.conformance.place import Place
 from tests.conformance.reading import CALM
 
 _SCHEMA = Unischema("Sch", [UnischemaField("id", np.int64, (), None, False)])
-
-
-def errors_are_plain(place: Place) -> Any:
-    return [
-        [cls.__name__ for cls in (errors_module.NoDataAvailableError, NoDataAvailableError)],
-        issubclass(NoDataAvailableError, Exception),
-        issubclass(NoDataAvailableError, (ValueError, RuntimeError)),
-    ]
 
 
 def urls_lose_a_slash(place: Place) -> Any:
@@ -93,13 +84,6 @@ def a_cache_on_disk_that_cleans_up(place: Place) -> Any:
     cache.get("key", lambda: 1)
     cache.cleanup()
     return (place.folder / "cache").exists()
-
-
-def a_cache_that_is_too_small(place: Place) -> Any:
-    return error_of(
-        lambda: LocalDiskCache(str(place.folder), 1000, 1000),
-        "Condition 'size_limit_bytes / shards < 5 *",
-    )
 
 
 def indexers_know_their_names(place: Place) -> Any:

@@ -38,11 +38,6 @@ def pairs_of_rows(place: Place) -> Any:
     ]
 
 
-def times_of_pairs(place: Place) -> Any:
-    ngram = _ngram({0: [_TIME], 1: [_TIME]})
-    return _times(rows(place.dataset("series"), schema_fields=ngram))
-
-
 def times_of_pairs_that_do_not_overlap(place: Place) -> Any:
     ngram = _ngram({0: [_TIME], 1: [_TIME]}, timestamp_overlap=False)
     return _times(rows(place.dataset("series"), schema_fields=ngram))
@@ -85,19 +80,6 @@ def fields_by_pattern(place: Place) -> Any:
 def ngrams_do_not_cross_row_groups(place: Place) -> Any:
     ngram = _ngram({0: [_TIME], 1: [_TIME], 2: [_TIME], 3: [_TIME]}, threshold=100)
     return _times(rows(place.dataset("series"), schema_fields=ngram))
-
-
-def two_epochs(place: Place) -> Any:
-    ngram = _ngram({0: [_TIME], 1: [_TIME]})
-    return len(rows(place.dataset("series"), schema_fields=ngram, num_epochs=2))
-
-
-def shards(place: Place) -> Any:
-    ngram = _ngram({0: [_TIME], 1: [_TIME]})
-    url = place.dataset("series")
-    return sum(
-        len(rows(url, schema_fields=ngram, cur_shard=shard, shard_count=2)) for shard in (0, 1)
-    )
 
 
 def a_transform_comes_before(place: Place) -> Any:

@@ -34,14 +34,6 @@ def a_set_of_values(place: Place) -> Any:
     return _ids(place, in_set({1, 4, 77}, "id"))
 
 
-def a_set_of_texts(place: Place) -> Any:
-    return _ids(place, in_set({"Rome", "Oslo"}, "city"))
-
-
-def a_lambda_on_one_field(place: Place) -> Any:
-    return _ids(place, in_lambda(["id"], lambda id_: id_ % 2 == 1))
-
-
 def a_lambda_on_two_fields(place: Place) -> Any:
     return _ids(place, in_lambda(["id", "city"], lambda id_, city: id_ > 2 and city == "Rome"))
 
@@ -103,11 +95,6 @@ def fields_of_predicates(place: Place) -> Any:
     return [sorted(predicate.get_fields()) for predicate in found]
 
 
-def predicates_can_be_asked(place: Place) -> Any:
-    predicate = in_reduce([in_set({1, 2}, "a"), in_negate(in_set({2}, "a"))], all)
-    return [bool(predicate.do_include({"a": value})) for value in range(4)]
-
-
 def wrong_arguments(place: Place) -> Any:
     return [
         error_of(lambda: in_lambda("id", len), "Predicate fields should be a list"),
@@ -140,12 +127,6 @@ def a_predicate_with_a_transform(place: Place) -> Any:
 
     spec = TransformSpec(add, edit_fields=[("y", np.int64, (), False)], removed_fields=["vector"])
     return rows(place.dataset("places"), predicate=in_set({2, 3}, "id"), transform_spec=spec)
-
-
-def columns_in_a_lambda(place: Place) -> Any:
-    predicate = in_lambda(["x"], lambda x: x > 2)
-    found = batches(place.numbers(), predicate=predicate)
-    return [[int(id_) for id_ in batch.id] for batch in found]
 
 
 def columns_in_two_lambdas(place: Place) -> Any:

@@ -99,11 +99,6 @@ def rows_that_do_not_match_are_no_reason_to_warn_yet(place: Place) -> Any:
     return warnings_of(lambda: make_batch_reader(url, predicate=predicate, **CALM), _NO_DATA)
 
 
-def a_former_argument(place: Place) -> Any:
-    url, text = place.numbers(), "shard_seed was deprecated and will be removed in future versions"
-    return warnings_of(lambda: make_batch_reader(url, shard_seed=3, **CALM), text)
-
-
 def beginnings_of_names(place: Place) -> Any:
     schema, found = _numbers("int32", "uint8", "uint16"), {}
     for patterns in (["uint"], ["uint8"], ["int", "uint8", "uint16", "int32"], ["uint1.*", "ui"]):

@@ -26,10 +26,6 @@ def a_path_without_a_scheme(place: Place) -> Any:
     return _opening(str(place.folder), "ERROR! A scheme-less dataset url (")
 
 
-def a_relative_path(place: Place) -> Any:
-    return _opening("data", "ERROR! A scheme-less dataset url (")
-
-
 def an_empty_url(place: Place) -> Any:
     return error_of(lambda: make_batch_reader(""))
 
@@ -121,13 +117,6 @@ def a_field_of_another_schema(place: Place) -> Any:
 
     url, field = place.numbers(), UnischemaField("other", np.int64, (), None, False)
     return error_of(lambda: batches(url, schema_fields=[field]), "does not belong to the schema")
-
-
-def patterns_that_match_a_beginning(place: Place) -> Any:
-    url = place.numbers()
-    return warnings_of(
-        lambda: batches(url, schema_fields=["x", "i"]), "schema_fields behavior has changed"
-    )
 
 
 def a_predicate_of_a_wrong_type(place: Place) -> Any:

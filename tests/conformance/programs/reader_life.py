@@ -78,12 +78,6 @@ def reading_after_stop(place: Place) -> Any:
     return error_of(lambda: next(reader), "Trying to read a sample after a reader created by")
 
 
-def reading_after_the_context(place: Place) -> Any:
-    with make_batch_reader(place.numbers(), **CALM) as reader:
-        next(reader)
-    return error_of(lambda: next(reader), "Trying to read a sample after a reader created by")
-
-
 def stopping_twice(place: Place) -> Any:
     reader = make_batch_reader(place.numbers(), **CALM)
     found = [reader.stop(), reader.join(), reader.stop(), reader.join()]

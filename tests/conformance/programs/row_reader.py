@@ -11,7 +11,7 @@ from petastorm import make_reader
 from petastorm.unischema import UnischemaField
 from tests.conformance.describing import error_of
 from tests.conformance.place import Place
-from tests.conformance.reading import CALM, rows
+from tests.conformance.reading import rows
 
 
 def _column(place: Place, name: str) -> Any:
@@ -27,10 +27,6 @@ def signature(place: Place) -> Any:
 def rows_are_named_tuples(place: Place) -> Any:
     row, *_ = rows(place.dataset("places"))
     return [type(row).__name__, row._fields]
-
-
-def all_rows_in_order(place: Place) -> Any:
-    return [int(row.id) for row in rows(place.dataset("codecs"))]
 
 
 def integers(place: Place) -> Any:
@@ -109,10 +105,6 @@ def fields_by_their_schema(place: Place) -> Any:
     return row._fields
 
 
-def two_epochs(place: Place) -> Any:
-    return [int(row.id) for row in rows(place.dataset("places"), num_epochs=2)]
-
-
 def shards_share_the_rows(place: Place) -> Any:
     url = place.dataset("places")
     shards = [rows(url, cur_shard=shard, shard_count=3) for shard in range(3)]
@@ -165,13 +157,3 @@ def a_list_with_a_petastorm_dataset(place: Place) -> Any:
 def a_file_of_a_petastorm_dataset_loses_the_schema(place: Place) -> Any:
     row, *_ = rows(place.dataset("places") + "/part-0.snappy.parquet")
     return [row._fields, row.city, isinstance(row.vector, bytes)]
-
-
-def more_shards_than_rows(place: Place) -> Any:
-    url = place.dataset("places")
-    return error_of(lambda: make_reader(url, cur_shard=0, shard_count=7, **CALM))
-
-
-def no_field_matches(place: Place) -> Any:
-    url = place.dataset("places")
-    return error_of(lambda: rows(url, schema_fields=["x"]), "No fields matching the criteria")

@@ -19,9 +19,7 @@ from petastorm.etl.dataset_metadata import (
     ROW_GROUPS_PER_FILE_KEY,
     UNISCHEMA_KEY,
     PetastormMetadataError,
-    get_schema,
     get_schema_from_dataset_url,
-    infer_or_load_unischema,
 )
 from petastorm.etl.rowgroup_indexing import ROWGROUPS_INDEX_KEY
 from petastorm.generator import generate_datapoint
@@ -76,15 +74,6 @@ def views_by_pattern(place: Place) -> Any:
     return [view._name, sorted(view.fields)]
 
 
-def views_of_foreign_fields(place: Place) -> Any:
-    foreign = UnischemaField("foreign", np.int64, (), None, False)
-    return error_of(lambda: _SCHEMA.create_schema_view([foreign]), "does not belong to the schema")
-
-
-def views_of_something_else(place: Place) -> Any:
-    return error_of(lambda: _SCHEMA.create_schema_view([5]), "must be either a string")
-
-
 def patterns_match_whole_names(place: Place) -> Any:
     patterns = [["id"], ["i.*"], ["i"], [".*a.*"], []]
     return [
@@ -136,11 +125,6 @@ def rows_for_spark(place: Place) -> Any:
     schema = Unischema("Sch", [_NAME, _ID, UnischemaField("flag", np.bool_, (), None, True)])
     row = dict_to_spark_row(schema, {"id": np.int32(5), "name": None})
     return [type(row).__name__, row.asDict()]
-
-
-def rows_for_spark_keep_the_order_of_the_schema(place: Place) -> Any:
-    row = dict_to_spark_row(Unischema("Sch", [_NAME, _ID]), {"id": 1, "name": "a"})
-    return list(row)
 
 
 def rows_with_foreign_keys(place: Place) -> Any:
@@ -273,10 +257,6 @@ def codecs_describe_themselves(place: Place) -> Any:
     ]
 
 
-def image_codecs_know_their_format(place: Place) -> Any:
-    return [CompressedImageCodec("png").image_codec, CompressedImageCodec("jpeg").image_codec]
-
-
 def rows_are_decoded(place: Place) -> Any:
     schema = Unischema("Sch", [_ID, _NAME, _MATRIX])
     matrix = _MATRIX.codec.encode(_MATRIX, np.ones((2, 1), np.float32))
@@ -313,10 +293,6 @@ def the_schema_of_plain_parquet(place: Place) -> Any:
         error_of(lambda: get_schema_from_dataset_url(url)),
         issubclass(PetastormMetadataError, Exception),
     ]
-
-
-def functions_on_datasets_exist(place: Place) -> Any:
-    return [callable(function) for function in (get_schema, infer_or_load_unischema)]
 
 
 def a_row_type_of_many_names(place: Place) -> Any:

@@ -141,11 +141,6 @@ def repeating(place: Place) -> Any:
         return [element.id for element in make_petastorm_dataset(reader).repeat(2)]
 
 
-def epochs_of_the_reader(place: Place) -> Any:
-    found = _elements(place.numbers(5, group=3), num_epochs=2)
-    return [element.id for element in found]
-
-
 def a_transform_gives_shapes(place: Place) -> Any:
     def image(frame: Any) -> Any:
         frame["m"] = [np.full((2, 2), i, np.float32) for i in frame["id"]]

@@ -39,10 +39,6 @@ def one_row_unless_told_otherwise(place: Place) -> Any:
     return _batches(DataLoader, place.numbers(2), {})
 
 
-def batches_cross_row_groups(place: Place) -> Any:
-    return _ids(_batches(DataLoader, place.numbers(10, group=3), {}, batch_size=4))
-
-
 def batches_span_epochs(place: Place) -> Any:
     found = _batches(DataLoader, place.numbers(10), {"num_epochs": 2}, batch_size=4)
     return _ids(found)
@@ -166,11 +162,6 @@ def shuffling_keeps_every_row(place: Place) -> Any:
 def shuffling_keeps_rows_together(place: Place) -> Any:
     found = _batches(DataLoader, place.numbers(20), {}, batch_size=4, shuffling_queue_capacity=50)
     return [bool((batch["x"] == batch["id"] / 2).all()) for batch in found]
-
-
-def iterating_again_reads_again(place: Place) -> Any:
-    with DataLoader(make_batch_reader(place.numbers(8), **CALM), batch_size=4) as loader:
-        return [_ids(loader), _ids(loader)]
 
 
 def iterating_again_after_a_short_batch(place: Place) -> Any:

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from petastorm import make_reader
 from petastorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
@@ -19,7 +18,7 @@ from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import types as T  # noqa: N812
 from tests.conformance.describing import error_of
 from tests.conformance.place import Place
-from tests.conformance.reading import CALM, rows
+from tests.conformance.reading import rows
 
 _SCHEMA = Unischema(
     "Written",
@@ -62,19 +61,6 @@ def the_schema_is_stored(place: Place, spark: Any) -> Any:
     schema = get_schema_from_dataset_url(_write(place, spark))
     fields = schema.fields.values()
     return [schema._name, [[f.name, f.numpy_dtype, f.shape, str(f.codec)] for f in fields]]
-
-
-def chosen_fields_are_read(place: Place, spark: Any) -> Any:
-    with make_reader(_write(place, spark), schema_fields=["id", "matrix"], **CALM) as reader:
-        return [[int(row.id), row.matrix] for row in reader]
-
-
-def torch_batches_of_what_was_written(place: Place, spark: Any) -> Any:
-    from petastorm.pytorch import DataLoader
-
-    reader = make_reader(_write(place, spark), schema_fields=["id", "image"], **CALM)
-    with DataLoader(reader, batch_size=3) as loader:
-        return [{name: batch[name] for name in ("id", "image")} for batch in loader]
 
 
 def rows_of_a_dataset_in_spark(place: Place, spark: Any) -> Any:

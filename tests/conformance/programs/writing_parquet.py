@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from petastorm import make_batch_reader, make_reader
 from petastorm.codecs import NdarrayCodec, ScalarCodec
 from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
 from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from petastorm.etl.rowgroup_indexing import build_rowgroup_index
-from petastorm.fs_utils import FilesystemResolver
 from petastorm.ngram import NGram
 from petastorm.selectors import IntersectIndexSelector, SingleIndexSelector, UnionIndexSelector
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import types as T  # noqa: N812
 from tests.conformance.describing import error_of
 from tests.conformance.place import Place
-from tests.conformance.reading import CALM, rows
+from tests.conformance.reading import rows
 
 _SCHEMA = Unischema(
     "Steps",
@@ -79,12 +77,6 @@ def spark_reads_the_files(place: Place, spark: Any) -> Any:
     frame = spark.read.parquet(_append(place, spark, range(4)))
     found = sorted((row.id, row.word, len(row.vector)) for row in frame.collect())
     return [frame.schema.simpleString(), [list(row) for row in found]]
-
-
-def pyarrow_reads_the_files(place: Place, spark: Any) -> Any:
-    _append(place, spark, range(4))
-    table = pq.read_table(place.folder / "steps", columns=["id"])
-    return [table.num_rows, str(table.schema.field("id").type)]
 
 
 def what_is_in_the_directory(place: Place, spark: Any) -> Any:
@@ -215,13 +207,6 @@ def selectors_choose_files(place: Place, spark: Any) -> Any:
     ]
 
 
-def shuffled_row_groups_stay_together(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4), range(4, 8), range(8, 12))
-    with make_reader(url, reader_pool_type="dummy", shuffle_row_groups=True, seed=3) as reader:
-        found = [int(row.id) for row in reader]
-    return sorted(found[at : at + 4] for at in (0, 4, 8))
-
-
 def large_rows_make_several_row_groups(place: Place, spark: Any) -> Any:
     schema = Unischema("Big", [UnischemaField("a", np.float64, (2000,), NdarrayCodec(), False)])
     url = place.url("steps")
@@ -238,17 +223,3 @@ def large_rows_make_several_row_groups(place: Place, spark: Any) -> Any:
 def a_summary_of_all_files(place: Place, spark: Any) -> Any:
     url = _append(place, spark, range(4), range(4, 6), use_summary_metadata=True)
     return [_metadata(place, "steps/_metadata").num_row_groups, _ids(url)]
-
-
-def a_file_system_of_ones_own(place: Place, spark: Any) -> Any:
-    folder = place.folder / "steps"
-    make_system = FilesystemResolver(folder.as_uri()).filesystem_factory()
-    with materialize_dataset(spark, str(folder), _SCHEMA, filesystem_factory=make_system):
-        _frame(spark, range(4)).write.parquet(str(folder))
-    return _ids(folder.as_uri())
-
-
-def columns_of_the_files(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4))
-    with make_batch_reader(url, schema_fields=["id"], **CALM) as reader:
-        return [batch.id for batch in reader]
