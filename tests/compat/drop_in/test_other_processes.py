@@ -67,7 +67,6 @@ def test_a_child_without_mdstorm_says_so(tmp_path: Path) -> None:
     assert sys.executable in message
 
 
-@pytest.mark.long
 def test_workers_of_a_present_session_find_it(spark: Any) -> None:
     def homes(batches: Iterator[Any]) -> Iterator[Any]:
         # A cluster's machines do not share the driver's search path.
@@ -82,6 +81,7 @@ def test_workers_of_a_present_session_find_it(spark: Any) -> None:
     assert row.home == "mdstorm.transform"
 
 
+@pytest.mark.long
 def test_workers_of_a_later_session_find_it(tmp_path: Path) -> None:
     program = """
         import os

@@ -16,7 +16,6 @@ from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
     DatasetExistsError,
-    DatasetNotFoundError,
     PetastormMetadataGenerationError,
 )
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
@@ -78,21 +77,6 @@ def test_files_that_were_there_are_part_of_the_dataset_and_stay(tmp_path: Path) 
     assert names == {"a.parquet", "_metadata.txt", "_new.txt", "index.json", "_mdstorm"}
 
 
-def test_directories_of_partitions_become_columns(tmp_path: Path) -> None:
-    with materialize(None, f"file://{tmp_path}", SCHEMA):
-        for split in ("train", "test"):
-            table = encoded(range(8)).filter(pa.compute.field("split") == split)
-            (tmp_path / f"split={split}").mkdir()
-            pq.write_table(
-                table.drop_columns(["split"])
-                if hasattr(table, "drop_columns")
-                else table.drop(["split"]),
-                tmp_path / f"split={split}" / "part.parquet",
-            )
-    assert_holds(tmp_path, range(8))
-    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
-
-
 def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
     schema = Unischema(
         "Parts",
@@ -112,16 +96,6 @@ def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
         str({"id": np.int64(i), "text": text, "number": np.int32(i)})
         for i, text in ((7, "01"), (8, "1"), (9, None))
     )
-
-
-def test_a_block_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
-    target = tmp_path / "nothing"
-    with (
-        pytest.raises(DatasetNotFoundError, match="Passed non-file path") as caught,
-        materialize(None, f"file://{target}", SCHEMA),
-    ):
-        pass
-    assert isinstance(caught.value, OSError)
 
 
 def test_a_dataset_that_is_there_is_never_mixed_with_another(tmp_path: Path) -> None:
@@ -244,15 +218,6 @@ def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
     assert [dataset[i]["price"] for i in (0, 1)] == [Decimal("1.50"), Decimal(2)]
     assert dataset[1]["text"] == "ä".encode()
     assert dataset[1]["other"] == 2.5
-
-
-def test_numbers_that_do_not_fit_their_field_are_refused(tmp_path: Path) -> None:
-    schema = Unischema("S", [UnischemaField("u8", np.uint8, ())])
-    with (
-        pytest.raises(PetastormMetadataGenerationError, match="value 300 not in range"),
-        materialize(None, f"file://{tmp_path}", schema),
-    ):
-        pq.write_table(pa.table({"u8": [1, 300]}), tmp_path / "a.parquet")
 
 
 def test_a_file_system_of_the_callers_own(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from tests.compat.readers import (
     batch_reader,
     items,
     row_reader,
-    rows,
     write_parquet,
 )
 
@@ -19,14 +18,6 @@ from mdstorm.errors import NullValueError, UnsupportedTypeError
 from mdstorm.pytorch import BatchedDataLoader
 
 with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
-
-
-@with_either
-@pytest.mark.parametrize("capacity", [1, 500])
-def test_every_row_comes_once(thousand: str, reader: Any, capacity: int) -> None:
-    loader = BatchedDataLoader(reader(thousand), 64, shuffling_queue_capacity=capacity)
-    found = rows(loader)
-    assert sorted(found) == list(range(1000)) != found
 
 
 @with_either

@@ -117,10 +117,6 @@ class TestPasses:
         one, two = DataLoader(reader, 4), DataLoader(reader, 5)
         assert (rows(one), rows(two)) == (list(range(10)), list(range(10)))
 
-    def test_each_has_permutations_of_its_own(self, thousand: str) -> None:
-        loader = DataLoader(batch_reader(thousand, seed=1, shuffle_rows=True), 50)
-        assert rows(loader) != rows(loader)
-
     def test_those_of_another_loader_go_on_where_the_first_one_stopped(self, thousand: str) -> None:
         def shuffled() -> Any:
             return batch_reader(thousand, seed=1, shuffle_rows=True)
@@ -268,13 +264,6 @@ class TestNulls:
         }
         return write_parquet(tmp_path / "nulls", columns)
 
-    def test_of_batches_are_nan_or_none(self, url: str) -> None:
-        (batch,) = DataLoader(batch_reader(url, schema_fields=["number", "real", "text"]), 3)
-        assert batch["number"].dtype == torch.float64
-        assert batch["number"].isnan().tolist() == [False, False, True]
-        assert batch["real"].isnan().tolist() == [False, True, False]
-        assert batch["text"] == ["a", None, "b"]
-
     def test_that_have_no_value_are_refused(self, url: str) -> None:
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             next(iter(DataLoader(batch_reader(url, schema_fields=["flag"]), 3)))
@@ -328,22 +317,6 @@ def test_collation_gets_promoted_values(tmp_path: Path) -> None:
 
 
 class TestSubclasses:
-    def test_the_constructor_is_called_as_in_petastorm(self, ten: str) -> None:
-        class Doubled(DataLoader):
-            def __init__(self, reader: Any, size: int) -> None:
-                super().__init__(reader, batch_size=size)
-
-            def __iter__(self) -> Any:
-                for batch in super().__iter__():
-                    yield {"number": batch["number"] * 2}
-
-            def __len__(self) -> int:
-                return 3
-
-        loader = Doubled(batch_reader(ten), 4)
-        assert len(loader) == 3
-        assert rows(loader) == list(range(0, 20, 2))
-
     def test_what_makes_batches_of_items_is_called(self, ten: str) -> None:
         class Items(DataLoader):
             def _iter_impl(self) -> Any:

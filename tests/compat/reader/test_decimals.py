@@ -17,7 +17,6 @@ from tests.compat.readers import batch_reader, row_reader, stop_readers, write_p
 
 from mdstorm import TransformSpec, convert
 from mdstorm.errors import UnsupportedTypeError
-from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.tf_utils import make_petastorm_dataset
@@ -104,13 +103,6 @@ def test_filters_predicates_and_functions_see_numbers(url: str) -> None:
     assert set(seen) == {np.dtype(np.float64)}
 
 
-def test_n_grams_have_numbers(url: str) -> None:
-    fields = {0: ["id", "price"], 1: ["price"]}
-    ngram = NGram(fields, delta_threshold=1, timestamp_field="id")
-    first = next(row_reader(url, schema_fields=ngram, decimals="float64"))
-    assert first[0].price == 0.1
-
-
 def test_the_loader_of_rows_warns_once(url: str) -> None:
     options: dict[str, Any] = {"schema_fields": ["id", "price"]}
     expected = WARNING.format("PyTorch", "a list of Decimal")
@@ -164,15 +156,3 @@ def test_a_loader_of_tensors_says_how_to_get_them(parquet: str) -> None:
         list(BatchedDataLoader(batch_reader(parquet, **options), 4))
     (batch,) = BatchedDataLoader(batch_reader(parquet, decimals="float64", **options), 4)
     assert batch["price"].dtype == torch.float64
-
-
-def test_a_state_goes_on_in_the_same_numbers(url: str) -> None:
-    def loader() -> DataLoader:
-        return DataLoader(batch_reader(url, decimals="float64", schema_fields=["price"]), 1)
-
-    begun = loader()
-    iterator = iter(begun)
-    next(iterator), next(iterator)
-    other = loader()
-    other.load_state_dict(begun.state_dict())
-    assert [batch["price"].item() for batch in other] == NUMBERS[2:]

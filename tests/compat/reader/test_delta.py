@@ -2,7 +2,6 @@
 
 import datetime
 import os
-import pickle
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -205,16 +204,6 @@ def test_readers_count_live_rows(table: Path) -> None:
         ]
 
 
-def test_values_and_nulls_are_those_of_the_live_rows(table: Path) -> None:
-    assert read(table) == [(n, None if n % 2 else str(n)) for n in ALIVE]
-
-
-def test_each_rank_reads_its_share_of_the_live_rows(table: Path) -> None:
-    shares = [ids(table, cur_shard=rank, shard_count=3) for rank in range(3)]
-    assert sorted(n for share in shares for n in share) == ALIVE
-    assert {len(share) for share in shares} == {11}
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -279,18 +268,6 @@ def test_rows_and_n_grams_are_made_of_live_rows(table: Path) -> None:
     with reader:
         found = [(int(window[0].id), int(window[1].id)) for window in reader]
     assert found == [(n, n + 1) for n in ALIVE if n + 1 in ALIVE]
-
-
-def test_a_reader_resumes_among_live_rows(table: Path) -> None:
-    options: dict[str, Any] = {"shuffle_rows": True, "seed": 5}
-    with make_batch_reader(url(table), **options) as reader:
-        everything = [int(n) for batch in reader for n in batch.id]
-    with make_batch_reader(url(table), **options) as reader:
-        first = [int(n) for n in next(reader).id]
-        state = pickle.loads(pickle.dumps(reader.state_dict()))  # noqa: S301
-    with make_batch_reader(url(table), **options) as reader:
-        reader.load_state_dict(state)
-        assert first + [int(n) for batch in reader for n in batch.id] == everything
 
 
 def test_a_cache_on_disk_keeps_live_rows(table: Path, tmp_path: Path) -> None:

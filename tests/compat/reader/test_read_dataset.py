@@ -50,15 +50,6 @@ def test_its_files(directory: Path) -> None:
         assert dataset.schema.field("id").type == pa.int64()
 
 
-def test_lists_of_files(directory: Path) -> None:
-    urls = [f"file://{directory}/day={day}/part.parquet" for day in (2, 1)]
-    paths = [url.removeprefix("file://") for url in urls]
-    with opened(urls) as several, opened(urls[:1]) as one:
-        assert several.dataset.paths == several.dataset.files == paths
-        assert one.dataset.paths == paths[0]
-        assert [piece.partition_keys for piece in several.dataset.pieces] == [[], []]
-
-
 def test_it_is_whole_where_less_is_read(directory: Path) -> None:
     arguments = {"predicate": in_set([2], "day"), "shuffle_row_drop_partitions": 2}
     with opened(directory, **arguments) as reader:

@@ -50,12 +50,6 @@ def test_rows_are_counted_with_their_row_groups(url: str) -> None:
     assert (found.batches, found.rows) == (2, 8)
 
 
-def test_the_counts_of_a_pool_stay_petastorms(url: str) -> None:
-    reader = batch_reader(url, num_epochs=1)
-    list(reader)
-    assert reader.diagnostics == {"output_queue_size": 0}
-
-
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
 def test_a_loader_over_a_reader_counts_for_both(kind: Any, url: str) -> None:
     reader = batch_reader(url, num_epochs=1)

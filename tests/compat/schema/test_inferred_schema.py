@@ -82,15 +82,6 @@ def test_something_else_has_no_schema() -> None:
         Unischema.from_arrow_schema("url")
 
 
-def test_columns_of_parquet_are_fields(tmp_path: Path) -> None:
-    table = pa.table({"a": pa.array([1, None], pa.int16()), "v": [[1.0], [2.0, 3.0]]})
-    pq.write_table(table, tmp_path / "a.parquet")
-    schema = infer_unischema(open_parquet(str(tmp_path)).schema, "mine")
-    assert schema._name == "mine"
-    assert tuple(schema.a) == ("a", np.int16, (), None, True)
-    assert tuple(schema.v) == ("v", np.float64, (None,), None, True)
-
-
 def test_columns_of_mds_are_fields(tmp_path: Path) -> None:
     columns = {"a": "ndarray:float32:2,3", "b": "png", "c": "int32", "d": "str", "e": "ndarray"}
     from PIL import Image

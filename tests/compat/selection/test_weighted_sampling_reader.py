@@ -1,6 +1,5 @@
 """Rows drawn from several readers."""
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.ngram import NGram
-from mdstorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
@@ -95,11 +93,7 @@ def test_it_shows_its_readers_and_how_likely_each_is() -> None:
 @pytest.mark.parametrize(
     ("readers", "weights", "message"),
     [
-        ([Rows(1)], [1], r"Two or more readers must be specified\. Got 1\."),
         ([], [], r"Two or more readers must be specified\. Got 0\."),
-        ([Rows(1), Rows(2)], [1], "expected to be lists of the same length"),
-        ([Rows(1), Rows(2, batched_output=True)], [1, 1], 'same value of "batched_output"'),
-        ([Rows(1), Rows(2, schema=schema("b"))], [1, 1], "should have the same schema"),
         ([Rows(1), Rows(2, ngram=NGram({0: ["a"]}, 1, "a"))], [1, 1], "same ngram spec"),
         ([Rows(1), Rows(2)], [0, 0], "whose sum is positive"),
         ([Rows(1), Rows(2)], [-1, 2], "at least 0"),
@@ -110,25 +104,3 @@ def test_it_shows_its_readers_and_how_likely_each_is() -> None:
 def test_readers_that_do_not_fit_are_refused(readers: Any, weights: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         WeightedSamplingReader(readers, weights)
-
-
-def test_a_mock_reader_makes_rows() -> None:
-    fields = [
-        UnischemaField("id", np.int64, (), None, False),
-        UnischemaField("image", np.float32, (2, None), None, False),
-        UnischemaField("name", np.str_, (), None, True),
-        UnischemaField("price", Decimal, (), None, False),
-        UnischemaField("prices", Decimal, (2,), None, False),
-    ]
-    with ReaderMock(Unischema("Sch", fields), schema_data_generator_example) as mock:
-        row = next(iter(mock))
-        assert type(row).__name__ == "Sch_view"
-        assert (row.id, row.name) == (0, "")
-        assert (type(row.price), row.price) == (Decimal, 0)
-        assert {type(price) for price in row.prices} == {Decimal}
-        assert (row.image.dtype, row.image.shape) == (np.float32, (2, 10))
-        assert type(mock.fetch()) is type(mock.next()) is type(row)
-        found = WeightedSamplingReader([mock, mock], [1, 1])
-        assert next(found).id == 0
-    with pytest.raises(ValueError, match="Sequence argument not supported for ReaderMock"):
-        ReaderMock(mock.schema, schema_data_generator_example, NGram({0: ["id"]}, 1, "id"))
