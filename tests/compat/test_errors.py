@@ -63,7 +63,7 @@ BASES = {
 
 
 def test_the_list_is_complete() -> None:
-    assert sorted(BASES) == errors.__all__
+    assert sorted(BASES) == sorted(errors.__all__)
     classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert set(classes) <= set(errors.__all__)
 
