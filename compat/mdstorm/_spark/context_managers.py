@@ -11,7 +11,7 @@ from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.open_reader import Reader, reader_over
-from mdstorm._spark.files import open_converted
+from mdstorm._spark.converter_files import ReadFiles
 from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
@@ -50,19 +50,14 @@ class TFDatasetContextManager(OwnContext):
         self.prefetch = prefetch
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
-        self._arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
 
     def __enter__(self) -> Any:
         require("tensorflow")
         from mdstorm._spark.tf_dataset import make_dataset
 
-        return make_dataset(
-            None,
-            self.parquet_file_url_list,
-            self._arguments,
-            self.batch_size,
-            self.prefetch,
-        )
+        return make_dataset(self._files, self.batch_size, self.prefetch)
 
     def _mdstorm_leave(self) -> None:
         """Do nothing: the threads of a pass end with its iterator."""
@@ -109,19 +104,19 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
         self.data_loader_fn = data_loader_fn
-        self._arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
         self.reader: Reader | None = None
         self.loader: Any = None
 
     def __enter__(self) -> _Loader:  # type: ignore[override]
-        files, arguments = self.parquet_file_url_list, self._arguments
-        function, dataset = self.data_loader_fn, open_converted(None, files, arguments)
+        function, arguments = self.data_loader_fn, self._files.arguments
+        dataset = self._files.stored()
         if function is None:
             require("torch")
             from mdstorm._spark.torch_loader import make_loader
 
-            rows = len(dataset)
-            self.loader = make_loader(None, files, arguments, self.batch_size, rows)
+            self.loader = make_loader(self._files, self.batch_size, len(dataset))
             return cast(_Loader, self.loader)
         if is_mosaic_loader(function):
             require("torch")

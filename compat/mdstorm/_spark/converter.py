@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
+from mdstorm._datasets.file_lists import directory_of
 from mdstorm._public import public
 from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
-from mdstorm._spark.description import describe_converter
 from mdstorm._spark.tf_method import TFMethod
 from mdstorm._spark.torch_method import TorchMethod
-from mdstorm_backend.display import Described, Description
+from mdstorm_backend.datasets import describe_place
+from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
 
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
@@ -55,7 +57,20 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
         return {name: value for name, value in self.__dict__.items() if name != "_mdstorm_known"}
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        return describe_converter(self, full=full)
+        place = self.cache_dir_url or directory_of(self.file_urls)
+        rows, files = counted(self.dataset_size, "row"), len(self.file_urls)
+        line = [repr(shown_place(place)), rows, counted(files, "file")]
+        if self._mdstorm_known is not None:
+            line.append(human_bytes(self._mdstorm_known.nbytes))
+        found = describe_place(place, full=full)
+        facts = [*found.facts, ("data", "the user's own" if self._mdstorm_is_given else "a copy")]
+        if found.headings:  # of the index, of which the converter may read some files
+            return replace(found, line=line, facts=facts)
+        facts += [("rows", f"{self.dataset_size:,}"), ("files", f"{files:,}")]
+        if self._mdstorm_known is None or not full:
+            return Description(line, facts)
+        known: Description = self._mdstorm_known._mdstorm_description(full=True)
+        return replace(known, line=line, facts=facts)
 
     def __len__(self) -> int:
         return self.dataset_size

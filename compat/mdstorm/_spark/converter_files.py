@@ -1,13 +1,90 @@
-"""What both methods of a converter read, and with which arguments."""
+"""The files of a converter, and how its loaders read them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from mdstorm._datasets.file_lists import directory_of, open_files
+from mdstorm._datasets.petastorm_source import with_float_decimals
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
+from mdstorm._readers.options import reader_options
+from mdstorm._spark.model_inputs import ModelInputs
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.format import become_floats
+from mdstorm_backend.loaders import ElasticShare, ReaderOptions
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.read import SampleSource
 
 #: Rows.
 DEFAULT_BATCH_SIZE = 32
+_ALL_COLUMNS = ModelInputs()
+
+
+@dataclass(frozen=True)
+class ReadFiles:
+    """What a loader of a converter reads, and how. Nothing is open yet.
+
+    Attributes
+    ----------
+    cache_dir_url : str or None
+        Directory of the dataset; None for the one that the files are in.
+    file_urls : sequence of str
+        Its files, as `open_files` takes them.
+    arguments : ReaderArguments
+        What the user gave.
+    inputs : ModelInputs
+        Which columns a model takes.
+    """
+
+    cache_dir_url: str | None
+    file_urls: Sequence[str]
+    arguments: ReaderArguments
+    inputs: ModelInputs = _ALL_COLUMNS
+
+    @property
+    def directory(self) -> str:
+        """URL of the directory of the dataset."""
+        return self.cache_dir_url or directory_of(self.file_urls)
+
+    def stored(self) -> Dataset | ParquetDataset:
+        """Open the dataset as it is stored.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no file, or shards are not of that dataset.
+        DatasetNotFoundError
+            If it is gone.
+        """
+        return open_files(
+            self.file_urls,
+            directory=self.cache_dir_url,
+            storage_options=self.arguments.storage_options,
+            filesystem=self.arguments.filesystem,
+            as_of=self.arguments.as_of,
+        )
+
+    def dataset(self) -> SampleSource:
+        """Open the dataset, with decimals as the arguments say."""
+        dataset = self.stored()
+        if not become_floats(self.arguments.decimals):
+            return dataset
+        source: SampleSource = with_float_decimals(dataset, self.arguments.decimals)
+        return source
+
+    def options(self, dataset: SampleSource, order: ExactOrder | ElasticShare) -> ReaderOptions:
+        """Return how to read what `dataset` has opened."""
+        return self.inputs.narrowed(reader_options(self.arguments, dataset, order))
+
+    def warn_of_decimals(self, options: ReaderOptions, framework: Framework) -> None:
+        """Warn once of columns of decimals that are used, and of which nobody has decided."""
+        used = self.inputs.columns(options.delivered)
+        names = undecided_decimals(options, self.arguments, used)
+        warn_of_decimals(options.dataset.url, names, framework)
 
 
 class ConverterFiles:
@@ -19,16 +96,19 @@ class ConverterFiles:
     _mdstorm_decimals: str | None
     _mdstorm_version: int | None
 
-    def _mdstorm_arguments(self, keywords: Any, **named: Any) -> ReaderArguments:
-        """Return the arguments of a reader.
+    def _mdstorm_read(self, inputs: ModelInputs, keywords: Any, **named: Any) -> ReadFiles:
+        """Return what a loader reads.
 
         Parameters
         ----------
+        inputs : ModelInputs
+            Which columns a model takes.
         keywords : ReaderKeywords
             What a method was given; gets what was said of decimals, unless it says something.
         **named
-            Further arguments.
+            Further arguments of a reader.
         """
         if self._mdstorm_decimals is not None:
             keywords.setdefault("decimals", self._mdstorm_decimals)
-        return ReaderArguments(version=self._mdstorm_version, **named, **keywords)
+        arguments = ReaderArguments(version=self._mdstorm_version, **named, **keywords)
+        return ReadFiles(self.cache_dir_url, list(self.file_urls), arguments, inputs)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.decimals import undecided_decimals, warn_of_decimals
-from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
-from mdstorm._spark.files import read_converted
-from mdstorm._spark.model_inputs import ModelInputs
+from mdstorm._spark.converter_files import ReadFiles
 from mdstorm._tensorflow.fields import declared_spec
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.loaders import ReaderOptions
@@ -22,25 +18,15 @@ from mdstorm_backend.loaders.tf import (
     stored_specs,
 )
 
-_NAMEDTUPLES = ModelInputs()
 
-
-def make_dataset(
-    url: str | None,
-    file_urls: Sequence[str],
-    arguments: ReaderArguments,
-    batch_size: int,
-    prefetch: int | None,
-    inputs: ModelInputs = _NAMEDTUPLES,
-) -> Any:
+def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
     """Make the dataset, for eager and for graph mode; of namedtuples unless inputs are named."""
+    arguments, inputs = files.arguments, files.inputs
     order, spec = sample_order(arguments, is_shared=in_cluster()), arguments.transform_spec
 
     def options() -> ReaderOptions:
-        dataset = read_converted(url, file_urls, arguments)
-        options = inputs.narrowed(reader_options(arguments, dataset, order))
-        names = undecided_decimals(options, arguments, inputs.columns(options.delivered))
-        warn_of_decimals(dataset.url, names, "TensorFlow")
+        options = files.options(files.dataset(), order)
+        files.warn_of_decimals(options, "TensorFlow")
         return options
 
     def specs(options: ReaderOptions) -> Sequence[ColumnSpec]:

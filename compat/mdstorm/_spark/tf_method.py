@@ -142,8 +142,8 @@ class TFMethod(ConverterFiles):
         NullValueError
             If a column holds nulls for which TensorFlow has no value.
         """
-        inputs = ModelInputs(features, labels, sample_weights)
-        arguments = self._mdstorm_arguments(
+        files = self._mdstorm_read(
+            ModelInputs(features, labels, sample_weights),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,
             workers_count=workers_count,
@@ -152,12 +152,6 @@ class TFMethod(ConverterFiles):
         require("tensorflow")
         from mdstorm._spark.tf_dataset import make_dataset
 
-        made: ResumableTFDataset[Any] = make_dataset(
-            self.cache_dir_url,
-            self.file_urls,
-            arguments,
-            batch_size or DEFAULT_BATCH_SIZE,
-            prefetch,
-            inputs,
-        )
+        made: ResumableTFDataset[Any]
+        made = make_dataset(files, batch_size or DEFAULT_BATCH_SIZE, prefetch)
         return made

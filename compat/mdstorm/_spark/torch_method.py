@@ -143,15 +143,15 @@ class TorchMethod(ConverterFiles):
             If `features`, `labels` or `sample_weights` name a column that is not there, which the
             first use tells, or arguments do not go together.
         """
-        inputs = ModelInputs(features, labels, sample_weights)
-        arguments = self._mdstorm_arguments(
+        files = self._mdstorm_read(
+            ModelInputs(features, labels, sample_weights),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
         )
         if data_loader_fn is not None:
-            if inputs or batch_map is not None or device is not None:
+            if files.inputs or batch_map is not None or device is not None:
                 raise InvalidArgumentError(
                     "data_loader_fn makes the batches itself, so features, labels, sample_weights, "
                     "batch_map and device do not go with it: leave one or the other out"
@@ -172,13 +172,4 @@ class TorchMethod(ConverterFiles):
         require("torch")
         from mdstorm._spark.torch_loader import make_loader
 
-        return make_loader(
-            self.cache_dir_url,
-            self.file_urls,
-            arguments,
-            batch_size,
-            self.dataset_size,
-            inputs=inputs,
-            batch_map=batch_map,
-            device=device,
-        )
+        return make_loader(files, batch_size, self.dataset_size, batch_map=batch_map, device=device)

@@ -11,7 +11,7 @@ from tests.compat.readers import ItemReader, batch_reader, row_reader, stop_read
 from tests.mds_backend.clocks import Clock
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm._spark import torch_loader
+from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
@@ -93,15 +93,15 @@ def test_a_reader_of_another_kind_counts_nothing() -> None:
 def test_opening_the_dataset_is_part_of_the_first_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, opened = Clock(), torch_loader.read_converted
+    clock, opened = Clock(), ReadFiles.dataset
 
-    def slow(*arguments: Any) -> Any:
+    def slow(files: ReadFiles) -> Any:
         clock.advance(3)
-        return opened(*arguments)
+        return opened(files)
 
     dataset = write_numbers(tmp_path / "numbers", ROWS)
     converter = SparkDatasetConverter(dataset.url, dataset.file_urls, ROWS)
-    monkeypatch.setattr(torch_loader, "read_converted", slow)
+    monkeypatch.setattr(ReadFiles, "dataset", slow)
     loader: Any = converter.make_torch_dataloader(batch_size=4, num_epochs=1)
     loader._mdstorm.recorders = PassRecorders(clock)
     assert sum(len(batch["number"]) for batch in loader) == ROWS
