@@ -23,8 +23,9 @@ from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import UnsupportedArgumentError
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import Schema
-from mdstorm_backend.loaders import ElasticShare, NullPolicy, ReaderOptions
+from mdstorm_backend.loaders import NullPolicy, ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read import SampleSource, Transform
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World
 
 

@@ -14,7 +14,7 @@ from mdstorm._readers.sample_order import sample_order
 from mdstorm.errors import NullValueError, UnsupportedArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.display import counted
-from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.descriptions import describe_data, in_order
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.item_cursor import ItemCursor
-from mdstorm_backend.loaders.null_errors import null_error
-from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy
+from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy, null_error
+from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
@@ -29,7 +27,6 @@ __all__ = [
     "Convert",
     "DatasetSettings",
     "Delivered",
-    "ElasticShare",
     "ItemCursor",
     "NullPolicy",
     "PassRecorders",

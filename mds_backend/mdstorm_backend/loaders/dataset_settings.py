@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.datasets.open_streams import weights_of
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_defaults import StreamDefaults
-from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders.dataset_arguments import check_read_options, find_order
-from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.datasets.stream_registry import streams_registry
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Transform
@@ -130,3 +132,141 @@ class DatasetSettings:
         if self.predownload is not None:
             return self.predownload
         return _LEAST_AHEAD if self.batch_size is None else _BATCHES_AHEAD * self.batch_size
+
+
+def find_streams(
+    streams: Sequence[Stream] | None, name: str, config: Mapping[str, Any]
+) -> list[Stream]:
+    """Return the streams to read, which are given or named by their places.
+
+    Parameters
+    ----------
+    streams : sequence of Stream, optional
+        The streams.
+    name : str
+        The kind of the only stream, if they are not given.
+    config : mapping
+        Its arguments, ``remote`` and ``local`` among them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both are given, or neither.
+    ArgumentTypeError
+        If they are no streams.
+    """
+    remote, local = config.get("remote"), config.get("local")
+    if (streams is None) == (remote is None and local is None):
+        raise InvalidArgumentError(
+            "You must provide either `streams` or `remote`/`local`, but not both: found "
+            f"streams={streams!r}, remote={remote!r} and local={local!r}"
+        )
+    if streams is None:
+        stream = streams_registry.get(name)(**config)
+        if not isinstance(stream, Stream):
+            raise ArgumentTypeError(
+                f"streams_registry.get({name!r}) made {stream!r}, which is no Stream: register a "
+                "subclass of Stream, or a function that returns one"
+            )
+        return [stream]
+    if not isinstance(streams, Sequence) or not all(isinstance(s, Stream) for s in streams):
+        raise ArgumentTypeError(
+            f"streams must be a list of mdstorm_backend.Stream, found {streams!r}: give "
+            "streams=[Stream(remote=…), …], or the only dataset as remote or local"
+        )
+    if not streams:
+        raise InvalidArgumentError("streams is empty: give at least one Stream")
+    return list(streams)
+
+
+def find_order(
+    order: ExactOrder | ElasticOrder | ElasticShare | None,
+    batch_size: int | None,
+    settings: Mapping[str, Any],
+    streams: Sequence[Stream],
+) -> ExactOrder | ElasticShare:
+    """Return the order to read in, its seed fixed, and the share of it if one is given.
+
+    Otherwise the share follows the world.
+
+    Parameters
+    ----------
+    order : ExactOrder, ElasticOrder or ElasticShare, optional
+        The order, if it is given.
+    batch_size : int, optional
+        Batch size of the loader, if it is given.
+    settings : mapping of str to value
+        Further arguments of `ElasticOrder`, which make up the order otherwise.
+    streams : sequence of Stream
+        What is read.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an order and settings are given, or they do not go with the streams.
+    ArgumentTypeError
+        If the order is none of these.
+    """
+    if order is None:
+        elastic = ElasticOrder(batch_size=1 if batch_size is None else batch_size, **settings)
+        return ElasticShare(elastic, states_batch_size=batch_size is not None, follows_world=True)
+    defaults = {field.name: field.default for field in fields(ElasticOrder)}
+    if given := [name for name, value in settings.items() if value != defaults[name]]:
+        raise InvalidArgumentError(
+            f"the order is given, so {', '.join(given)} would have no effect: say it all with "
+            "order=…, or leave that out"
+        )
+    if isinstance(order, ElasticOrder):
+        return ElasticShare(order, follows_world=True)
+    if isinstance(order, ExactOrder):
+        _check_unweighted(streams)
+        return order.resolved()
+    if not isinstance(order, ElasticShare):
+        raise ArgumentTypeError(
+            f"order must be an ExactOrder or an ElasticOrder, found {order!r}: for example "
+            "order=ExactOrder(follows_world=True)"
+        )
+    return order
+
+
+def _check_unweighted(streams: Sequence[Stream]) -> None:
+    if weighted := [stream for stream in streams if weights_of(stream).weighting]:
+        raise InvalidArgumentError(
+            f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
+            "proportion, repeat and choose out, or read in the elastic order"
+        )
+
+
+def check_read_options(
+    *,
+    columns: Sequence[str] | None = None,
+    null_masks: Sequence[str] = (),
+    transform: object = None,
+    workers: int = 0,
+    prefetch: int = 0,
+    predownload: int | None = None,
+) -> None:
+    """Refuse what would fail far from where it was said, if at all.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an argument has another type.
+    InvalidArgumentError
+        If a number is negative.
+    """
+    for name, names in (("columns", columns), ("null_masks", null_masks)):
+        if isinstance(names, str):
+            raise ArgumentTypeError(f"{name} is a list of names, found {names!r}: give [{names!r}]")
+    if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
+        raise ArgumentTypeError(
+            f"transform must be callable and have an attribute `columns`, the names of the columns "
+            f"that it returns; found {transform!r}"
+        )
+    for name, count in (("workers", workers), ("prefetch", prefetch), ("predownload", predownload)):
+        if name == "predownload" and count is None:
+            continue
+        if not is_integer(count):
+            raise ArgumentTypeError(f"{name} must be an integer, found {count!r}")
+        if count < 0:
+            raise InvalidArgumentError(f"{name} must be at least 0, found {count}")

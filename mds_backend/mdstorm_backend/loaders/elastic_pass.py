@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.loaders.elastic_epochs import EpochStart
-from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.elastic import ElasticShare
+from mdstorm_backend.loaders.elastic_state import EpochStart
 from mdstorm_backend.loaders.elastic_work import ElasticWork
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg

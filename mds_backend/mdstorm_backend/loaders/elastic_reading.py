@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.elastic_epochs import EpochStart, Joining, parse_state
 from mdstorm_backend.loaders.elastic_pass import ElasticLeg, ElasticPass
+from mdstorm_backend.loaders.elastic_state import EpochStart, Joining, parse_state
 from mdstorm_backend.loaders.elastic_work import ElasticWork
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.loaders.state_values import number

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.elastic import StreamShape
+from mdstorm_backend.elastic import ElasticShare, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Joining
-from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.elastic_state import ElasticEpochs, EpochStart, Joining
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Pass
 from mdstorm_backend.loaders.state_values import VERSION, check_equal, check_version

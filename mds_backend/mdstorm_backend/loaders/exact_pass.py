@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.loader_state import (
-    LoaderState,
+from mdstorm_backend.loaders.exact_state import (
+    ExactProgress,
     counts_batches,
     only_own_state,
     reader_of,
@@ -38,7 +38,7 @@ class ExactPass:
         What it is a pass of.
     batching : Batching
         How batches are made.
-    progress : LoaderState
+    progress : ExactProgress
         Where it stands.
     here : ReaderOptions, optional
         With the share of the rows of which that tells; None before the pass begins.
@@ -50,7 +50,7 @@ class ExactPass:
         self,
         reading: ExactReading,
         batching: Batching,
-        progress: LoaderState,
+        progress: ExactProgress,
         here: ReaderOptions | None = None,
         *,
         is_begun: bool = False,
@@ -111,7 +111,7 @@ class ExactPass:
         here, progress = self._present()
         return epoch in progress.epochs_under_way(here, self._batching)
 
-    def _progress_in(self, here: ReaderOptions) -> LoaderState:
+    def _progress_in(self, here: ReaderOptions) -> ExactProgress:
         """Return where the pass goes on in the share of `here`."""
         progress, before = self._progress, self._here
         if not progress.resumes or before is None:
@@ -124,7 +124,7 @@ class ExactPass:
         history = progress.whole_history(before, self._batching)
         return progress.in_share(history, here, self._batching)
 
-    def _present(self) -> tuple[ReaderOptions, LoaderState]:
+    def _present(self) -> tuple[ReaderOptions, ExactProgress]:
         """Return how it is read and where it stands: in the world as it is now, until it begins."""
         if self._is_begun and self._here is not None:
             return self._here, self._progress

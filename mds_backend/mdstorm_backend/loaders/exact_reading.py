@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.loaders.exact_pass import ExactLeg, ExactPass
-from mdstorm_backend.loaders.loader_state import LoaderState, reader_of
+from mdstorm_backend.loaders.exact_state import ExactProgress, reader_of
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.loaders.shared_record import SharedRecord
@@ -84,9 +84,9 @@ class ExactReading:
     def first_pass(self, batching: Batching, world: World | None = None) -> ExactPass:
         """Return the pass of a loader that has not begun any."""
         if self.resumes is None:
-            return ExactPass(self, batching, LoaderState.before(self.next_epoch))
+            return ExactPass(self, batching, ExactProgress.before(self.next_epoch))
         here = self.options.here(world)
-        progress = LoaderState.from_dict(self.resumes, here, batching)[1]
+        progress = ExactProgress.from_dict(self.resumes, here, batching)[1]
         return ExactPass(self, batching, progress, here)
 
     def note(self, begun: ExactPass, *, is_own: bool = False) -> None:
@@ -96,7 +96,7 @@ class ExactReading:
     def resumed(self, state: object, batching: Batching) -> tuple[ExactReading, ExactPass]:
         """Return how to read, and the pass to go on with, from where a state was taken."""
         here = self.options.here()
-        order, progress = LoaderState.from_dict(state, here, batching)
+        order, progress = ExactProgress.from_dict(state, here, batching)
         if self._last is not None and isinstance(state, Mapping):
             self._last.warn_of_other_place(state)
         reading = ExactReading(self._seeded(order), self.next_epoch)
@@ -146,7 +146,7 @@ class ExactReading:
     def state_of_leg(self, leg: ExactLeg) -> dict[str, Any]:
         """Return the state of a process that reads a part of `leg` from its beginning."""
         history = leg.options.exact_order.history
-        progress = LoaderState(leg.first_epoch, leg.start, started=True, history=history)
+        progress = ExactProgress(leg.first_epoch, leg.start, started=True, history=history)
         return progress.to_dict(leg.options, leg.batching)
 
     def legs_of_state(
@@ -154,7 +154,7 @@ class ExactReading:
     ) -> Iterator[ExactLeg]:
         """Go on where `state_of_leg` was called; at the end of a pass there is nothing to read."""
         batching, here = _own_batching(batch_size, worker), self.options.begin(worker.world)
-        order, progress = LoaderState.from_dict(state, here, batching)
+        order, progress = ExactProgress.from_dict(state, here, batching)
         self._next_epoch = progress.first_epoch
         self.skip_pass()
         if not progress.finished:
@@ -186,7 +186,7 @@ class ExactReading:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state was taken."""
-        order, progress = LoaderState.from_dict(state, self.options.here(), Batching(1))
+        order, progress = ExactProgress.from_dict(state, self.options.here(), Batching(1))
         self.options = self._seeded(order)
         self.resumes, self._last = state, None
         self._resumed_epochs = progress.epochs_under_way(self.options.here(), Batching(1))

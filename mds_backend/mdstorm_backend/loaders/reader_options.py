@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.exact_reading import ExactReading
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.reader_options import ReaderOptions

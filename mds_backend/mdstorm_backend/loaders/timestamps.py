@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.loaders.null_errors import null_error
+from mdstorm_backend.loaders.nulls import null_error
 
 _NS_PER_US = 1000
 _LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US

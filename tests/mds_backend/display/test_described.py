@@ -19,8 +19,7 @@ from mdstorm_backend import (
 )
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.storage import Location
 

@@ -17,7 +17,7 @@ from IPython.utils.capture import capture_output
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.loaders.download_line import DownloadLine
+from mdstorm_backend.loaders.pass_recorders import DownloadLine
 from mdstorm_backend.order import ExactOrder
 
 
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.loaders.download_line._INTERVAL", 0.0)
+    monkeypatch.setattr("mdstorm_backend.loaders.pass_recorders._INTERVAL", 0.0)
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -129,7 +129,7 @@ def test_a_fork_does_not_wait_for_the_threads_of_its_parent(
         opening.set()
         goes_on.wait()
 
-    monkeypatch.setattr("mdstorm_backend.loaders.download_line.open_line", open_slowly)
+    monkeypatch.setattr("mdstorm_backend.loaders.pass_recorders.open_line", open_slowly)
     thread = threading.Thread(target=line.downloaded, args=(1,))
     thread.start()
     assert opening.wait(60)

@@ -6,7 +6,7 @@ import pytest
 
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Joining
+from mdstorm_backend.loaders.elastic_state import ElasticEpochs, EpochStart, Joining
 from mdstorm_backend.order.world import World
 
 ORDER = ElasticOrder(batch_size=4, shuffle_seed=5)

@@ -19,11 +19,11 @@ from torch.utils.data import DataLoader, default_collate
 
 from mdstorm_backend import ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import (
     InvalidArgumentError,
     StateMismatchError,
 )
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.order.world import World
 
 TESTS = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ from mdstorm_backend.errors import (
     UnsupportedTypeError,
 )
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.write.mds_writer import MDSWriter
 

@@ -17,9 +17,8 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, mark_and_rows, reading_of

@@ -13,12 +13,11 @@ import tensorflow as tf
 import torch
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import MDStormError, NullValueError
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset

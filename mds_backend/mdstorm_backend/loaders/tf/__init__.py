@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.loaders.tf.tf_cluster import in_cluster, without_sharding
-from mdstorm_backend.loaders.tf.tf_dataset import (
+from mdstorm_backend.loaders.tf.tf_batches import (
     check_nulls_of,
     make_tf_dataset,
     stored_specs,
 )
-from mdstorm_backend.loaders.tf.tf_rows import made_of
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, spec_of_column
+from mdstorm_backend.loaders.tf.tf_cardinality import in_cluster, without_sharding
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, made_of, spec_of_column
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 
 __all__ = [

@@ -1,17 +1,19 @@
-"""Declare the dtypes and shapes of columns to TensorFlow."""
+"""Declare batches to TensorFlow: dtypes and shapes of columns, namedtuples of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import collections
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
 
-from mdstorm_backend.errors import UnsupportedTypeError
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
-from mdstorm_backend.loaders.null_errors import refuse_nulls
+from mdstorm_backend.loaders.nulls import refuse_nulls
 
 
 @dataclass(frozen=True)
@@ -115,3 +117,39 @@ def check_nulls(found: Iterable[tuple[Column, int]]) -> None:
 
 def _needs_value(column: Column) -> bool:
     return not column.is_floating or (column.is_array and column.null_count > 0)
+
+
+@lru_cache(maxsize=256)
+def row_type(type_name: str, names: tuple[str, ...]) -> Any:
+    """Return the namedtuple type of some columns; equal columns share one type.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a column name is no valid field name, in Python's words.
+    """
+    try:
+        base = collections.namedtuple(type_name, names)  # type: ignore[misc]
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{error}: batches are namedtuples here, so columns need names that Python takes for "
+            f"fields. Rename them before converting, df.toDF(…), or read others of {list(names)} "
+            "with schema_fields"
+        ) from error
+    return type(type_name, (base,), {"__slots__": (), "_from_compatible_tensor_list": made_of})
+
+
+def made_of(types: Any, tensors: Sequence[Any]) -> Any:
+    """Return the row of some tensors, where `types` is the row of their types.
+
+    TensorFlow's iterators ask what describes their elements for ``_from_compatible_tensor_list``
+    first. Otherwise they walk through the structure, which takes longer than getting the tensors.
+
+    Raises
+    ------
+    AttributeError
+        If not all are plain tensors; then TensorFlow does walk through it.
+    """
+    if any(type(one) is not tf.TensorSpec for one in types):
+        raise AttributeError(f"{type(types).__name__} has parts that are made of several tensors")
+    return types._make(tensors)

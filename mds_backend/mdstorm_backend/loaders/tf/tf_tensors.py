@@ -23,7 +23,7 @@ from mdstorm_backend.format.values.nested_lists import (
     null_lists_in,
     shapes_of,
 )
-from mdstorm_backend.loaders.null_errors import null_error
+from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy

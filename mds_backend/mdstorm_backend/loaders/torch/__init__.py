@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.loaders.torch.batch_types import BatchT, TorchBatch
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
+    BatchT,
     Collate,
     ConvertColumn,
+    TorchBatch,
     check_columns,
     tensor_batches,
 )

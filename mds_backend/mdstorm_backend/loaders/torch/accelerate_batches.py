@@ -11,7 +11,7 @@ from accelerate.state import GradientState
 from accelerate.utils import send_to_device
 from torch.utils.data import IterableDataset
 
-from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.loaders.exact_pass import ExactPass
 from mdstorm_backend.loaders.reading import Pass
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches, source_of

@@ -14,7 +14,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reading import Leg, Worker
 from mdstorm_backend.loaders.sample_maker import of_batch
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
-from mdstorm_backend.loaders.torch.worker_part import WorkerPart
+from mdstorm_backend.loaders.torch.dataset_states import WorkerPart
 from mdstorm_backend.read.block import Block
 
 

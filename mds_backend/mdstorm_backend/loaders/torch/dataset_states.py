@@ -1,25 +1,32 @@
-"""Where the reading of a `StreamingDataset` stands, in its process and in workers."""
+"""Where the reading of a `StreamingDataset` stands, in its process and in workers.
+
+Workers of PyTorch's own loader have no state. That of torchdata, ``StatefulDataLoader``, asks each
+worker for one after every batch, and hands it to the same worker when it goes on.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from multiprocessing import context, parent_process
+from multiprocessing.connection import wait
 from typing import Any
 
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.reading import Worker
+from mdstorm_backend.loaders.reading import Leg, Reading, Worker
+from mdstorm_backend.loaders.state_values import check_equal, damaged, number
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.second_split import refuse_second_split
-from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
-from mdstorm_backend.loaders.torch.worker_part import (
-    WorkerPart,
-    is_of_worker,
-    refuse_state_of_worker,
-)
 from mdstorm_backend.order.world import World, find_world
+
+#: Where a state says of which worker it is, and where that one stands.
+_WORKER = "worker"
+#: Process that is guarded; a fork of it is another one.
+_guarded: list[int] = []
 
 
 class DatasetStates(OpenedDataset):
@@ -96,3 +103,130 @@ class DatasetStates(OpenedDataset):
         if self._sent is None or parent is None or parent.pid != self._sent[0]:
             return None
         return self._sent[1]
+
+
+class WorkerPart:
+    """A worker's part of an iteration, and where it stands there. It is begun at once.
+
+    Parameters
+    ----------
+    reading : Reading
+        How the dataset is read.
+    batch_size : int or None
+        That of the dataset.
+    worker : Worker
+        Which of the workers this is.
+    state : mapping, optional
+        Where to go on, instead of a pass that begins.
+
+    Attributes
+    ----------
+    rows : int
+        Samples delivered of the batch that comes next.
+
+    Raises
+    ------
+    StateMismatchError
+        If the state is of another worker, dataset, order or world.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        batch_size: int | None,
+        worker: Worker,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._reading = reading
+        self._worker = worker
+        self._batch_size = batch_size
+        self._part = worker.number
+        self._state = state
+        self.rows = 0
+        if state is None:
+            self._legs = reading.own_legs(batch_size, worker)
+            self._leg = next(self._legs, None)
+            return
+        here = self._here()
+        there = state["mdstorm"][_WORKER]
+        if missing := [key for key in here if key not in there]:
+            raise damaged(f"it has no {missing} of its worker")
+        check_equal(there, here, reading.options.dataset.url)
+        self._part, self.rows = number(there, "part"), number(there, "rows")
+        self._legs = reading.legs_of_state(state, batch_size, worker)
+        self._leg = next(self._legs, None)
+
+    def legs(self) -> Iterator[tuple[Leg, int]]:
+        """Yield what is to be read: a stretch, and the number of this worker's part of it."""
+        while self._leg is not None:
+            yield self._leg, self._part
+            following = next(self._legs, None)
+            if following is None:  # the state is that of the end
+                return
+            self._leg, self._part, self.rows = following, self._worker.number, 0
+
+    def advance(self, mark: Any) -> None:
+        """Note that a whole batch was delivered; `mark` is the block's for it."""
+        assert self._leg is not None
+        self._leg, self._part = self._leg.rest(self._part, mark)
+        self.rows = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of this worker."""
+        if self._leg is None:  # nothing was there to read
+            return self._reading.state_dict(0, True) if self._state is None else {**self._state}
+        state = self._reading.state_of_leg(self._leg)
+        place = {**self._here(), "part": self._part, "rows": self.rows}
+        return {**state, "mdstorm": {**state["mdstorm"], _WORKER: place}}
+
+    def _here(self) -> dict[str, Any]:
+        """What has to be the same where a state is taken and where it is loaded."""
+        return {
+            "number": self._worker.number,
+            "num_workers": self._worker.count,
+            "batch_size": self._batch_size,
+            "world_size": self._reading.options.here(self._worker.world).order.world_size,
+        }
+
+
+def is_of_worker(state: object) -> bool:
+    """Whether a state is that of one worker process."""
+    ours = state.get("mdstorm") if isinstance(state, Mapping) else None
+    return isinstance(ours, Mapping) and isinstance(ours.get(_WORKER), Mapping)
+
+
+def refuse_state_of_worker(state: object) -> None:
+    """Refuse a state of one worker where there are none.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is one.
+    """
+    if is_of_worker(state):
+        raise StateMismatchError(
+            "the state is that of one worker process, which read a part of the samples: load the "
+            "state of the whole loader, StatefulDataLoader.load_state_dict, with as many workers"
+        )
+
+
+def end_with_parent() -> None:
+    """Let this process end as soon as the one that started it is gone, however that ends.
+
+    PyTorch's own workers look for their parent every few seconds, when they have nothing else to
+    do; and those that had not begun when it ended take its successor for it.
+
+    Only processes of `multiprocessing` have such a parent; in others nothing happens.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or os.getpid() in _guarded:
+        return
+    _guarded[:] = [os.getpid()]
+    threading.Thread(
+        target=_watch, args=(parent.sentinel,), name="mdstorm-guard", daemon=True
+    ).start()
+
+
+def _watch(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)

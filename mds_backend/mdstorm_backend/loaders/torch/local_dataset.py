@@ -12,7 +12,7 @@ from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.datasets.spanner import Spanner
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.loaders.torch.dataset_attributes import fact
+from mdstorm_backend.loaders.torch.dataset_info import fact
 
 
 class LocalDataset(Array, TorchDataset[Any]):

@@ -12,11 +12,10 @@ from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.datasets.open_streams import derive, open_stream, refuse_unsafe_types, shape_of
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.display import Description
-from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.descriptions import describe_data, in_order
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
-from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Reading
 from mdstorm_backend.loaders.runner import reading_of

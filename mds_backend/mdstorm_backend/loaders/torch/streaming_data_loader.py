@@ -12,10 +12,9 @@ from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.loaders.descriptions import describe_data
+from mdstorm_backend.loaders.order_descriptions import describe_data
 from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.statistics_table import delivered
-from mdstorm_backend.loaders.torch.batch_types import BatchT, TorchBatch
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
@@ -29,7 +28,7 @@ from mdstorm_backend.loaders.torch.device_batches import check_device
 from mdstorm_backend.loaders.torch.kept_by_loader import KeptByLoader
 from mdstorm_backend.loaders.torch.loader_arguments import check_arguments, named
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_batches import BatchMap, MappedCollate
+from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, MappedCollate, TorchBatch
 from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ from torch.utils.data import IterableDataset
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders.dataset_arguments import find_streams
-from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
@@ -14,14 +14,14 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorded_work import Cause
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import Recorder, shares_of
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Leg
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import sample_blocks, samples_of
-from mdstorm_backend.loaders.torch.sent_batches import Sent, sent
+from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_tensors import (
     Collated,
@@ -31,7 +31,6 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
     to_collated,
     to_torch,
 )
-from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
@@ -40,6 +39,29 @@ Collate: TypeAlias = Callable[[list[Any]], Any]
 BatchMap: TypeAlias = Callable[[Any], Any]
 #: Makes a tensor or a list of a column of a block; its place in the schema, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
+#: A batch, its mark, its size, and what was recorded since the one before, by name.
+Sent: TypeAlias = tuple[Any, Any, int, dict[str, float]]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    class TorchBatch(dict[Any, torch.Tensor | Any]):
+        """A dict from column to tensor, or to a list where PyTorch has no type for a column.
+
+        Datasets may have samples of their own, tuples for instance, and so have the batches of
+        them: what only fits these is `Any`.
+        """
+
+        def __getitem__(self, column: Any, /) -> torch.Tensor | Any: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    BatchT = TypeVar("BatchT", default=Any)
+else:
+    from typing import TypeVar
+
+    TorchBatch = dict
+    BatchT = TypeVar("BatchT")
 
 
 @dataclass(frozen=True)
@@ -216,3 +238,35 @@ def _pinned(values: Collated) -> Collated:
         return values
     pinned: Collated = pin_memory(values)  # type: ignore[no-untyped-call]
     return pinned
+
+
+def sent(delivered: Delivered, recorder: Recorder) -> Generator[Sent, None, None]:
+    """Add to each batch what the worker process has recorded while it made it."""
+    before = recorder.totals()
+    recorder.deliver(0, 1)  # so that the first batch counts as the others do
+    with closing(delivered):
+        recorder.ask()
+        for batch, mark, size in delivered:
+            recorder.deliver(size)
+            now = recorder.totals()
+            yield batch, mark, size, {n: v - before[n] for n, v in now.items() if v != before[n]}
+            before = now
+            recorder.ask()
+
+
+def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
+    """Hand on what worker processes make, and record it.
+
+    If a batch has to be waited for, the wait is divided as the making of that batch was.
+    """
+    iterator = iter(batches)
+    while True:
+        start = 0.0 if recorder is None else recorder.clock()
+        try:
+            batch, mark, size, recorded = next(iterator)
+        except StopIteration:
+            return
+        if recorder is not None:
+            recorder.wait(recorder.clock() - start, shares_of(recorded))
+            recorder.add(recorded)
+        yield batch, mark, size

@@ -21,7 +21,7 @@ from mdstorm_backend.format.values.nested_lists import (
     null_lists_in,
     shapes_of,
 )
-from mdstorm_backend.loaders.null_errors import null_error, refuse_nulls
+from mdstorm_backend.loaders.nulls import null_error, refuse_nulls
 from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder

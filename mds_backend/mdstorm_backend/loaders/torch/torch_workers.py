@@ -15,10 +15,15 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered
-from mdstorm_backend.loaders.torch.sent_batches import Sent, received
+from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_batches import BatchMap, DeliveredBatches, Making
-from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
+from mdstorm_backend.loaders.torch.torch_batches import (
+    BatchMap,
+    DeliveredBatches,
+    Making,
+    Sent,
+    received,
+)
 
 
 def from_processes(

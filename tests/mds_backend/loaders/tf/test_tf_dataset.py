@@ -14,8 +14,8 @@ from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset,
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf import tf_dataset
-from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.tf import tf_batches
+from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder
 
 SHUFFLED = {"seed": 5, "shuffle_shards": True, "window": 30}
@@ -41,7 +41,7 @@ def column(batches: Any, name: str = "number") -> list[list[Any]]:
 def test_batches_of_any_size_are_cut_from_blocks_of_any_size(
     numbers: Dataset, batch_size: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tf_dataset, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(tf_batches, "_BLOCK_ROWS", block_rows)
     batches = column(make(numbers, batch_size, num_epochs=2))
     rows = [*range(100)] * 2
     assert batches == [rows[i : i + batch_size] for i in range(0, 200, batch_size)]
@@ -56,7 +56,7 @@ def test_all_ranks_have_as_many_batches_and_each_row_once(
     block_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tf_dataset, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(tf_batches, "_BLOCK_ROWS", block_rows)
     ranks = [
         column(
             make(numbers, batch_size, shuffle={**SHUFFLED, "rank": rank, "world_size": world_size})
@@ -108,7 +108,7 @@ def test_each_iteration_is_whole_and_has_permutations_of_its_own(numbers: Datase
 def test_endless_epochs_go_on(
     numbers: Dataset, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tf_dataset, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(tf_batches, "_BLOCK_ROWS", block_rows)
     batches = iter(make(numbers, 60, num_epochs=None))
     found = list(chain.from_iterable(column(next(batches) for _ in range(10))))
     assert found == [i % 100 for i in range(600)]

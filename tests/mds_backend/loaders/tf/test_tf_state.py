@@ -13,11 +13,10 @@ import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder

@@ -13,7 +13,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
-from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, BATCH = 50, 4

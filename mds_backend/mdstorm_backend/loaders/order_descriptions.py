@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from mdstorm_backend.display import Described, Description
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.world import World, find_world
 

@@ -7,11 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.history_state import (
-    history_dict,
-    read_history,
-    refuse_other_shares,
-)
+from mdstorm_backend.loaders.history_state import history_dict, read_history, refuse_other_shares
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.state_values import (
@@ -49,7 +45,7 @@ def with_history(options: ReaderOptions, history: History | None) -> ReaderOptio
 
 
 @dataclass
-class LoaderState:
+class ExactProgress:
     """Progress through passes over a dataset.
 
     Attributes
@@ -75,7 +71,7 @@ class LoaderState:
     history: History | None = None
 
     @classmethod
-    def before(cls, epoch: int) -> LoaderState:
+    def before(cls, epoch: int) -> ExactProgress:
         """Return the state of a loader whose first pass begins with that epoch."""
         return cls(first_epoch=epoch, position=Position(epoch=epoch))
 
@@ -94,7 +90,7 @@ class LoaderState:
             self.position = self.position._replace(epoch=last)
             self.finished = True
 
-    def to_continue(self, options: ReaderOptions, batching: Batching) -> LoaderState:
+    def to_continue(self, options: ReaderOptions, batching: Batching) -> ExactProgress:
         """Return the state of a loader that goes on from here: within the pass, or after its end.
 
         A pass whose last batch was delivered is at its end, though nobody has asked for more yet.
@@ -124,7 +120,9 @@ class LoaderState:
             epochs = [place.epoch for place in history.places(len(options.dataset))]
         return range(min(epochs), max(epochs) + 1)
 
-    def in_share(self, history: History, options: ReaderOptions, batching: Batching) -> LoaderState:
+    def in_share(
+        self, history: History, options: ReaderOptions, batching: Batching
+    ) -> ExactProgress:
         """Return the same progress for the share of `options`, whosever it was.
 
         Parameters
@@ -188,14 +186,14 @@ class LoaderState:
     @classmethod
     def from_dict(
         cls, state: object, options: ReaderOptions, batching: Batching
-    ) -> tuple[ExactOrder, LoaderState]:
+    ) -> tuple[ExactOrder, ExactProgress]:
         """Read what `to_dict` wrote.
 
         Returns
         -------
         order : ExactOrder
             The order of `options` with the seed of the state, and its history.
-        loader_state : LoaderState
+        progress : ExactProgress
             Where to continue.
 
         Raises
@@ -245,7 +243,7 @@ class LoaderState:
         ours: Mapping[str, Any],
         options: ReaderOptions,
         batching: Batching,
-    ) -> LoaderState:
+    ) -> ExactProgress:
         """Return the same in this process's share of the rows."""
         if not counts_batches(options, batching):
             result = self._of_rank(ours, options, batching)
@@ -256,7 +254,7 @@ class LoaderState:
 
     def _of_rank(
         self, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
-    ) -> LoaderState:
+    ) -> ExactProgress:
         """Go on where only the rank itself knows which rows it has had.
 
         In a single epoch all know it of each other, as long as their batches are full: rows are

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.elastic.elastic_order import ElasticOrder
+from mdstorm_backend.elastic.weights import StreamShape
 from mdstorm_backend.order.world import World
 
 
