@@ -1,23 +1,188 @@
-"""Passes of a loader in the elastic order."""
+"""Passes of a loader in the elastic order: their epochs, what a rank reads of them, their place."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.elastic import ElasticShare
-from mdstorm_backend.loaders.elastic_state import EpochStart
-from mdstorm_backend.loaders.elastic_work import ElasticWork
+from mdstorm_backend.elastic import ElasticShare, StreamShape
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.loaders.elastic_state import ElasticEpochs, EpochStart, Joining
+from mdstorm_backend.loaders.legs import Batching, ElasticLeg, Leg
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.reading import Pass
+from mdstorm_backend.loaders.state_values import VERSION
+from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.order.world import World
-from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.elastic_reader import ElasticReader
+from mdstorm_backend.read.window_stream import warn_no_data
+
+Ids = npt.NDArray[np.int64]
+
+#: What decides the samples of an epoch and is not in the keys of MosaicML Streaming's states. The
+#: batch size may change with the world, as long as the global batch stays the same.
+_SETTINGS = (
+    "shuffle",
+    "shuffle_algo",
+    "shuffle_block_size",
+    "partition_algo",
+    "batching_method",
+    "sampling_method",
+    "sampling_granularity",
+    "epoch_size",
+)
+
+
+class ElasticSchedule:
+    """The epochs of a dataset in the elastic order, and what each rank reads of them.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        What to read; its order is an `ElasticShare`.
+    epochs : ElasticEpochs, optional
+        Counts the epochs; by default from the first one on.
+    """
+
+    def __init__(self, options: ReaderOptions, epochs: ElasticEpochs | None = None) -> None:
+        self.options = options
+        self.epochs = epochs or ElasticEpochs()
+        #: The pass of a loader that was begun last; None for an iteration over samples.
+        self.last: Pass | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "last": None}
+
+    @property
+    def share(self) -> ElasticShare:
+        """The order, and this process's share as it is now."""
+        return self.options.here().elastic_share
+
+    def here(self, world: World | None = None) -> ElasticSchedule:
+        """Return the reading of the same epochs whose share is known: see `ReaderOptions.here`."""
+        return self._with(self.options.here(world))
+
+    def begin(self, world: World | None = None) -> ElasticSchedule:
+        """Return the same as `here`, for a pass that begins."""
+        return self._with(self.options.begin(world))
+
+    def _with(self, options: ReaderOptions) -> ElasticSchedule:
+        return self if options is self.options else ElasticSchedule(options, self.epochs)
+
+    @property
+    def streams(self) -> tuple[StreamShape, ...]:
+        """The streams, at least one."""
+        return self.share.streams or (StreamShape(self.options.dataset.shard_sizes),)
+
+    @property
+    def epoch_size(self) -> int:
+        """Samples of an epoch over the whole world."""
+        return self.share.order.num_samples(self.streams)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that see different samples."""
+        share = self.share
+        return share.world.replicated(share.order.replication).size
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Samples of this rank in one epoch, as MosaicML Streaming counts them."""
+        return ceil_div(self.epoch_size, self.ranks)
+
+    def num_batches(self, batching: Batching) -> int:
+        """Batches of a whole pass, as MosaicML Streaming counts them: there may be more."""
+        if self.options.num_epochs is None:
+            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+        rows, size = self.rows_per_epoch, batching.batch_size
+        return self.options.num_epochs * (
+            rows // size if batching.drop_last else ceil_div(rows, size)
+        )
+
+    def epochs_of_pass(
+        self, batching: Batching, joining: Joining | None = None
+    ) -> Iterator[tuple[EpochStart, Ids]]:
+        """Begin the epochs of a pass in turn, or of the rest of one.
+
+        Yields
+        ------
+        start : EpochStart
+            Where the epoch begins; its ``first_epoch`` is that of the pass.
+        work : numpy.ndarray
+            What `work` returns for it.
+        """
+        num_epochs, first = self.options.num_epochs, None
+        while True:
+            start = self.epochs.begin(joining, first)
+            if num_epochs is None and first is not None:
+                self.options.notice.give(self.options.dataset.url)
+            work = self.work(start, batching)
+            first = start.epoch if start.first_epoch is None else start.first_epoch
+            is_last = num_epochs is not None and start.epoch - first + 1 >= num_epochs
+            if work.shape[1]:
+                yield replace(start, first_epoch=first), work
+            elif not start.sample_in_epoch:
+                warn_no_data(self.options.dataset.url)
+                return
+            elif is_last:
+                first = None  # the pass was over when the state was taken: begin the next one
+                continue
+            if is_last:
+                return
+
+    def work(self, start: EpochStart, batching: Batching) -> Ids:
+        """Sample ids of this rank from `start` on: int64 of (workers, batches, batch size)."""
+        share = self.share
+        order = start.order(share.of_batches(batching.batch_size))
+        nodes = share.world.replicated(order.replication).num_nodes
+        try:
+            return order.resolved(nodes).rank_work(
+                self.streams,
+                share.world,
+                start.epoch,
+                start.sample_in_epoch,
+                start.initial_physical_nodes,
+                max(batching.num_workers, 1),
+            )
+        except InvalidArgumentError as error:
+            if not start.sample_in_epoch:
+                raise
+            raise StateMismatchError(
+                f"the state does not go with {self.options.dataset.url} read by {self.ranks} ranks "
+                f"in batches of {order.batch_size}: {error}"
+            ) from error
+
+    def state_dict(
+        self, num_samples: int, from_beginning: bool, start: EpochStart | None = None
+    ) -> dict[str, Any]:
+        """Return the state after so many samples of an epoch, over the whole world."""
+        share, start = self.share, start or self.epochs.begun
+        state = self.epochs.state_dict(
+            share.order, share.world, num_samples, from_beginning=from_beginning, start=start
+        )
+        first_epoch = None if start is None else start.first_epoch
+        ours = {
+            "version": VERSION,
+            "order": "elastic",
+            "world_size": share.world_size,
+            "dataset": self.options.dataset.fingerprint,
+            "first_epoch": state["epoch"] if first_epoch is None else first_epoch,
+            "settings": self._settings(),
+        }
+        return {**state, "mdstorm": ours}
+
+    def _settings(self) -> dict[str, Any]:
+        """What else decides the samples of an epoch, in a few plain values."""
+        order = self.share.order
+        counts = [weight.choose for weight in order.weights(self.streams)]
+        return {
+            **{name: getattr(order, name) for name in _SETTINGS},
+            "weights": hashlib.sha256(repr(counts).encode()).hexdigest()[:8],
+        }
 
 
 class ElasticPass:
@@ -25,22 +190,22 @@ class ElasticPass:
 
     Parameters
     ----------
-    reading : ElasticWork
+    reading : ElasticSchedule
         What it is a pass of.
     batching : Batching
         How batches are made.
     goes_on : EpochStart, optional
         Where the next pass goes on.
-    here : ElasticWork, optional
+    here : ElasticSchedule, optional
         The reading with the share of this pass, once it has begun.
     """
 
     def __init__(
         self,
-        reading: ElasticWork,
+        reading: ElasticSchedule,
         batching: Batching,
         goes_on: EpochStart | None = None,
-        here: ElasticWork | None = None,
+        here: ElasticSchedule | None = None,
     ) -> None:
         self._reading = reading
         self._here = here
@@ -101,55 +266,6 @@ class ElasticPass:
         return here.state_dict(self.rows * here.ranks, False, self._start)
 
     @property
-    def _shared(self) -> ElasticWork:
+    def _shared(self) -> ElasticSchedule:
         """The reading with the share of this pass, or before it with the one that it would have."""
         return self._here or self._reading.here()
-
-
-@dataclass(frozen=True)
-class ElasticLeg:
-    """One epoch, or the rest of one: each worker reads the samples of its own.
-
-    Of the part that is read the first `skipped` samples are left out.
-    """
-
-    options: ReaderOptions
-    batching: Batching
-    start: EpochStart
-    work: npt.NDArray[np.int64]
-    skipped: int = 0
-    recorder: Recorder | None = None
-
-    @property
-    def token(self) -> tuple[EpochStart, World]:
-        """What tells it from the others."""
-        return self.start, self.options.elastic_share.world
-
-    def recorded(self, recorder: Recorder | None) -> ElasticLeg:
-        """Return the same stretch, whose reading is recorded."""
-        return replace(self, recorder=recorder)
-
-    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Read the batches of a part."""
-        return self._reader(part, block_rows).blocks()
-
-    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread."""
-        return self._reader(part, block_rows).planned()
-
-    def rest(self, part: int, mark: int) -> tuple[ElasticLeg, int]:
-        """Return what follows a batch of a part."""
-        return replace(self, skipped=self.skipped + mark), part
-
-    def _reader(self, part: int, block_rows: int | None) -> ElasticReader:
-        ids = self.work[part].reshape(-1)
-        if len(ids) and ids.min() < 0:
-            ids = ids[ids >= 0]
-        ids = ids[self.skipped :]
-        return self.options.elastic_reader(
-            ids,
-            self.batching.batch_size,
-            drop_last=self.batching.drop_last,
-            block_rows=block_rows,
-            recorder=self.recorder,
-        )

@@ -7,20 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.elastic_pass import ElasticLeg, ElasticPass
+from mdstorm_backend.loaders.elastic_pass import ElasticPass, ElasticSchedule
 from mdstorm_backend.loaders.elastic_state import EpochStart, Joining, parse_state
-from mdstorm_backend.loaders.elastic_work import ElasticWork
-from mdstorm_backend.loaders.reading import Batching, Leg, Worker
-from mdstorm_backend.loaders.state_values import number
+from mdstorm_backend.loaders.legs import Batching, ElasticLeg, Leg
+from mdstorm_backend.loaders.reading import Worker
+from mdstorm_backend.loaders.state_values import check_equal, check_version, number
 from mdstorm_backend.order.world import World
 
 
-class ElasticReading(ElasticWork):
-    """How a dataset is read in the elastic order: see `ElasticWork` for its parameters."""
+class ElasticReading(ElasticSchedule):
+    """How a dataset is read in the elastic order: see `ElasticSchedule` for its parameters."""
 
-    def most_batches(self, batching: Batching) -> int:
-        """Refuse to say: it depends on the canonical nodes, which a state may bring with it."""
-        raise TypeError("the number of batches is not known: a state may change it")
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        return self.epochs.next_epoch
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None:
+        self.epochs.next_epoch = epoch
 
     def first_pass(self, batching: Batching) -> ElasticPass:
         """Return the pass of a loader that has not begun any."""
@@ -54,7 +59,7 @@ class ElasticReading(ElasticWork):
 
     def state_of_leg(self, leg: ElasticLeg) -> dict[str, Any]:
         """Return the state of a process that reads a part of `leg` from its beginning."""
-        here = ElasticWork(leg.options, self.epochs)
+        here = ElasticSchedule(leg.options, self.epochs)
         state = here.state_dict(0, False, leg.start)
         return {**state, "mdstorm": {**state["mdstorm"], "skipped": leg.skipped}}
 
@@ -95,6 +100,38 @@ class ElasticReading(ElasticWork):
         if self.last is not None:
             return self.last.state_dict()
         return self.state_dict(num_samples * self.ranks, False)
+
+    def load_state_dict(self, state: object) -> None:
+        """Let the next epoch be the one in which a state was taken, from there on.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset, order or world, or is no state.
+        """
+        ours = state.get("mdstorm") if isinstance(state, Mapping) else None
+        first_epoch = None
+        if ours is not None:
+            first_epoch = self._check_ours(ours, state)  # type: ignore[arg-type]
+        self.epochs.load_state_dict(state, first_epoch)
+        self.last = None
+
+    def _check_ours(self, ours: object, state: Mapping[str, Any]) -> int | None:
+        if not isinstance(ours, Mapping) or ours.get("order") != "elastic":
+            raise StateMismatchError(
+                "the state was not taken in the order 'elastic', so it does not say which samples "
+                "are to be skipped. Load it where it was taken"
+            )
+        check_version(ours)
+        here: dict[str, Any] = {"dataset": self.options.dataset.fingerprint}
+        there = {"dataset": ours.get("dataset")}
+        if state.get("sample_in_epoch"):  # between epochs settings may change
+            here |= self._settings()
+            there |= dict(ours.get("settings") or {})
+        check_equal(there, here, self.options.dataset.url)
+        first_epoch = ours.get("first_epoch")
+        # Before the first epoch it is -1, and no pass has begun.
+        return first_epoch if isinstance(first_epoch, int) and first_epoch >= 0 else None
 
 
 def _own_batching(batch_size: int | None, worker: Worker) -> Batching:

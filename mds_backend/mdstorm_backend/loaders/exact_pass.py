@@ -1,32 +1,85 @@
-"""Passes of a loader in the exact order."""
+"""Passes of a loader in the exact order: where they begin, and their place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.exact_state import (
     ExactProgress,
     counts_batches,
     only_own_state,
-    reader_of,
     with_history,
 )
+from mdstorm_backend.loaders.legs import Batching, ExactLeg, Leg, batch_reader
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.state_values import check_epoch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.shares import Place
 from mdstorm_backend.order.world import World
-from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.row_stream import Position
 
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.exact_reading import ExactReading
+
+class ExactSchedule:
+    """Where the passes over a dataset in the exact order begin, and which of them was begun last.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        What to read.
+    next_epoch : int
+        Epoch with which the next iteration over samples begins, or the first pass of a loader.
+
+    Attributes
+    ----------
+    times_set : int
+        How often somebody has said where to begin; passes made before are over then.
+    resumes : mapping or None
+        A state with which the next iteration goes on.
+    """
+
+    def __init__(self, options: ReaderOptions, next_epoch: int = 0) -> None:
+        self.options = options
+        self._next_epoch = next_epoch
+        self.times_set = 0
+        self.resumes: Mapping[str, Any] | None = None
+        #: Epochs in which a loop may be that goes on with it.
+        self._resumed_epochs = range(0)
+        #: The iteration that was begun or loaded last, and whether it is one over samples.
+        self._last: ExactPass | None = None
+        self._is_own = False
+
+    @property
+    def next_epoch(self) -> int:
+        """Epoch with which the next iteration over samples begins, and of loaders if it is set."""
+        return self._next_epoch
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None:
+        check_epoch(epoch)
+        if epoch not in self._resumed_epochs:
+            self.resumes = None  # which stays if a loop names the epoch that it goes on with
+        self._next_epoch = int(epoch)
+        self.times_set += 1
+
+    def num_batches(self, batching: Batching) -> int:
+        """Batches of a whole pass."""
+        return len(batch_reader(self.options.here(), batching))
+
+    def first_pass(self, batching: Batching, world: World | None = None) -> ExactPass:
+        """Return the pass of a loader that has not begun any."""
+        if self.resumes is None:
+            return ExactPass(self, batching, ExactProgress.before(self.next_epoch))
+        here = self.options.here(world)
+        progress = ExactProgress.from_dict(self.resumes, here, batching)[1]
+        return ExactPass(self, batching, progress, here)
+
+    def note(self, begun: ExactPass, *, is_own: bool = False) -> None:
+        """Note which iteration was begun."""
+        self._last, self._is_own, self.resumes = begun, is_own, None
 
 
 class ExactPass:
@@ -34,7 +87,7 @@ class ExactPass:
 
     Parameters
     ----------
-    reading : ExactReading
+    reading : ExactSchedule
         What it is a pass of.
     batching : Batching
         How batches are made.
@@ -48,7 +101,7 @@ class ExactPass:
 
     def __init__(
         self,
-        reading: ExactReading,
+        reading: ExactSchedule,
         batching: Batching,
         progress: ExactProgress,
         here: ReaderOptions | None = None,
@@ -137,7 +190,7 @@ class ExactPass:
         here, progress = self._present()
         if progress.finished or progress.history is None:
             return self._reading.num_batches(self._batching)
-        return len(reader_of(here, self._batching))
+        return len(batch_reader(here, self._batching))
 
     def legs(self) -> Iterator[Leg]:
         """Yield the one stretch that there is: batches span epochs."""
@@ -196,7 +249,7 @@ class ExactPass:
         """Samples of the pass that all ranks have had when each has had as many batches."""
         here, _ = self._present()
         self._check_countable(here)
-        reader = reader_of(here, self._batching)
+        reader = batch_reader(here, self._batching)
         remaining = reader.remaining(self.first_epoch)
         begun = sum(remaining.num_rows - epoch.rows for epoch in remaining.begun)
         before = (remaining.first_epoch - self.first_epoch) * remaining.num_rows + begun
@@ -207,7 +260,7 @@ class ExactPass:
         here, progress = self._present()
         self._check_countable(here)
         order, by_row = here.exact_order, Batching(1)
-        reader = reader_of(here, by_row)
+        reader = batch_reader(here, by_row)
         share = reader.remaining(self.first_epoch).rows_of(order.rank, order.split)
         rows = max(rows + share.before(Place(*self._start[:2])), 0)
         batches = rows
@@ -241,46 +294,3 @@ class ExactPass:
                 "a transform may drop rows, so that samples do not tell how far the dataset is: "
                 "take the state from a StreamingDataLoader over it, loader.state_dict()"
             )
-
-
-@dataclass(frozen=True)
-class ExactLeg:
-    """A pass from some position on."""
-
-    options: ReaderOptions
-    batching: Batching
-    start: Position
-    first_epoch: int
-    recorder: Recorder | None = None
-
-    @property
-    def token(self) -> tuple[Position, int, ExactOrder]:
-        """What tells it from the others."""
-        return self.start, self.first_epoch, self.options.exact_order
-
-    def recorded(self, recorder: Recorder | None) -> ExactLeg:
-        """Return the same stretch, whose reading is recorded."""
-        return replace(self, recorder=recorder)
-
-    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Read the batches of a part."""
-        return self._reader(part, block_rows).blocks(self.start, self.first_epoch)
-
-    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread."""
-        return self._reader(part, block_rows).planned(self.start, self.first_epoch)
-
-    def rest(self, part: int, mark: Position) -> tuple[ExactLeg, int]:
-        """Return what follows a batch of a part: the batches of all others come before its own."""
-        return replace(self, start=mark), max(self.batching.num_workers, 1) - 1
-
-    def _reader(self, part: int, block_rows: int | None) -> BatchReader:
-        rows = {} if block_rows is None else {"block_rows": block_rows}
-        return self.options.reader(
-            self.batching.batch_size,
-            drop_last=self.batching.drop_last,
-            by_shard=self.batching.by_shard,
-            part=(part, max(self.batching.num_workers, 1)),
-            recorder=self.recorder,
-            **rows,
-        )

@@ -6,92 +6,33 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mdstorm_backend.loaders.exact_pass import ExactLeg, ExactPass
-from mdstorm_backend.loaders.exact_state import ExactProgress, reader_of
+from mdstorm_backend.loaders.exact_pass import ExactPass, ExactSchedule
+from mdstorm_backend.loaders.exact_state import ExactProgress
+from mdstorm_backend.loaders.legs import Batching, ExactLeg, Leg
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching, Leg, Worker
+from mdstorm_backend.loaders.reading import Worker
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.state_values import check_epoch
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import World
-from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.row_stream import Position
 
 #: Samples that an iteration without a loader reads at a time.
 _SAMPLES_AT_A_TIME = 1024
 
 
-class ExactReading:
-    """How a dataset is read in the exact order.
+class ExactReading(ExactSchedule):
+    """How a dataset is read in the exact order: see `ExactSchedule` for its parameters."""
 
-    Parameters
-    ----------
-    options : ReaderOptions
-        What to read.
-    next_epoch : int
-        Epoch with which the next iteration over samples begins, or the first pass of a loader.
-    """
-
-    def __init__(self, options: ReaderOptions, next_epoch: int = 0) -> None:
-        self.options = options
-        self._next_epoch = next_epoch
-        #: How often somebody has said where to begin; passes made before are over then.
-        self.times_set = 0
-        #: A state with which the next iteration goes on.
-        self.resumes: Mapping[str, Any] | None = None
-        #: Epochs in which a loop may be that goes on with it.
-        self._resumed_epochs = range(0)
-        #: Which workers of a plain ``DataLoader`` have gone on with it: copies of this, each.
-        self._resumed_by: SharedRecord | None = None
-        #: The iteration that was begun or loaded last, and whether it is one over samples.
-        self._last: ExactPass | None = None
-        self._is_own = False
+    #: Which workers of a plain ``DataLoader`` have gone on with a state: copies of this, each.
+    _resumed_by: SharedRecord | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}
-
-    @property
-    def next_epoch(self) -> int:
-        """Epoch with which the next iteration over samples begins, and of loaders if it is set."""
-        return self._next_epoch
-
-    @next_epoch.setter
-    def next_epoch(self, epoch: int) -> None:
-        check_epoch(epoch)
-        if epoch not in self._resumed_epochs:
-            self.resumes = None  # which stays if a loop names the epoch that it goes on with
-        self._next_epoch = int(epoch)
-        self.times_set += 1
 
     @property
     def rows_per_epoch(self) -> int:
         """Samples of this rank in one epoch."""
         first, last = self.options.here().exact_order.rows(len(self.options.dataset))
         return last - first
-
-    def reader(self, batching: Batching) -> BatchReader:
-        """Return a reader of all batches of this rank, to ask for numbers."""
-        return reader_of(self.options.here(), batching)
-
-    def num_batches(self, batching: Batching) -> int:
-        """Batches of a whole pass."""
-        return len(self.reader(batching))
-
-    def most_batches(self, batching: Batching) -> int:
-        """Batches of a whole pass: what is left of one in another world is no more."""
-        return self.num_batches(batching)
-
-    def first_pass(self, batching: Batching, world: World | None = None) -> ExactPass:
-        """Return the pass of a loader that has not begun any."""
-        if self.resumes is None:
-            return ExactPass(self, batching, ExactProgress.before(self.next_epoch))
-        here = self.options.here(world)
-        progress = ExactProgress.from_dict(self.resumes, here, batching)[1]
-        return ExactPass(self, batching, progress, here)
-
-    def note(self, begun: ExactPass, *, is_own: bool = False) -> None:
-        """Note which iteration was begun."""
-        self._last, self._is_own, self.resumes = begun, is_own, None
 
     def resumed(self, state: object, batching: Batching) -> tuple[ExactReading, ExactPass]:
         """Return how to read, and the pass to go on with, from where a state was taken."""

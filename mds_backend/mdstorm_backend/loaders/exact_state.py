@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.history_state import history_dict, read_history, refuse_other_shares
+from mdstorm_backend.loaders.legs import Batching, batch_reader
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.state_values import (
     VERSION,
     check_reading,
@@ -26,14 +26,7 @@ from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.row_stream import Position
 
 if TYPE_CHECKING:
-    from mdstorm_backend.read.batch_reader import BatchReader
-
-
-def reader_of(options: ReaderOptions, batching: Batching) -> BatchReader:
-    """Return a reader of all batches of this rank."""
-    return options.reader(
-        batching.batch_size, drop_last=batching.drop_last, by_shard=batching.by_shard
-    )
+    pass
 
 
 def with_history(options: ReaderOptions, history: History | None) -> ReaderOptions:
@@ -96,7 +89,7 @@ class ExactProgress:
         A pass whose last batch was delivered is at its end, though nobody has asked for more yet.
         """
         result = replace(self)
-        reader = reader_of(with_history(options, self.history), batching)
+        reader = batch_reader(with_history(options, self.history), batching)
         if self.started and reader.is_over(self.position, self.first_epoch):
             result.finish(reader.num_epochs)
         result.resumes = result.started and not result.finished
@@ -107,7 +100,7 @@ class ExactProgress:
         num_epochs = options.num_epochs
         stop_epoch = None if num_epochs is None else self.first_epoch + num_epochs
         before = self.history or History(self.first_epoch, stop_epoch)
-        reader = reader_of(with_history(options, self.history), batching)
+        reader = batch_reader(with_history(options, self.history), batching)
         return before.with_segment(reader.segment(self.position.batches), len(options.dataset))
 
     def epochs_under_way(self, options: ReaderOptions, batching: Batching) -> range:
@@ -140,7 +133,7 @@ class ExactProgress:
             If too few rows are left for this world.
         """
         order, num_rows = options.exact_order, len(options.dataset)
-        here = reader_of(with_history(options, None), batching).segment(0)
+        here = batch_reader(with_history(options, None), batching).segment(0)
         last, before = history.segments[-1], history.without_last()
         if last.is_like(here):
             place = history.places(num_rows)[order.rank]

@@ -9,26 +9,19 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
-from mdstorm_backend.read.batch_reader import BatchReader, Keep
+from mdstorm_backend.read.batch_reader import Keep
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
-from mdstorm_backend.read.elastic_reader import ElasticReader
 from mdstorm_backend.read.source import SampleSource
 
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64
-#: Bytes of samples whose shards are opened ahead of use.
-_BYTES_AHEAD = 256 << 20
 
 _KERAS = frozenset({"keras", "tf_keras"})
 
@@ -193,51 +186,17 @@ class ReaderOptions:
     def _columns(self) -> dict[str, Column]:
         return {column.name: self.nulls.afterwards(column) for column in self.schema}
 
-    def reader(self, batch_size: int, **options: Any) -> BatchReader:
-        """Make a reader in the exact order; further `options` are those of `BatchReader`."""
-        assert not self.order.follows_world, "here() has not been called"
-        return BatchReader(
-            self.dataset,
-            self.exact_order,
-            batch_size=batch_size,
-            num_epochs=self.num_epochs,
-            columns=self.schema.names,
-            keep=self.keep,
-            **self._common,
-            **{"block_rows": self._block_rows, **options},
-        )
-
-    def elastic_reader(
-        self,
-        ids: npt.NDArray[np.int64],
-        batch_size: int,
-        *,
-        drop_last: bool = False,
-        block_rows: int | None = None,
-        recorder: Recorder | None = None,
-    ) -> ElasticReader:
-        """Make a reader of some samples, see `ElasticReader`."""
-        return ElasticReader(
-            self.dataset,
-            ids,
-            batch_size=batch_size,
-            columns=self.columns,
-            predownload=self._ahead(batch_size),
-            block_rows=self._block_rows if block_rows is None else block_rows,
-            drop_last=drop_last,
-            recorder=recorder,
-            **self._common,
-        )
-
     @property
-    def _common(self) -> dict[str, Any]:
+    def read_arguments(self) -> dict[str, Any]:
         """What readers in any order are told."""
+        nulls_stay = not self.fill_nulls and not self.null_masks
         return {
             "transform": self.transform,
-            "prepare": None if self._nulls_stay else self.nulls,
-            "exact_nulls": not self._nulls_stay,
+            "prepare": None if nulls_stay else self.nulls,
+            "exact_nulls": not nulls_stay,
             "workers": self.workers,
             "prefetch": self.prefetch,
+            "block_rows": _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS,
         }
 
     @cached_property
@@ -246,17 +205,3 @@ class ReaderOptions:
         chosen = self.dataset.schema.names if self.columns is None else self.columns
         columns = (self.dataset.schema.get(name) for name in chosen)
         return any(column is not None and column.is_image for column in columns)
-
-    @property
-    def _block_rows(self) -> int:
-        return _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS
-
-    @property
-    def _nulls_stay(self) -> bool:
-        return not self.fill_nulls and not self.null_masks
-
-    def _ahead(self, batch_size: int) -> int:
-        if self.predownload is not None:
-            return self.predownload
-        per_row = self.dataset.nbytes // max(len(self.dataset), 1)
-        return max(8 * batch_size, min(_BYTES_AHEAD // max(per_row, 1), 4 * BLOCK_ROWS))

@@ -1,4 +1,4 @@
-"""Protocols of an order for loaders: passes, their legs, and states."""
+"""Protocols of an order for loaders: how a dataset is read, its passes, and states."""
 
 from __future__ import annotations
 
@@ -6,35 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.elastic import ElasticShare
+from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
-from mdstorm_backend.read.block import Block
-
-
-@dataclass(frozen=True)
-class Batching:
-    """How a loader makes batches.
-
-    Attributes
-    ----------
-    batch_size : int
-        Rows of a batch.
-    drop_last : bool
-        Leave out batches that are not full.
-    num_workers : int
-        Processes that read, 0 for none but the loader's own.
-    by_shard : bool
-        A batch is one shard's share of the rows, whatever its size. Only the exact order has
-        such; in others, and for the state, `batch_size` is that of the largest one.
-    """
-
-    batch_size: int
-    drop_last: bool = False
-    num_workers: int = 0
-    by_shard: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,36 +31,6 @@ class Worker:
     count: int = 1
     group: int | None = None
     world: World | None = None
-
-
-class Leg(Protocol):
-    """A stretch of a pass that is read in one go; each worker reads its part. It pickles."""
-
-    @property
-    def token(self) -> Any:
-        """What tells it from the others, in a few plain values: see `Reading.leg`."""
-        ...
-
-    @property
-    def recorder(self) -> Recorder | None:
-        """Records its reading in this process; None for nobody."""
-        ...
-
-    def recorded(self, recorder: Recorder | None) -> Leg:
-        """Return the same stretch, whose reading is recorded."""
-        ...
-
-    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Read the batches of a part."""
-        ...
-
-    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread: they know the `numbers` of their samples."""
-        ...
-
-    def rest(self, part: int, mark: Any) -> tuple[Leg, int]:
-        """Return what follows a batch of a part, by its mark, and the number of the part there."""
-        ...
 
 
 class Pass(Protocol):
@@ -171,16 +117,6 @@ class Reading(Protocol):
 
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass.
-
-        Raises
-        ------
-        TypeError
-            If nobody knows.
-        """
-        ...
-
-    def most_batches(self, batching: Batching) -> int:
-        """Batches of a whole pass, which no pass has more of.
 
         Raises
         ------

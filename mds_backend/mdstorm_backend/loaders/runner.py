@@ -17,9 +17,10 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.exact_reading import ExactReading
+from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
+from mdstorm_backend.loaders.reading import Pass, Reading
 from mdstorm_backend.loaders.state_values import number, state_mapping
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block

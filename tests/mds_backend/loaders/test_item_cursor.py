@@ -12,8 +12,8 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.item_cursor import ItemCursor
+from mdstorm_backend.loaders.legs import Batching
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import Delivered, PassRunner, reading_of
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block

@@ -9,6 +9,7 @@ from tests.mds_backend.small_datasets import write_dataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.loaders.legs import Batching, batch_reader
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
@@ -49,7 +50,7 @@ def test_a_transform_says_what_is_delivered(dataset: Dataset) -> None:
     transformed = options(dataset, transform=Renamed())
     assert transformed.delivered == ("c",)
     assert transformed.column("b") is None
-    assert [batch["c"].tolist() for batch in transformed.reader(2)] == [[3, 4]]  # type: ignore[union-attr]
+    assert [batch["c"].tolist() for batch in batch_reader(transformed, Batching(2))] == [[3, 4]]  # type: ignore[union-attr]
 
 
 def test_a_column_whose_nulls_are_treated_has_none(dataset: Dataset) -> None:
@@ -69,7 +70,8 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
         def __call__(self, batch: Batch) -> Batch:
             return {"c": batch["a"] + batch["b"]}  # type: ignore[operator]
 
-    reader = options(dataset, fill_nulls={"a": 10}, transform=Plus()).reader(2)
+    filled = options(dataset, fill_nulls={"a": 10}, transform=Plus())
+    reader = batch_reader(filled, Batching(2))
     assert [batch["c"].tolist() for batch in reader] == [[4, 14]]  # type: ignore[union-attr]
 
 

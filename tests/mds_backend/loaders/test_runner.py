@@ -19,8 +19,8 @@ from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, mark_and_rows, reading_of
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block

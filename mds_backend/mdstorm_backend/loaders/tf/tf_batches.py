@@ -16,9 +16,9 @@ import tensorflow as tf
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
+from mdstorm_backend.loaders.legs import Batching
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.reader_options import ReaderOptions, SilentNotice
-from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.statistics_table import delivered

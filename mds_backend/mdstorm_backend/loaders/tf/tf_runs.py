@@ -11,8 +11,9 @@ from itertools import count
 from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.reader_options import EndlessNotice
-from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
+from mdstorm_backend.loaders.reading import Pass, Reading
 from mdstorm_backend.loaders.runner import (
     Delivered,
     PassRunner,
@@ -23,6 +24,7 @@ from mdstorm_backend.loaders.runner import (
 from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
 #: Blocks whose places are remembered behind what was read last, where nobody counts batches.
@@ -155,8 +157,10 @@ class TFRuns:
         reading = self.reading
         if reading.options.num_epochs is None:
             return INFINITE
+        if not isinstance(reading.options.order, ExactOrder):
+            return None  # a state may bring other canonical nodes along, and more batches
         try:
-            self._claimed = reading.most_batches(self._passes.batching)
+            self._claimed = reading.num_batches(self._passes.batching)
         except TypeError:
             return None
         # Of an empty dataset nothing is said: TensorFlow would not begin to read it, nor we warn.

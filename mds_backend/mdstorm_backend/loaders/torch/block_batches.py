@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.device_batches import on_device
 from mdstorm_backend.loaders.torch.fetched_ahead import refuse_other_world

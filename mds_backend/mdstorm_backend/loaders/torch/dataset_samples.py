@@ -11,7 +11,8 @@ from torch.utils.data import get_worker_info
 from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.reading import Leg, Worker
+from mdstorm_backend.loaders.legs import Leg
+from mdstorm_backend.loaders.reading import Worker
 from mdstorm_backend.loaders.sample_maker import of_batch
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.torch.dataset_states import WorkerPart

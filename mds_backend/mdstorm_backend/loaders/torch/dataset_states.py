@@ -17,7 +17,8 @@ from typing import Any
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.reading import Leg, Reading, Worker
+from mdstorm_backend.loaders.legs import Leg
+from mdstorm_backend.loaders.reading import Reading, Worker
 from mdstorm_backend.loaders.state_values import check_equal, damaged, number
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.second_split import refuse_second_split

@@ -17,8 +17,8 @@ from mdstorm_backend.base.recorded_work import Cause
 from mdstorm_backend.base.recorder import Recorder, shares_of
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.loaders.legs import Leg
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Leg
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import sample_blocks, samples_of
 from mdstorm_backend.loaders.torch.dataset_states import end_with_parent

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import ArgumentTypeError
-from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
