@@ -5,6 +5,7 @@ from __future__ import annotations
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.item_cursor import ItemCursor
 from mdstorm_backend.loaders.legs import Batching
+from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy, null_error
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
@@ -17,7 +18,6 @@ from mdstorm_backend.loaders.runner import (
     mark_and_rows,
     reading_of,
 )
-from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 
 __all__ = [

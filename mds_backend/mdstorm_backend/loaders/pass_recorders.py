@@ -11,7 +11,7 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.display import Drawn, counted, human_bytes, open_line
-from mdstorm_backend.loaders.statistics import Statistics
+from mdstorm_backend.loaders.loader_statistics import Statistics
 
 #: Seconds between two drawings: the threads that draw have better things to do.
 _INTERVAL = 0.5

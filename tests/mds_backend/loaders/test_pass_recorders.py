@@ -4,8 +4,8 @@ import pytest
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders import pass_recorders
+from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
-from mdstorm_backend.loaders.statistics import Statistics
 
 
 def test_the_sum_is_whole_while_another_pass_begins(monkeypatch: pytest.MonkeyPatch) -> None:

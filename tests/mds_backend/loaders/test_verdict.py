@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.loaders.statistics import PIPELINE, Statistics
+from mdstorm_backend.loaders.loader_statistics import PIPELINE, Statistics
 
 
 def found(waited: float, cause: str = "batching", **others: Any) -> Statistics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.base.recorded_work import STARTED, WAITED
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.loaders.statistics import LOOP, PIPELINE
+from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 
 #: What the consumer of the batches alone knows.
 _OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")

@@ -17,11 +17,10 @@ from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.legs import Batching
+from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.reader_options import ReaderOptions, SilentNotice
 from mdstorm_backend.loaders.runner import reading_of
-from mdstorm_backend.loaders.statistics import Statistics
-from mdstorm_backend.loaders.statistics_table import delivered
 from mdstorm_backend.loaders.tf.tf_cardinality import (
     num_workers,
     v1_class,
@@ -203,7 +202,7 @@ def dataset_class() -> Any:
             sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
             found = describe_data(options.dataset, full=full)
             found = in_order(found, options.order, len(options.dataset), sizes)
-            so_far = ("so far", ", ".join(delivered(self.statistics())))
+            so_far = ("so far", self.statistics().delivered)
             return replace(found, facts=[*found.facts, so_far])
 
         def __enter__(self) -> Any:

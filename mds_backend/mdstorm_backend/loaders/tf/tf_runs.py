@@ -12,6 +12,7 @@ from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.legs import Batching, Leg
+from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.reader_options import EndlessNotice
 from mdstorm_backend.loaders.reading import Pass, Reading
 from mdstorm_backend.loaders.runner import (
@@ -21,7 +22,6 @@ from mdstorm_backend.loaders.runner import (
     most_shards,
     order_name,
 )
-from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
 from mdstorm_backend.order.exact import ExactOrder

@@ -11,8 +11,8 @@ from torch.utils.data import IterableDataset, default_collate, get_worker_info
 
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data
-from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.torch.dataset_samples import overrides
 from mdstorm_backend.loaders.torch.dataset_states import WorkerPart
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader

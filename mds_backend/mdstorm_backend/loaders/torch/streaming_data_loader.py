@@ -12,9 +12,8 @@ from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
+from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data
-from mdstorm_backend.loaders.statistics import Statistics
-from mdstorm_backend.loaders.statistics_table import delivered
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
@@ -165,7 +164,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return replace(
             found,
             line=[*found.line, *(f"{name}={value}" for name, value in sizes)],
-            facts=[*found.facts, *sizes, ("so far", ", ".join(delivered(self.statistics())))],
+            facts=[*found.facts, *sizes, ("so far", self.statistics().delivered)],
         )
 
     @property

@@ -1,0 +1,358 @@
+"""`Statistics`: what a loader has delivered, what was waited for, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from textwrap import fill
+from typing import Any
+
+from mdstorm_backend.base.recorded_work import BUSY
+from mdstorm_backend.display import Described, Description, counted, human_bytes
+
+#: Who takes the batches where TensorFlow takes them, and no loop of Python code.
+PIPELINE = "TensorFlow's input pipeline"
+LOOP = "training"
+#: Waiting below this part of the time is nothing to care about.
+NEGLIGIBLE = 0.05
+#: From this part of the time on the link is busy all the time.
+_SATURATED = 0.9
+_CAUSES = ("downloads", "cache", "decoding", "transforms", "batching")
+
+_MORE_THREADS = "raise workers (workers_count of converters and readers)"
+_MORE_PROCESSES = "num_workers of a StreamingDataLoader"
+_REMEDIES = {
+    "cache": (
+        "threads and processes wait for room, or for each other's downloads: raise cache_limit"
+    ),
+    "decoding": f"{_MORE_THREADS}, add worker processes ({_MORE_PROCESSES}), or read fewer columns",
+    "transforms": (
+        "vectorise the function (NumPy or Arrow, no loop over rows), or call it in processes "
+        f'({_MORE_PROCESSES}, reader_pool_type="process" of converters and readers)'
+    ),
+    "batching": (
+        "raise batch_size; a pass over the batches that does nothing else always waits for them"
+    ),
+    "startup": (
+        "write smaller shards (size_limit, parquet_row_group_size_bytes of converters), or keep "
+        "them on this machine (local)"
+    ),
+}
+_KEPT_PROCESSES = "keep worker processes (persistent_workers), "
+_FOR = {
+    "downloads": "downloads",
+    "cache": "the cache",
+    "decoding": "decoding",
+    "transforms": "transforms",
+    "batching": "batches to be put together",
+}
+_NOT_SUMMED = ("consumer", "order", "workers")
+_WIDTH = 88
+_PARTS = {
+    "for downloads": "waited_for_downloads",
+    "for the cache": "waited_for_cache",
+    "for decoding": "waited_for_decoding",
+    "for transforms": "waited_for_transforms",
+    "for batching": "waited_for_batching",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Statistics(Described):
+    """What a loader has done so far: sums over its passes, in this process and its workers.
+
+    The difference of two of them, ``later - earlier``, is what happened in between: in an epoch,
+    say. Printed it is a small table, also in a notebook.
+
+    Attributes
+    ----------
+    consumer : str
+        Who takes the batches: ``"training"``, which is whatever code runs between two batches, or
+        ``"TensorFlow's input pipeline"`` where TensorFlow takes them by itself, as in Keras. The
+        pipeline asks ahead, so its waiting is the most that training may have waited.
+    order : str
+        ``"exact"`` or ``"elastic"``.
+    workers : int
+        Worker processes that read; 0 if threads of this process do.
+    passes, batches, rows : int
+        Iterations that were begun, and what they delivered.
+    startup_seconds : float
+        Waiting for the first batch of each pass: from when it was asked for to when it was there.
+    waited_seconds : float
+        Waiting for all further batches: the consumer was blocked in ``__next__``. That a pass has
+        ended is waited for as well.
+    training_seconds : float
+        Between batches: from when ``__next__`` returned one to when the next one was asked for.
+    waited_for_downloads, waited_for_cache, waited_for_decoding, waited_for_transforms : float
+        Which part of `waited_seconds` was for what. Work that the consumer's own thread does counts
+        as it is; a wait for a result of another thread or process is divided in the proportion in
+        which that result's own making was busy. Downloads include retries and the check of hashes;
+        the cache, waiting for room, and for a process that downloads the same shard; decoding,
+        decompression, reading mapped files and gathering rows; transforms, `transform_spec`,
+        predicates, ``collate_fn`` and ``batch_map``.
+    waited_for_batching : float
+        The rest: columns become tensors, blocks are cut into batches, batches come from worker
+        processes and go to a device. The five are `waited_seconds`.
+    startup_for_downloads, startup_for_cache, startup_for_decoding, startup_for_transforms : float
+        The same parts of `startup_seconds`. Its rest has no field: opening the dataset, starting
+        threads and processes.
+    download_seconds, cache_seconds, decode_seconds, transform_seconds : float
+        Busy with the same things, summed over all threads and processes, whether anybody waited.
+    downloading_seconds : float
+        In which at least one download was under way, summed over processes.
+    downloads, downloaded_bytes : int
+        Shard files brought to this machine, and their sizes as they are stored.
+    downloaded_again : int
+        Those of them that the same process had brought before: they had been evicted.
+    cache_hits : int
+        Shards that were opened without a download from a directory of the cache.
+    evictions : int
+        Shards removed to make room.
+    shards, shard_bytes : int
+        Shards opened, and their bytes, uncompressed. One that stayed open is not opened again.
+    results, results_ready : int
+        How often the reader took a result that threads made ahead (blocks of batches, opened
+        shards), and how many were ready then, all together: see `queue_depth`.
+    """
+
+    consumer: str = LOOP
+    order: str = "exact"
+    workers: int = 0
+    passes: int = 0
+    batches: int = 0
+    rows: int = 0
+    startup_seconds: float = 0.0
+    waited_seconds: float = 0.0
+    training_seconds: float = 0.0
+    waited_for_downloads: float = 0.0
+    waited_for_cache: float = 0.0
+    waited_for_decoding: float = 0.0
+    waited_for_transforms: float = 0.0
+    waited_for_batching: float = 0.0
+    startup_for_downloads: float = 0.0
+    startup_for_cache: float = 0.0
+    startup_for_decoding: float = 0.0
+    startup_for_transforms: float = 0.0
+    download_seconds: float = 0.0
+    cache_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    transform_seconds: float = 0.0
+    downloading_seconds: float = 0.0
+    downloads: int = 0
+    downloaded_bytes: int = 0
+    downloaded_again: int = 0
+    cache_hits: int = 0
+    evictions: int = 0
+    shards: int = 0
+    shard_bytes: int = 0
+    results: int = 0
+    results_ready: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all: starting, waiting and training."""
+        return self.startup_seconds + self.waited_seconds + self.training_seconds
+
+    @property
+    def waited_share(self) -> float:
+        """Part of the time after the first batches that was spent waiting, from 0 to 1."""
+        return _ratio(self.waited_seconds, self.waited_seconds + self.training_seconds)
+
+    @property
+    def download_rate(self) -> float:
+        """Bytes per second while anything is downloaded; 0 if nothing was.
+
+        Worker processes are taken to download at the same time.
+        """
+        return _ratio(self.downloaded_bytes, self.downloading_seconds) * max(self.workers, 1)
+
+    @property
+    def downloading_share(self) -> float:
+        """Part of all the time in which anything was downloaded, from 0 to 1."""
+        return min(_ratio(self.downloading_seconds, self.seconds * max(self.workers, 1)), 1.0)
+
+    @property
+    def queue_depth(self) -> float:
+        """Mean number of results that were ready when one was taken; near 0 the reader is late."""
+        return _ratio(self.results_ready, self.results)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What training waits for, and what to do about it; ``str(verdict)`` is a sentence."""
+        return verdict_on(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields, and the figures that follow from them, by name."""
+        derived = ("seconds", "waited_share", "download_rate", "downloading_share", "queue_depth")
+        return {**asdict(self), **{name: getattr(self, name) for name in derived}}
+
+    def __add__(self, other: Statistics) -> Statistics:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        return self._joined(other, 1)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        return self._joined(other, -1)
+
+    def _joined(self, other: Statistics, sign: int) -> Statistics:
+        sums = {
+            name: getattr(self, name) + sign * getattr(other, name)
+            for name in (field.name for field in fields(self))
+            if name not in _NOT_SUMMED
+        }
+        return replace(self, **sums)
+
+    @property
+    def delivered(self) -> str:
+        """How much was delivered, in words."""
+        counts = [counted(self.passes, "pass", "passes"), counted(self.batches, "batch", "batches")]
+        return ", ".join([*counts, counted(self.rows, "row")])
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        line = [self.delivered, f"{100 * self.waited_share:.0f} % waiting"]
+        return Description(line, [*_table(self), ("verdict", str(self.verdict))])
+
+    def __str__(self) -> str:
+        rows = _table(self)
+        width = max(len(name) for name, _ in rows)
+        table = "\n".join(f" {name:<{width}}   {value}" for name, value in rows)
+        return f"{table}\n\n{fill(str(self.verdict), _WIDTH)}"
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _table(found: Statistics) -> list[tuple[str, str]]:
+    """Return the names and values of the table, without waits that did not occur."""
+    whole = found.waited_seconds + found.training_seconds
+    table = [
+        ("delivered", found.delivered),
+        ("first batches", _seconds(found.startup_seconds)),
+        (found.consumer, _seconds(found.training_seconds, whole)),
+        ("waiting", _seconds(found.waited_seconds, whole)),
+    ]
+    for name, field in _PARTS.items():
+        if getattr(found, field):
+            table.append((f"  {name}", _seconds(getattr(found, field), whole)))
+    busy = ", ".join(
+        f"{field.removesuffix('_seconds')} {_seconds(getattr(found, field))}"
+        for field in BUSY
+        if getattr(found, field)
+    )
+    if busy:
+        table.append(("threads were busy", busy))
+    if found.downloads:
+        files = counted(found.downloads, "file")
+        rate = f"{human_bytes(found.download_rate)}/s"
+        table.append(("downloads", f"{files}, {human_bytes(found.downloaded_bytes)}, {rate}"))
+    table.append(("shards opened", f"{found.shards:,}, {human_bytes(found.shard_bytes)}"))
+    if found.cache_hits or found.evictions:
+        hits = counted(found.cache_hits, "hit")
+        table.append(("cache", f"{hits}, {counted(found.evictions, 'eviction')}"))
+    table.append(("ready ahead", f"{found.queue_depth:.1f} results"))
+    return table
+
+
+def _seconds(seconds: float, whole: float = 0.0) -> str:
+    share = f" ({100 * seconds / whole:.0f} %)" if whole else ""
+    return f"{seconds:,.2f} s{share}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is waited for.
+
+    Attributes
+    ----------
+    cause : str
+        ``"nothing"``, ``"startup"``, ``"downloads"``, ``"cache"``, ``"decoding"``,
+        ``"transforms"``, ``"batching"``, or ``"unknown"`` before the second batch.
+    text : str
+        The verdict as a sentence, with what to do.
+    """
+
+    cause: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def verdict_on(found: Statistics) -> Verdict:
+    """Return the verdict.
+
+    Below 5 % of all the time nothing is waited for. Otherwise, if the first batches took longer
+    than all other waiting, it is the start, and what is to be done about it follows from what took
+    half of that; else the cause with the largest part of the waiting. It is the cache and not
+    downloads if half of the downloads brought what had been evicted.
+    """
+    if found.batches <= found.passes:
+        return Verdict("unknown", "too few batches were delivered to tell")
+    waiting = found.startup_seconds + found.waited_seconds
+    if waiting < NEGLIGIBLE * found.seconds:
+        return Verdict("nothing", f"{found.consumer} does not wait ({_percent(waiting, found)})")
+    if found.startup_seconds > found.waited_seconds:
+        return Verdict("startup", _startup(found))
+    cause = max(_CAUSES, key=lambda cause: _waited_for(found, cause))
+    opening = _opening(found, cause)
+    if cause == "downloads" and 2 * found.downloaded_again >= found.downloads > 0:
+        again = f"{found.downloaded_again} of {found.downloads} brought back what was evicted"
+        return Verdict("cache", f"{opening}, and {again}: raise cache_limit")
+    remedy = _of_downloads(found) if cause == "downloads" else _REMEDIES[cause]
+    return Verdict(cause, f"{opening}: {remedy}")
+
+
+def _started_for(found: Statistics, cause: str) -> float:
+    seconds: float = getattr(found, f"startup_for_{cause}")
+    return seconds
+
+
+def _waited_for(found: Statistics, cause: str) -> float:
+    seconds: float = getattr(found, f"waited_for_{cause}")
+    return seconds
+
+
+def _percent(seconds: float, found: Statistics) -> str:
+    return f"{100 * seconds / found.seconds:.0f} %"
+
+
+def _startup(found: Statistics) -> str:
+    mean = found.startup_seconds / max(found.passes, 1)
+    opening = (
+        f"{found.consumer} starts slowly: the first batch of a pass takes {_duration(mean)}, "
+        f"{_percent(found.startup_seconds, found)} of the time"
+    )
+    cause = max(_CAUSES[:-1], key=lambda cause: _started_for(found, cause))
+    if 2 * _started_for(found, cause) < found.startup_seconds:
+        return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_REMEDIES['startup']}"
+    remedy = _REMEDIES["startup" if cause == "downloads" else cause]
+    return f"{opening}, most of it for {_FOR[cause]}: {remedy}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
+def _opening(found: Statistics, cause: str) -> str:
+    """Say how long is waited, and for what most of it."""
+    whole = found.waited_seconds + found.training_seconds
+    waited, part = found.waited_seconds / whole, _waited_for(found, cause) / whole
+    return (
+        f"{found.consumer} waits {100 * waited:.0f} % of the time, "
+        f"{100 * part:.0f} % for {_FOR[cause]}"
+    )
+
+
+def _of_downloads(found: Statistics) -> str:
+    """Say whether the link is the limit, or what is asked of it."""
+    link = f"the link gives {human_bytes(found.download_rate)}/s"
+    if found.downloading_share >= _SATURATED:
+        return (
+            f"{link} and is never idle; compress the shards, or keep them on this machine (local)"
+        )
+    idle = f"{link} and is idle {100 * (1 - found.downloading_share):.0f} % of the time"
+    if found.order == "elastic":
+        return f"raise predownload; {idle}"
+    return f'{idle}: order="elastic" downloads further ahead, and more with predownload'
