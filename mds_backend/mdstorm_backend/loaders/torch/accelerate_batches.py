@@ -15,9 +15,9 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.loaders.exact_pass import ExactPass
 from mdstorm_backend.loaders.reading import Pass
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches, source_of
+from mdstorm_backend.loaders.torch.dataset_samples import reading_as
 from mdstorm_backend.loaders.torch.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.streaming_dataset import reading_as
 from mdstorm_backend.order.exact import ExactOrder
 
 _NONE: Any = object()
@@ -92,7 +92,7 @@ class PreparedBatches(IterableDataset[Any]):
             if batch is not _NONE:
                 padding = self._padding()
             while batch is not _NONE:
-                place = BlockBatches(loader).passes.place.copied()
+                place = BlockBatches(loader, loader._mdstorm).passes.place.copied()
                 following = next(batches, _NONE)
                 is_last = following is _NONE
                 if is_last and padding is not None:
@@ -111,7 +111,7 @@ class PreparedBatches(IterableDataset[Any]):
 
     def _padding(self) -> Padding | None:
         """Return how the last global batch of the pass that has begun is padded; None if not."""
-        order = BlockBatches(self.loader).passes.place.order
+        order = BlockBatches(self.loader, self.loader._mdstorm).passes.place.order
         if not isinstance(order, ExactOrder) or not order.padded_to:
             return None
         split, total = order.split, order.rows_left(len(self))
@@ -161,7 +161,7 @@ class PreparedBatches(IterableDataset[Any]):
 
         It is the same on all ranks: they may write it to one file.
         """
-        place = self._place or BlockBatches(self.loader).passes.place
+        place = self._place or BlockBatches(self.loader, self.loader._mdstorm).passes.place
         return (place.of_first_rank() if isinstance(place, ExactPass) else place).state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.torch.block_batches import source_of
-from mdstorm_backend.loaders.torch.streaming_dataset import reading_as
+from mdstorm_backend.loaders.torch.dataset_samples import reading_as
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 

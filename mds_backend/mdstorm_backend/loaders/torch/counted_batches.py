@@ -6,28 +6,25 @@ size. As MosaicML Streaming's loader does, this takes each row for one sample of
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sized
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Mapping, Sized
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.runner import Delivered, order_name
+from mdstorm_backend.loaders.torch.block_batches import KeptByLoader
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 
 
-def counted_batches(loader: StreamingDataLoader) -> Generator[Any, None, None]:
+def counted_batches(
+    loader: DataLoader[Any], kept: KeptByLoader, count_rows: Callable[[Any], int]
+) -> Generator[Any, None, None]:
     """Go through what PyTorch's own loader makes of the dataset, and count its rows."""
-    kept = loader._mdstorm
     kept.counted = 0
-    batches: Delivered = (
-        (batch, None, loader._get_batch_size(batch)) for batch in DataLoader.__iter__(loader)
-    )
+    batches: Delivered = ((batch, None, count_rows(batch)) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
@@ -41,7 +38,7 @@ def counted_batches(loader: StreamingDataLoader) -> Generator[Any, None, None]:
         is_waiting = True
     finally:
         recorder.end(is_waiting=is_waiting)
-    if loader.num_workers and isinstance(loader.dataset, StreamingDataset):
+    if loader.num_workers and isinstance(loader.dataset, DatasetSamples):
         # The copies in the workers have gone on to the next epoch, this one has not.
         loader.dataset._mdstorm.reading.skip_pass()
 
@@ -88,21 +85,6 @@ def _has_rows(column: Any) -> bool:
 def has_own_states(dataset: object) -> bool:
     """Whether a subclass of `StreamingDataset` overrides its states, which then are those."""
     names = ("state_dict", "load_state_dict")
-    return isinstance(dataset, StreamingDataset) and any(
-        getattr(type(dataset), name) is not getattr(StreamingDataset, name) for name in names
+    return isinstance(dataset, DatasetSamples) and any(
+        getattr(type(dataset), name) is not getattr(DatasetSamples, name) for name in names
     )
-
-
-def state_of_count(loader: StreamingDataLoader) -> dict[str, Any] | None:
-    """Return the state of the dataset after the samples that were counted; None if it has none."""
-    dataset = loader.dataset
-    if not isinstance(dataset, StreamingDataset):
-        return None
-    return dataset.state_dict(loader.num_samples_yielded * dataset._mdstorm.count_shares(), False)
-
-
-def load_into_dataset(loader: StreamingDataLoader, state: dict[str, Any]) -> None:
-    """Let the dataset go on where `state` was taken, if it is one that has states."""
-    if isinstance(loader.dataset, StreamingDataset):
-        loader.dataset.load_state_dict(state)
-    loader._mdstorm.runner = loader._mdstorm.counted = None

@@ -13,10 +13,9 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data
-from mdstorm_backend.loaders.torch.dataset_samples import overrides
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
 from mdstorm_backend.loaders.torch.dataset_states import WorkerPart
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import DeliveredBatches, Making, check_columns
 
 
@@ -25,7 +24,7 @@ class DatasetBatches(Described, IterableDataset[Any]):
 
     Parameters
     ----------
-    dataset : StreamingDataset
+    dataset : DatasetSamples
         What to read.
     batch_size : int
         Rows of a batch.
@@ -36,9 +35,9 @@ class DatasetBatches(Described, IterableDataset[Any]):
         If the dataset overrides ``__iter__``, or `batch_size` is not a positive integer.
     """
 
-    def __init__(self, dataset: StreamingDataset, batch_size: int) -> None:
+    def __init__(self, dataset: DatasetSamples, batch_size: int) -> None:
         super().__init__()
-        if type(dataset).__iter__ is not StreamingDataset.__iter__:
+        if type(dataset).__iter__ is not DatasetSamples.__iter__:
             raise InvalidArgumentError(
                 f"{type(dataset).__name__} overrides __iter__, so that batches of whole columns "
                 "would pass its samples by: override __getitem__ instead, or let DataLoader make "

@@ -1,10 +1,11 @@
-"""The samples of a `StreamingDataset`, by number and in its order."""
+"""The samples of a `StreamingDataset`, by number and in its order, and its states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import get_worker_info
 
@@ -15,12 +16,18 @@ from mdstorm_backend.loaders.legs import Leg
 from mdstorm_backend.loaders.reading import Worker
 from mdstorm_backend.loaders.sample_maker import of_batch
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
-from mdstorm_backend.loaders.torch.dataset_states import WorkerPart
+from mdstorm_backend.loaders.torch.dataset_states import DatasetStates, WorkerPart
 from mdstorm_backend.read.block import Block
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class DatasetSamples(DatasetInfo, Array):
-    """A dataset that makes samples: of this rank, in a worker process that one's part of them."""
+    """A dataset that makes samples: of this rank, in a worker process that one's part of them.
+
+    What a loader needs of a `StreamingDataset`, which makes batches as well.
+    """
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
         """Return one sample by its number in stored order, with the values that iterating gives.
@@ -34,6 +41,61 @@ class DatasetSamples(DatasetInfo, Array):
         if info is None:
             return _own_samples(self)
         return _samples_of(self, self._mdstorm.begin_part(info))
+
+    def __copy__(self) -> Self:
+        """Return a dataset that can be told other settings, and shares the count of epochs."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _mdstorm=self._mdstorm.twin())
+        return other
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration begins, over samples or by a loader.
+
+        One that goes on where a state was taken does so still, if that is in this epoch. In the
+        exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
+        copied from.
+        """
+        self._mdstorm.reading.next_epoch = epoch
+
+    def state_dict(
+        self, num_samples: int | None = None, from_beginning: bool = True
+    ) -> dict[str, Any]:
+        """Return where reading stands, for `load_state_dict`.
+
+        Without arguments that is where the iteration stands that was begun last, over samples in
+        this process or by a `StreamingDataLoader`. With them, as in MosaicML Streaming, the caller
+        says it.
+
+        Parameters
+        ----------
+        num_samples : int, optional
+            Samples that all ranks together have had of the epoch; in the exact order of the pass,
+            which may be of several epochs.
+        from_beginning : bool
+            Whether that is counted from the beginning, or from where a loaded state began.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
+            transform may have dropped some. A worker knows of its own part, which is what
+            torchdata's ``StatefulDataLoader`` asks for. In the exact order the process that started
+            workers does not notice them: its state is that of what it has read itself.
+        """
+        return self._mdstorm.state_dict(num_samples, from_beginning)
+
+    def load_state_dict(self, obj: dict[str, Any]) -> None:
+        """Let the next iteration go on where a state was taken, by this class or MosaicML's.
+
+        After the last sample of an epoch that is the next one. The state's seed and canonical nodes
+        take precedence over the arguments'.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or order, or is no state.
+        """
+        self._mdstorm.load_state_dict(obj)
 
 
 def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
@@ -107,3 +169,10 @@ def overrides(class_: type) -> bool:
         getattr(class_, method) is not getattr(DatasetSamples, method)
         for method in ("__getitem__", "get_item")
     )
+
+
+def reading_as(dataset: Any, opened: DatasetStates) -> Any:
+    """Return a copy of a `StreamingDataset` that reads as `opened` says."""
+    other = copy(dataset)
+    other._mdstorm = opened
+    return other

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.read.batch_reader import check_batch_size
 
 #: Arguments of ``DataLoader`` after the dataset and the batch size, in its order.
@@ -68,7 +68,7 @@ def check_arguments(
     """
     if batch_size is not None:
         check_batch_size(batch_size)
-    if isinstance(dataset, StreamingDataset):
+    if isinstance(dataset, DatasetSamples):
         _check_order(options)
     if batch_map is not None:
         _check_batch_map(batch_map, batch_size, options)

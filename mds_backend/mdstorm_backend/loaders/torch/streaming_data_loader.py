@@ -14,19 +14,15 @@ from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data
-from mdstorm_backend.loaders.torch.block_batches import BlockBatches
+from mdstorm_backend.loaders.torch.block_batches import BlockBatches, KeptByLoader
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
     has_own_states,
-    load_into_dataset,
     rows_of,
-    state_of_count,
 )
-from mdstorm_backend.loaders.torch.dataset_samples import overrides
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
 from mdstorm_backend.loaders.torch.device_batches import check_device
-from mdstorm_backend.loaders.torch.kept_by_loader import KeptByLoader
 from mdstorm_backend.loaders.torch.loader_arguments import check_arguments, named
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, MappedCollate, TorchBatch
 from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 
@@ -141,8 +137,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         options = named(arguments, options)
         check_arguments(dataset, batch_size, batch_map, options)
         reads_blocks = (
-            isinstance(dataset, StreamingDataset)
-            and type(dataset).__iter__ is StreamingDataset.__iter__
+            isinstance(dataset, DatasetSamples)
+            and type(dataset).__iter__ is DatasetSamples.__iter__
             and batch_size is not None
         )
         self._mdstorm = KeptByLoader(
@@ -199,7 +195,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
             raise TypeError("this pass goes on in another world, with fewer batches than the next")
-        return BlockBatches(self).passes.place.num_batches()
+        return BlockBatches(self, self._mdstorm).passes.place.num_batches()
 
     def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
         kept = self._mdstorm
@@ -207,7 +203,9 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             check_can_be_sent(kept.batch_map, kept.options)
         kept.ahead.note_begun()
         batches: Generator[Any, None, None] = (
-            BlockBatches(self).run() if kept.reads_blocks else counted_batches(self)
+            BlockBatches(self, kept).run()
+            if kept.reads_blocks
+            else counted_batches(self, kept, self._get_batch_size)
         )
         return kept.threads.follow(batches)
 
@@ -225,7 +223,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return prepare_in_place(self)
 
     def __enter__(self) -> Self:
-        if isinstance(self.dataset, StreamingDataset):
+        if isinstance(self.dataset, DatasetSamples):
             _ = self.dataset._mdstorm.dataset  # one that is gone shows here, not at the first batch
         return self
 
@@ -252,8 +250,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         kept = self._mdstorm
         if kept.reads_blocks and kept.counted is None and not has_own_states(self.dataset):
-            return BlockBatches(self).state_dict()
-        return state_of_count(self)
+            return BlockBatches(self, self._mdstorm).state_dict()
+        if not isinstance(self.dataset, DatasetSamples):
+            return None
+        num_shares = self.dataset._mdstorm.count_shares()
+        return self.dataset.state_dict(self.num_samples_yielded * num_shares, False)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return what was delivered so far, and what training has waited for.
@@ -285,11 +286,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         if self._mdstorm.reads_blocks and not has_own_states(self.dataset):
             self._mdstorm.counted = None
-            BlockBatches(self).load_state_dict(state)
-        else:
-            load_into_dataset(self, state)
+            BlockBatches(self, self._mdstorm).load_state_dict(state)
+            return
+        if isinstance(self.dataset, DatasetSamples):
+            self.dataset.load_state_dict(state)
+        self._mdstorm.runner = self._mdstorm.counted = None
 
 
 def _has_own_length(dataset: object) -> bool:
     """Whether a subclass of `StreamingDataset` overrides its length, which then counts."""
-    return type(dataset).__len__ is not StreamingDataset.__len__  # type: ignore[attr-defined]
+    return type(dataset).__len__ is not DatasetSamples.__len__  # type: ignore[attr-defined]

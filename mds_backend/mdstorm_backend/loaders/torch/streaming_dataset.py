@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import IterableDataset
 
@@ -13,15 +12,11 @@ from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
+from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.block import Transform
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
 
 
 class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
@@ -202,61 +197,6 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
 
-    def __copy__(self) -> Self:
-        """Return a dataset that can be told other settings, and shares the count of epochs."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, _mdstorm=self._mdstorm.twin())
-        return other
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration begins, over samples or by a loader.
-
-        One that goes on where a state was taken does so still, if that is in this epoch. In the
-        exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
-        copied from.
-        """
-        self._mdstorm.reading.next_epoch = epoch
-
-    def state_dict(
-        self, num_samples: int | None = None, from_beginning: bool = True
-    ) -> dict[str, Any]:
-        """Return where reading stands, for `load_state_dict`.
-
-        Without arguments that is where the iteration stands that was begun last, over samples in
-        this process or by a `StreamingDataLoader`. With them, as in MosaicML Streaming, the caller
-        says it.
-
-        Parameters
-        ----------
-        num_samples : int, optional
-            Samples that all ranks together have had of the epoch; in the exact order of the pass,
-            which may be of several epochs.
-        from_beginning : bool
-            Whether that is counted from the beginning, or from where a loaded state began.
-
-        Raises
-        ------
-        StateMismatchError
-            If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
-            transform may have dropped some. A worker knows of its own part, which is what
-            torchdata's ``StatefulDataLoader`` asks for. In the exact order the process that started
-            workers does not notice them: its state is that of what it has read itself.
-        """
-        return self._mdstorm.state_dict(num_samples, from_beginning)
-
-    def load_state_dict(self, obj: dict[str, Any]) -> None:
-        """Let the next iteration go on where a state was taken, by this class or MosaicML's.
-
-        After the last sample of an epoch that is the next one. The state's seed and canonical nodes
-        take precedence over the arguments'.
-
-        Raises
-        ------
-        StateMismatchError
-            If it was taken from another dataset or order, or is no state.
-        """
-        self._mdstorm.load_state_dict(obj)
-
     def as_batches(self, batch_size: int) -> DatasetBatches:
         """Return the same data as whole batches, for ``DataLoader(…, batch_size=None)``.
 
@@ -280,13 +220,4 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         InvalidArgumentError
             If the dataset overrides ``__iter__``, or `batch_size` is not a positive integer.
         """
-        from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
-
         return DatasetBatches(self, batch_size)
-
-
-def reading_as(dataset: Any, opened: DatasetStates) -> Any:
-    """Return a copy of a `StreamingDataset` that reads as `opened` says."""
-    other = copy(dataset)
-    other._mdstorm = opened
-    return other

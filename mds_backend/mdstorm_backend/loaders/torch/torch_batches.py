@@ -20,9 +20,8 @@ from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.legs import Leg
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.runner import Delivered
-from mdstorm_backend.loaders.torch.dataset_samples import sample_blocks, samples_of
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, sample_blocks, samples_of
 from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_tensors import (
     Collated,
     TorchValues,
@@ -85,7 +84,7 @@ class DeliveredBatches(IterableDataset[Any]):
 
     Parameters
     ----------
-    source : StreamingDataset
+    source : DatasetSamples
         What to read.
     making : Making
         How batches are made of it.
@@ -93,7 +92,7 @@ class DeliveredBatches(IterableDataset[Any]):
         The stretch to read.
     """
 
-    def __init__(self, source: StreamingDataset, making: Making, leg: Leg) -> None:
+    def __init__(self, source: DatasetSamples, making: Making, leg: Leg) -> None:
         super().__init__()
         self._source = source
         self._making = making
@@ -162,7 +161,7 @@ def tensor_batches(
 
 
 def _collated(
-    source: StreamingDataset,
+    source: DatasetSamples,
     blocks: Iterator[Block],
     collate: Collate,
     recorder: Recorder | None,
@@ -192,7 +191,7 @@ def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered
             yield None if pads and size == 0 else batch_map(batch), mark, size
 
 
-def _pads(source: StreamingDataset) -> bool:
+def _pads(source: DatasetSamples) -> bool:
     """Whether padding is put in the place of batches without rows."""
     order = source._mdstorm.order
     return isinstance(order, ExactOrder) and order.padded_to > 0

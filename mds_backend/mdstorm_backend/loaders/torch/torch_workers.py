@@ -15,8 +15,8 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     DeliveredBatches,
@@ -109,7 +109,7 @@ class PersistentWorkers:
 
     Parameters
     ----------
-    source : StreamingDataset
+    source : DatasetSamples
         What to read.
     making : Making
         How batches are made of it.
@@ -121,7 +121,7 @@ class PersistentWorkers:
 
     def __init__(
         self,
-        source: StreamingDataset,
+        source: DatasetSamples,
         making: Making,
         batching: Batching,
         options: Mapping[str, Any],
@@ -159,7 +159,7 @@ class _Stretches(IterableDataset[Any]):
 
     def __init__(
         self,
-        source: StreamingDataset,
+        source: DatasetSamples,
         making: Making,
         batching: Batching,
         queues: list[Any],
