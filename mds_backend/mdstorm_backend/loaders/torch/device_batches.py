@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager, closing, contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import AbstractContextManager, closing
+from typing import Any
 
 import torch
 
@@ -23,86 +23,44 @@ from mdstorm_backend.loaders.runner import Delivered
 
 #: Batches that are on their way, beside the one that is used.
 _AHEAD = 1
-#: Accelerators without streams; batches are copied there when they are asked for.
-_WITHOUT_STREAMS = ("mps",)
 
 
-class Streams(Protocol):
-    """What is asked of a device that copies while it computes."""
+class Streams:
+    """Copies to one device, on streams: by ``torch.cuda``, or the module of another accelerator.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where to; without an index the current one of its kind.
+    module : module
+        PyTorch's module for such devices, which has streams.
+    """
+
+    def __init__(self, device: torch.device, module: Any) -> None:
+        index = module.current_device() if device.index is None else device.index
+        self.device = torch.device(device.type, index)
+        self._module = module
 
     def new_stream(self) -> Any:
         """Return a stream for copies, whose ``record_event()`` returns an event."""
-        ...
+        return self._module.Stream(self.device)
 
     def current_stream(self) -> Any:
         """Return the stream on which the caller computes; it has ``wait_event(event)``."""
-        ...
+        return self._module.current_stream(self.device)
 
     def on(self, stream: Any) -> AbstractContextManager[Any]:
-        """Let what the caller's thread starts run on `stream`."""
-        ...
-
-    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the tensor in pinned memory."""
-        ...
-
-    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Begin to copy a pinned tensor to the device, on the current stream."""
-        ...
-
-
-class _TorchStreams:
-    """The streams of one device, by PyTorch's interface for any accelerator or CUDA's own."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+        """Let what the caller's thread starts run on `stream`, and on its device."""
+        context: AbstractContextManager[Any] = self._module.stream(stream)
+        return context
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the tensor in pinned memory; one that is on a device stays there."""
         return tensor if tensor.device.type != "cpu" else tensor.pin_memory()
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Begin to copy it to the device, on the current stream."""
+        """Begin to copy a pinned tensor to the device, on the current stream."""
         return tensor.to(self.device, non_blocking=True)
-
-
-class AcceleratorStreams(_TorchStreams):
-    """By ``torch.accelerator``, which PyTorch has from 2.6 on."""
-
-    def new_stream(self) -> Any:
-        """Return a stream of the device."""
-        return torch.Stream(self.device)
-
-    def current_stream(self) -> Any:
-        """Return the stream that is current on the device."""
-        return torch.accelerator.current_stream(self.device)
-
-    @contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
-        """Set the stream, and with it the device; both are as before afterwards."""
-        index, before = torch.accelerator.current_device_index(), self.current_stream()
-        torch.accelerator.set_stream(stream)
-        try:
-            yield
-        finally:
-            torch.accelerator.set_stream(before)
-            torch.accelerator.set_device_index(index)
-
-
-class CudaStreams(_TorchStreams):
-    """By ``torch.cuda``."""
-
-    def new_stream(self) -> Any:
-        """Return a stream of the device."""
-        return torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-
-    def current_stream(self) -> Any:
-        """Return the stream that is current on the device."""
-        return torch.cuda.current_stream(self.device)
-
-    def on(self, stream: Any) -> AbstractContextManager[Any]:
-        """Set the stream, and with it the device."""
-        return torch.cuda.stream(stream)
 
 
 def check_device(device: torch.device | str | int | None) -> torch.device | None:
@@ -149,24 +107,14 @@ def on_device(delivered: Delivered, device: torch.device) -> Delivered:
 
 
 def _streams_of(device: torch.device) -> Streams | None:
-    """Return the streams of a device; None if it has none."""
-    interface = getattr(torch, "accelerator", None)
-    accelerator = interface.current_accelerator() if interface is not None else None
+    """Return the streams of a device; None if it has none, as that of Apple."""
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgumentError(
             f"device={str(device)!r}: PyTorch {torch.__version__} finds no CUDA device here. Leave "
             "device out, or install PyTorch for CUDA on a machine that has one"
         )
-    if interface is not None and accelerator is not None and accelerator.type == device.type:
-        if device.type in _WITHOUT_STREAMS:
-            return None
-        if device.index is None:
-            device = torch.device(device.type, interface.current_device_index())
-        return AcceleratorStreams(device)
-    if device.type == "cuda":
-        index = torch.cuda.current_device() if device.index is None else device.index
-        return CudaStreams(torch.device("cuda", index))
-    return None
+    module = getattr(torch, device.type, None)
+    return Streams(device, module) if hasattr(module, "Stream") else None
 
 
 def _copied(delivered: Delivered, device: torch.device) -> Delivered:

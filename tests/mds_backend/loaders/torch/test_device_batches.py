@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -250,60 +251,33 @@ def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
     assert numbers(found) == numbers(loader_of(url, order))
 
 
-needs_interface = pytest.mark.skipif(
-    not hasattr(torch, "accelerator"), reason="PyTorch has torch.accelerator from 2.6 on"
-)
-
-
-@needs_interface
-def test_any_accelerator_is_used_by_the_interface_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 2)
-    found = device_batches._streams_of(torch.device("cuda"))
-    assert isinstance(found, device_batches.AcceleratorStreams)
-    assert found.device == torch.device("cuda:2")
-    found = device_batches._streams_of(torch.device("cuda:1"))
-    assert isinstance(found, device_batches.AcceleratorStreams)
-    assert found.device == torch.device("cuda:1")
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
-    assert device_batches._streams_of(torch.device("mps")) is None
-
-
-def test_old_versions_of_pytorch_have_cuda_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch, "accelerator", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
-    found = device_batches._streams_of(torch.device("cuda"))
-    assert isinstance(found, device_batches.CudaStreams)
-    assert found.device == torch.device("cuda:3")
-    assert device_batches._streams_of(torch.device("meta")) is None
-
-
-@needs_interface
-def test_the_stream_and_the_device_are_as_before_after_an_error(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("name", "expected"), [("cuda", "cuda:2"), ("cuda:1", "cuda:1")])
+def test_copies_go_to_the_device_that_is_named_or_current(
+    monkeypatch: pytest.MonkeyPatch, name: str, expected: str
 ) -> None:
-    now: dict[str, Any] = {"stream of 1": "compute", "device": 0}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
+    found = device_batches._streams_of(torch.device(name))
+    assert found is not None
+    assert found.device == torch.device(expected)
 
-    def set_stream(stream: str) -> None:
-        now.update({"stream of 1": stream, "device": 1})
 
-    def set_device(index: int) -> None:
-        now["device"] = index
+@pytest.mark.parametrize("kind", ["mps", "meta"])
+def test_some_devices_have_no_streams(kind: str) -> None:
+    assert device_batches._streams_of(torch.device(kind)) is None
 
-    interface = torch.accelerator
-    monkeypatch.setattr(interface, "current_device_index", lambda: now["device"])
-    monkeypatch.setattr(interface, "current_stream", lambda _: now["stream of 1"])
-    monkeypatch.setattr(interface, "set_stream", set_stream)
-    monkeypatch.setattr(interface, "set_device_index", set_device)
-    streams = device_batches.AcceleratorStreams(torch.device("cuda:1"))
 
-    def copy() -> None:
-        with streams.on("copies"):
-            assert now == {"stream of 1": "copies", "device": 1}
-            raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        copy()
-    assert now == {"stream of 1": "compute", "device": 0}
+def test_another_accelerator_is_used_by_its_own_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    module = SimpleNamespace(
+        Stream=lambda device: asked.append(device) or "copies",
+        current_stream=lambda device: asked.append(device) or "compute",
+        current_device=lambda: 0,
+        stream=lambda stream: asked.append(stream),
+    )
+    monkeypatch.setattr(torch, "xpu", module)
+    found = device_batches._streams_of(torch.device("xpu"))
+    assert found is not None
+    assert (found.new_stream(), found.current_stream()) == ("copies", "compute")
+    found.on("copies")
+    assert asked == [torch.device("xpu:0"), torch.device("xpu:0"), "copies"]
