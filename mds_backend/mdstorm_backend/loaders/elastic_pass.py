@@ -60,14 +60,14 @@ class ElasticSchedule:
     @property
     def share(self) -> ElasticShare:
         """The order, and this process's share as it is now."""
-        return self.options.here().elastic_share
+        return self.options.in_world().elastic_share
 
-    def here(self, world: World | None = None) -> ElasticSchedule:
-        """Return the reading of the same epochs whose share is known: see `ReaderOptions.here`."""
-        return self._with(self.options.here(world))
+    def in_world(self, world: World | None = None) -> ElasticSchedule:
+        """Return the same epochs with a share that is known: see `ReaderOptions.in_world`."""
+        return self._with(self.options.in_world(world))
 
     def begin(self, world: World | None = None) -> ElasticSchedule:
-        """Return the same as `here`, for a pass that begins."""
+        """Return the same as `in_world`, for a pass that begins."""
         return self._with(self.options.begin(world))
 
     def _with(self, options: ReaderOptions) -> ElasticSchedule:
@@ -268,4 +268,4 @@ class ElasticPass:
     @property
     def _shared(self) -> ElasticSchedule:
         """The reading with the share of this pass, or before it with the one that it would have."""
-        return self._here or self._reading.here()
+        return self._here or self._reading.in_world()

@@ -39,7 +39,7 @@ class ElasticReading(ElasticSchedule):
     def leg(self, token: tuple[EpochStart, World], batching: Batching) -> ElasticLeg:
         """Return the stretch of a pass with that token."""
         start, world = token
-        here = self.here(world)
+        here = self.in_world(world)
         return ElasticLeg(here.options, batching, start, here.work(start, batching))
 
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:

@@ -67,13 +67,13 @@ class ExactSchedule:
 
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass."""
-        return len(batch_reader(self.options.here(), batching))
+        return len(batch_reader(self.options.in_world(), batching))
 
     def first_pass(self, batching: Batching, world: World | None = None) -> ExactPass:
         """Return the pass of a loader that has not begun any."""
         if self.resumes is None:
             return ExactPass(self, batching, ExactProgress.before(self.next_epoch))
-        here = self.options.here(world)
+        here = self.options.in_world(world)
         progress = ExactProgress.from_dict(self.resumes, here, batching)[1]
         return ExactPass(self, batching, progress, here)
 
@@ -181,7 +181,7 @@ class ExactPass:
         """Return how it is read and where it stands: in the world as it is now, until it begins."""
         if self._is_begun and self._here is not None:
             return self._here, self._progress
-        here = self._reading.options.here()
+        here = self._reading.options.in_world()
         progress = self._progress_in(here)
         return with_history(here, progress.history), progress
 

@@ -31,12 +31,12 @@ class ExactReading(ExactSchedule):
     @property
     def rows_per_epoch(self) -> int:
         """Samples of this rank in one epoch."""
-        first, last = self.options.here().exact_order.rows(len(self.options.dataset))
+        first, last = self.options.in_world().exact_order.rows(len(self.options.dataset))
         return last - first
 
     def resumed(self, state: object, batching: Batching) -> tuple[ExactReading, ExactPass]:
         """Return how to read, and the pass to go on with, from where a state was taken."""
-        here = self.options.here()
+        here = self.options.in_world()
         order, progress = ExactProgress.from_dict(state, here, batching)
         if self._last is not None and isinstance(state, Mapping):
             self._last.warn_of_other_place(state)
@@ -127,10 +127,10 @@ class ExactReading(ExactSchedule):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state was taken."""
-        order, progress = ExactProgress.from_dict(state, self.options.here(), Batching(1))
+        order, progress = ExactProgress.from_dict(state, self.options.in_world(), Batching(1))
         self.options = self._seeded(order)
         self.resumes, self._last = state, None
-        self._resumed_epochs = progress.epochs_under_way(self.options.here(), Batching(1))
+        self._resumed_epochs = progress.epochs_under_way(self.options.in_world(), Batching(1))
         self._next_epoch = progress.position.epoch
         progress.begin()
         after = progress.first_epoch + (self.options.num_epochs or 1)

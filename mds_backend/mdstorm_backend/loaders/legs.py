@@ -121,7 +121,7 @@ class ExactLeg(Leg):
 
 def batch_reader(options: ReaderOptions, batching: Batching, **further: Any) -> BatchReader:
     """Return a reader of this rank's batches; `further` are arguments of `BatchReader`."""
-    assert not options.order.follows_world, "here() has not been called"
+    assert not options.order.follows_world, "in_world() has not been called"
     return BatchReader(
         options.dataset,
         options.exact_order,

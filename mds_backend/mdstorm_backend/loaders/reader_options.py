@@ -79,7 +79,7 @@ class ReaderOptions:
         What to read.
     order : ExactOrder or ElasticShare
         In which order; its seed is fixed. Its share of the rows may be that of this process when a
-        pass begins: see `here`.
+        pass begins: see `in_world`.
     columns : tuple of str or None
         Which columns, in which order; None for all.
     num_epochs : int or None
@@ -129,7 +129,7 @@ class ReaderOptions:
         assert isinstance(self.order, ElasticShare)
         return self.order
 
-    def here(self, world: World | None = None) -> ReaderOptions:
+    def in_world(self, world: World | None = None) -> ReaderOptions:
         """Return the same with a share that is known: if it follows the world, this process's.
 
         Parameters
@@ -142,10 +142,10 @@ class ReaderOptions:
         return replace(self, order=self.order.share_of(world or find_world()))
 
     def begin(self, world: World | None = None) -> ReaderOptions:
-        """Return the same as `here`, for a pass that begins."""
+        """Return the same as `in_world`, for a pass that begins."""
         if self.on_pass is not None:
             self.on_pass()
-        return self.here(world)
+        return self.in_world(world)
 
     @cached_property
     def schema(self) -> Schema:

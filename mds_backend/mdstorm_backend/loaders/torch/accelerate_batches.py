@@ -107,7 +107,7 @@ class PreparedBatches(IterableDataset[Any]):
     @property
     def order(self) -> ExactOrder | ElasticShare:
         """The order with the share that a pass would have if it began now."""
-        return source_of(self.loader)._mdstorm.reading.options.here().order
+        return source_of(self.loader)._mdstorm.reading.options.in_world().order
 
     def _padding(self) -> Padding | None:
         """Return how the last global batch of the pass that has begun is padded; None if not."""

@@ -19,7 +19,7 @@ from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead, refuse_oth
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     DeliveredBatches,
-    Making,
+    Recipe,
     check_columns,
     pinned,
 )
@@ -105,10 +105,7 @@ class BlockBatches:
     def __init__(self, loader: DataLoader[Any], kept: KeptByLoader) -> None:
         self._loader = loader
         self._kept = kept
-
-    @property
-    def _source(self) -> DatasetSamples:
-        return source_of(self._loader)
+        self._source = source_of(loader)
 
     @property
     def _batching(self) -> Batching:
@@ -169,15 +166,15 @@ class BlockBatches:
     def _made(self, leg: Leg) -> Delivered:
         if self._loader.num_workers and self._loader.persistent_workers:
             return self._from_persistent_workers(leg)
-        batches = DeliveredBatches(self._source, self._making, leg)
+        batches = DeliveredBatches(self._source, self._recipe, leg)
         if self._loader.num_workers:
             return from_processes(batches, self._process_options, leg.recorder)
         return self.passes.converted(batches.blocks(), batches.converted)
 
     @property
-    def _making(self) -> Making:
+    def _recipe(self) -> Recipe:
         kept = self._kept
-        return Making(self._loader.collate_fn if kept.collates else None, kept.batch_map)
+        return Recipe(self._loader.collate_fn if kept.collates else None, kept.batch_map)
 
     @property
     def _process_options(self) -> dict[str, Any]:
@@ -189,7 +186,7 @@ class BlockBatches:
         if workers is None or workers.options is not reading.options or workers.is_busy:
             kept.end_workers()
             workers = kept.workers = PersistentWorkers(
-                self._source, self._making, self._batching, self._process_options
+                self._source, self._recipe, self._batching, self._process_options
             )
         try:
             yield from workers.deliver(leg)

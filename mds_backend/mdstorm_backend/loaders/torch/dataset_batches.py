@@ -16,7 +16,7 @@ from mdstorm_backend.loaders.order_descriptions import describe_data
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
 from mdstorm_backend.loaders.torch.dataset_states import WorkerPart
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.torch_batches import DeliveredBatches, Making, check_columns
+from mdstorm_backend.loaders.torch.torch_batches import DeliveredBatches, Recipe, check_columns
 
 
 class DatasetBatches(Described, IterableDataset[Any]):
@@ -75,11 +75,11 @@ class DatasetBatches(Described, IterableDataset[Any]):
 
     def _batches_of(self, part: WorkerPart) -> Iterator[Any]:
         dataset = self.dataset
-        making = Making(default_collate if overrides(type(dataset)) else None)
-        if making.collate is None:
+        recipe = Recipe(default_collate if overrides(type(dataset)) else None)
+        if recipe.collate is None:
             check_columns(dataset._mdstorm.options)
         for leg, number in part.legs():
-            batches = DeliveredBatches(dataset, making, leg)
+            batches = DeliveredBatches(dataset, recipe, leg)
             # Blocks of one batch: a view would take its whole block along to the other process.
             with closing(batches.converted(batches.blocks(number, 1))) as delivered:
                 for batch, mark, _ in delivered:

@@ -186,7 +186,7 @@ class WorkerPart:
             "number": self._worker.number,
             "num_workers": self._worker.count,
             "batch_size": self._batch_size,
-            "world_size": self._reading.options.here(self._worker.world).order.world_size,
+            "world_size": self._reading.options.in_world(self._worker.world).order.world_size,
         }
 
 

@@ -64,7 +64,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Making:
+class Recipe:
     """How batches are made of what is read.
 
     Attributes
@@ -86,16 +86,16 @@ class DeliveredBatches(IterableDataset[Any]):
     ----------
     source : DatasetSamples
         What to read.
-    making : Making
+    recipe : Recipe
         How batches are made of it.
     leg : Leg
         The stretch to read.
     """
 
-    def __init__(self, source: DatasetSamples, making: Making, leg: Leg) -> None:
+    def __init__(self, source: DatasetSamples, recipe: Recipe, leg: Leg) -> None:
         super().__init__()
         self._source = source
-        self._making = making
+        self._recipe = recipe
         self._leg = leg
 
     def __iter__(self) -> Iterator[Sent]:
@@ -103,27 +103,27 @@ class DeliveredBatches(IterableDataset[Any]):
         assert worker is not None
         end_with_parent()
         recorder = Recorder()
-        batches = DeliveredBatches(self._source, self._making, self._leg.recorded(recorder))
+        batches = DeliveredBatches(self._source, self._recipe, self._leg.recorded(recorder))
         # Blocks of one batch: a view would take its whole block along to the other process.
         return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
         """Read a part of the stretch, or lay it out where samples are made one by one."""
-        if self._making.collate is None:
+        if self._recipe.collate is None:
             return self._leg.blocks(part, block_rows=block_rows)
         return sample_blocks(self._source, self._leg, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Make batches of them."""
-        making, recorder = self._making, self._leg.recorder
+        recipe, recorder = self._recipe, self._leg.recorder
         batches = (
             tensor_batches(self._source._mdstorm.options, blocks, to_collated, recorder)
-            if making.collate is None
-            else _collated(self._source, blocks, making.collate, recorder)
+            if recipe.collate is None
+            else _collated(self._source, blocks, recipe.collate, recorder)
         )
-        if making.batch_map is None:
+        if recipe.batch_map is None:
             return batches
-        function = making.batch_map
+        function = recipe.batch_map
         if recorder is not None:
             function = recorder.called(function, Cause.TRANSFORMS)
         return _mapped(batches, function, pads=_pads(self._source))

@@ -20,7 +20,7 @@ from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     DeliveredBatches,
-    Making,
+    Recipe,
     Sent,
     received,
 )
@@ -111,7 +111,7 @@ class PersistentWorkers:
     ----------
     source : DatasetSamples
         What to read.
-    making : Making
+    recipe : Recipe
         How batches are made of it.
     batching : Batching
         How batches are made.
@@ -122,7 +122,7 @@ class PersistentWorkers:
     def __init__(
         self,
         source: DatasetSamples,
-        making: Making,
+        recipe: Recipe,
         batching: Batching,
         options: Mapping[str, Any],
     ) -> None:
@@ -131,7 +131,7 @@ class PersistentWorkers:
         self.is_busy = False
         context = context_of(options)
         self._queues = [context.SimpleQueue() for _ in range(batching.num_workers)]
-        batches = _Stretches(source, making, batching, self._queues)
+        batches = _Stretches(source, recipe, batching, self._queues)
         self._loader = _loader(batches, options)
 
     def deliver(self, leg: Leg) -> Delivered:
@@ -160,13 +160,13 @@ class _Stretches(IterableDataset[Any]):
     def __init__(
         self,
         source: DatasetSamples,
-        making: Making,
+        recipe: Recipe,
         batching: Batching,
         queues: list[Any],
     ) -> None:
         super().__init__()
         self._source = source
-        self._making = making
+        self._recipe = recipe
         self._batching = batching
         self._queues = queues
 
@@ -176,4 +176,4 @@ class _Stretches(IterableDataset[Any]):
         end_with_parent()
         token = self._queues[worker.id].get()
         leg = self._source._mdstorm.reading.leg(token, self._batching)
-        return iter(DeliveredBatches(self._source, self._making, leg))
+        return iter(DeliveredBatches(self._source, self._recipe, leg))
