@@ -175,13 +175,14 @@ class ElasticLeg(Leg):
             batch_size=batching.batch_size,
             drop_last=batching.drop_last,
             columns=options.columns,
-            predownload=_samples_ahead(options, batching.batch_size),
+            predownload=samples_ahead(options, batching.batch_size),
             recorder=self.recorder,
             **{**options.read_arguments, **rows},
         )
 
 
-def _samples_ahead(options: ReaderOptions, batch_size: int) -> int:
+def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
+    """Return the least number of samples whose shards are opened ahead of use."""
     if options.predownload is not None:
         return options.predownload
     per_row = options.dataset.nbytes // max(len(options.dataset), 1)

@@ -9,7 +9,7 @@ from tests.mds_backend.small_datasets import write_dataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.loaders.legs import Batching, batch_reader
+from mdstorm_backend.loaders.legs import Batching, batch_reader, samples_ahead
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
@@ -76,7 +76,7 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
 
 
 def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset) -> None:
-    assert options(dataset)._ahead(16) == 4 * BLOCK_ROWS
+    assert samples_ahead(options(dataset), 16) == 4 * BLOCK_ROWS
     dataset.nbytes = 1 << 40
-    assert options(dataset)._ahead(16) == 8 * 16
-    assert options(dataset, predownload=3)._ahead(16) == 3
+    assert samples_ahead(options(dataset), 16) == 8 * 16
+    assert samples_ahead(options(dataset, predownload=3), 16) == 3
