@@ -13,8 +13,9 @@ from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_dec
 from mdstorm._readers.options import reader_options
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import become_floats
-from mdstorm_backend.loaders import ElasticShare, ReaderOptions
+from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource

@@ -33,10 +33,15 @@ class EndlessNotice:
 
     Not where Keras takes the batches, which is told how many steps there are. All who read by the
     same `ReaderOptions`, and copies of them, share it.
+
+    Parameters
+    ----------
+    is_given : bool
+        Whether that was done, or is somebody else's business.
     """
 
-    def __init__(self) -> None:
-        self._is_given = False
+    def __init__(self, *, is_given: bool = False) -> None:
+        self._is_given = is_given
 
     def give(self, url: str) -> None:
         """Log it, unless that was done before."""
@@ -50,13 +55,6 @@ class EndlessNotice:
             "after some number of steps, or pass num_epochs=1 for one epoch",
             url,
         )
-
-
-class SilentNotice(EndlessNotice):
-    """Says nothing, where somebody else does."""
-
-    def give(self, url: str) -> None:
-        """Do nothing."""
 
 
 def _is_fitting() -> bool:

@@ -50,11 +50,6 @@ def order_name(order: object) -> str:
     return "elastic" if isinstance(order, ElasticShare) else "exact"
 
 
-def most_shards(options: ReaderOptions) -> int | None:
-    """Return how many shards a pass may read; None where other ranks read some of them."""
-    return None if options.order.is_share else len(options.dataset.shard_sizes)
-
-
 def mark_and_rows(block: Block) -> tuple[Any, int]:
     """Return the mark and the number of rows of all batches of a block together."""
     # In the elastic order marks count samples.
@@ -148,11 +143,15 @@ class PassRunner:
         finally:
             recorder.end(is_waiting=is_waiting)
 
-    def new_recorder(self) -> Recorder:
-        """Return what records a pass that begins."""
+    def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
+        """Return what records a pass that begins, which may be a given one."""
         options = self.reading.options
         return self.recorders.begin(
-            order_name(options.order), self.batching.num_workers, shards=most_shards(options)
+            order_name(options.order),
+            self.batching.num_workers,
+            recorder=recorder,
+            # Of a share nobody knows how many, before it is laid out.
+            shards=None if options.order.is_share else len(options.dataset.shard_sizes),
         )
 
     def stretch(

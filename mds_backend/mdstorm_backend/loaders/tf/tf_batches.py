@@ -19,7 +19,7 @@ from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.legs import Batching
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
-from mdstorm_backend.loaders.reader_options import ReaderOptions, SilentNotice
+from mdstorm_backend.loaders.reader_options import EndlessNotice, ReaderOptions
 from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.tf.tf_cardinality import (
     num_workers,
@@ -80,7 +80,7 @@ def make_tf_dataset(
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
         options = make_options()
-        quiet = replace(options, notice=SilentNotice())
+        quiet = replace(options, notice=EndlessNotice(is_given=True))
         return TFRuns(reading_of(quiet), Batching(batch_size), options.notice)
 
     def build() -> Any:

@@ -15,13 +15,7 @@ from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.reader_options import EndlessNotice
 from mdstorm_backend.loaders.reading import Pass, Reading
-from mdstorm_backend.loaders.runner import (
-    Delivered,
-    PassRunner,
-    mark_and_rows,
-    most_shards,
-    order_name,
-)
+from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows
 from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
 from mdstorm_backend.order.exact import ExactOrder
@@ -43,6 +37,8 @@ class TFRun:
     ----------
     delivered : int
         Batches that the consumer has taken, as far as they are counted.
+    num_read : int
+        Batches that were read, ahead of those.
     loop : LoopRecorder
         Records what Python code asks for.
     """
@@ -52,21 +48,16 @@ class TFRun:
         self.loop = LoopRecorder()
         self._on_batch = on_batch
         self._is_over = False
-        self._read = 0
+        self.num_read = 0
         #: Number of batches before a block, where the pass stood, and the block's marks and sizes.
         self._blocks: deque[tuple[int, Pass, list[Any], list[int]]] = deque(maxlen=_BLOCKS_KEPT)
 
     def note(self, place: Pass, block: Block) -> None:
         """Note that a block was read, before which the pass stood at `place`."""
-        self._blocks.append((self._read, place, block.marks, block.sizes))
-        self._read += len(block.sizes)
+        self._blocks.append((self.num_read, place, block.marks, block.sizes))
+        self.num_read += len(block.sizes)
         while len(self._blocks) > 1 and self._blocks[1][0] <= self.delivered:
             self._blocks.popleft()
-
-    @property
-    def num_read(self) -> int:
-        """Batches that were read, ahead of those that were delivered."""
-        return self._read
 
     def take(self) -> None:
         """Note that Python code has taken a batch."""
@@ -87,7 +78,7 @@ class TFRun:
             If nobody knows, or it is not remembered.
         """
         if batches is None:
-            if self._read and not self.delivered and not self._is_over:
+            if self.num_read and not self.delivered and not self._is_over:
                 raise StateMismatchError(
                     "the batches of this dataset were not counted: TensorFlow took them by itself, "
                     "as in Keras or in a tf.function, and it reads ahead. Say how many were used "
@@ -101,11 +92,11 @@ class TFRun:
                 current: Pass = place.copied()
                 for mark, size in zip(marks[: batches - first], sizes, strict=False):
                     current.advance(mark, size)
-                if self._is_over and batches == self._read:
+                if self._is_over and batches == self.num_read:
                     current.finish()
                 return current
         raise StateMismatchError(
-            f"no state after {batches} batches is known: {self._read} were read, and of long "
+            f"no state after {batches} batches is known: {self.num_read} were read, and of long "
             "iterations only the last ones are remembered"
         )
 
@@ -203,10 +194,7 @@ class TFRuns:
             current = self._passes.begin()
         self._check_claim(current)
         recorder = PipelineRecorder(run.loop)
-        options = self.reading.options
-        self._passes.recorders.begin(
-            order_name(options.order), recorder=recorder, shards=most_shards(options)
-        )
+        self._passes.new_recorder(recorder)
         try:
             for leg in current.legs():
                 number = next(self._numbers)
