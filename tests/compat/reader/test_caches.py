@@ -122,18 +122,6 @@ def kilobytes(count: int) -> Any:
     return lambda: np.zeros(count << 10, np.uint8)
 
 
-def test_an_error_of_a_cache_does_not_end_a_finished_run(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail() -> None:
-        raise RuntimeError("mine")
-
-    reader = cached(url, tmp_path / "c", cleanup=True)
-    monkeypatch.setattr(reader.cache, "cleanup", fail)
-    with pytest.warns(UserWarning, match="Error cleaning cache: mine"):
-        assert read(reader) == list(range(10))
-
-
 class TestLocalDiskCache:
     """The class by itself."""
 

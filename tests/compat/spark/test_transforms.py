@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
 from mdstorm import TransformSpec
 from mdstorm.errors import TransformError
@@ -90,13 +90,6 @@ def test_other_columns_than_declared_are_an_error(
 def test_an_error_of_the_function_comes_out(abc: SparkDatasetConverter, read: Read) -> None:
     with pytest.raises(ERRORS, match="by zero"):
         read(abc, transform_spec=TransformSpec(lambda frame: 1 // 0), **IN_ORDER)
-
-
-def test_pytorch_raises_the_error_itself(abc: SparkDatasetConverter) -> None:
-    with pytest.raises(ZeroDivisionError):
-        with_torch(abc, transform_spec=TransformSpec(lambda frame: 1 // 0), **IN_ORDER)
-    with pytest.raises(ValueError, match="do not match required schema columns"):
-        with_torch(abc, transform_spec=TransformSpec(lambda frame: frame[["a"]]), **IN_ORDER)
 
 
 def test_a_transformed_loader_has_no_length(ten: SparkDatasetConverter) -> None:
