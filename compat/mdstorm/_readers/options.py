@@ -8,9 +8,9 @@ from typing import Any
 
 from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.cache import NullCache
-from mdstorm._readers.fields import select_fields
+from mdstorm._readers.cache_base import NullCache
 from mdstorm._readers.kept_shares import KeptShares
+from mdstorm._readers.schema_fields import select_fields
 from mdstorm._readers.steps import ColumnSelection, Steps
 from mdstorm._readers.whole_passes import warn_of_whole_passes
 from mdstorm._selection.filters import Filters, RowFilter
