@@ -51,11 +51,11 @@ class ProcessTransform:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of batches sent, returned and in progress."""
-        asked, answered = self._pool.asked, self._pool.answered
+        begun, returned = self._pool.calls_begun, self._pool.calls_returned
         return {
-            "items_consumed": answered,
-            "items_produced": answered,
-            "items_inprocess": asked - answered,
+            "items_consumed": returned,
+            "items_produced": returned,
+            "items_inprocess": begun - returned,
         }
 
     def close(self) -> None:

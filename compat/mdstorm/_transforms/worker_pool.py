@@ -94,7 +94,7 @@ class WorkerPool:
         self._begin()
         self._closed = False
         #: Calls so far, and those that have returned.
-        self.asked = self.answered = 0
+        self.calls_begun = self.calls_returned = 0
 
     def _begin(self) -> None:
         self._workers = _TransformWorkers()
@@ -115,8 +115,8 @@ class WorkerPool:
         worker = self._take()
         try:
             result, error, traceback = worker.call(argument)
-        except (EOFError, OSError) as gone:
-            raise self._discard(worker) from gone
+        except (EOFError, OSError) as closed:
+            raise self._discard(worker) from closed
         except BaseException:  # such as Ctrl-C: the result is still pending, and not needed
             self._discard(worker)
             raise
@@ -140,7 +140,7 @@ class WorkerPool:
             )
             if self._closed:
                 raise _ended()
-            self.asked += 1
+            self.calls_begun += 1
             if workers.idle:
                 return workers.idle.pop()
             worker = _TransformWorker(self._pickled)
@@ -149,7 +149,7 @@ class WorkerPool:
 
     def _give_back(self, worker: _TransformWorker) -> None:
         with self._free:
-            self.answered += 1
+            self.calls_returned += 1
             if not self._closed:
                 self._workers.idle.append(worker)
             self._free.notify()
