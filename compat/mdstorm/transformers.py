@@ -68,7 +68,8 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.add_callback(_Resumption)
-        #: Those of evaluation whose workers persist, each with what it reads.
+        #: Those of loaders that were given, and of evaluation where workers persist, each with
+        #: what it reads.
         self._kept_loaders: dict[int, tuple[object, DataLoader[Any]]] = {}
 
     def get_train_dataloader(self) -> DataLoader[Any]:
@@ -93,12 +94,13 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
         return self._prepared(test_dataset, self.args.eval_batch_size)
 
     def _prepared(self, source: Any, batch_size: int, *, trains: bool = False) -> DataLoader[Any]:
-        if isinstance(source, DataLoader):
-            return self._ready(source)
         if id(source) in self._kept_loaders:
-            return self._kept_loaders[id(source)][1]
-        prepared = self._ready(self._loader_of(source, batch_size, trains=trains))
-        if self.args.dataloader_persistent_workers and not trains:
+            return self._ready(self._kept_loaders[id(source)][1])
+        is_loader = isinstance(source, DataLoader)
+        prepared = self._ready(
+            source if is_loader else self._loader_of(source, batch_size, trains=trains)
+        )
+        if is_loader or (self.args.dataloader_persistent_workers and not trains):
             self._kept_loaders[id(source)] = (source, prepared)
         return prepared
 

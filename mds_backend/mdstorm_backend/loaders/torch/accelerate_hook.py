@@ -1,93 +1,103 @@
-"""Where Accelerate asks: prepare a loader for it."""
+"""Prepare a loader as Accelerate would, but with the share of the rows that it reads itself."""
 
 from __future__ import annotations
 
-import sys
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from accelerate.state import PartialState
+from torch.utils.data import IterableDataset
 
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.torch.accelerate_loader import PreparedLoader
 from mdstorm_backend.loaders.torch.block_batches import source_of
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.torch.accelerate_loader import PreparedLoader
-    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 
-#: The method of `Accelerator` that asks whether a loader is prepared before it prepares it.
-_ASKING = "prepare_data_loader"
+def prepared(
+    dataloader: Any,
+    device: Any = None,
+    num_processes: int | None = None,
+    *,
+    put_on_device: bool = False,
+    non_blocking: bool = False,
+    use_stateful_dataloader: bool = False,
+    **splitting: Any,
+) -> PreparedLoader | None:
+    """Return a loader for Accelerate over the share of this process; None if it shall make one.
 
+    It shall where batches are not read as blocks, since the dataset overrides ``__iter__`` or is
+    another: its samples may be split. Parameters are those of Accelerate's ``prepare_data_loader``.
 
-def prepare_in_place(loader: StreamingDataLoader) -> bool:
-    """Prepare `loader` if it is an `Accelerator` that is about to do so.
-
-    Accelerate would make a loader of its own, which splits the samples one by one. It does not do
-    so with one that is prepared, so this is the time for becoming such a one, in place: Accelerate
-    returns the object that it was given.
-
-    Returns
-    -------
-    bool
-        Whether the loader is prepared now. It is not where somebody else asks, and where the
-        dataset overrides ``__iter__``, or is another: its samples Accelerate may split.
+    Raises
+    ------
+    InvalidArgumentError
+        If Accelerate would split the share of a process again, or cannot split the batches.
     """
-    accelerate = sys.modules.get("accelerate")
-    asking = sys._getframe(2)  # above the property
-    if accelerate is None or asking.f_code.co_name != _ASKING:
-        return False
-    if not loader._mdstorm.reads_blocks:
-        return False
-    accelerator = asking.f_locals.get("self")
-    if not isinstance(accelerator, accelerate.Accelerator):
-        return False
-    placed = asking.f_locals.get("device_placement")
-    prepared = _prepared(loader, accelerator, placed)
-    # What the class forbids after its constructor, and what is of the other class, goes as well.
-    loader.__dict__.clear()
-    loader.__dict__.update(prepared.__dict__)
-    loader.__class__ = type(prepared)  # type: ignore[assignment]
-    return True
-
-
-def _prepared(loader: StreamingDataLoader, accelerator: Any, placed: bool | None) -> PreparedLoader:
-    from mdstorm_backend.loaders.torch.accelerate_loader import Preparation, PreparedLoader
-
-    places = accelerator.device_placement if placed is None else placed
+    num_processes = PartialState().num_processes if num_processes is None else num_processes
+    if not isinstance(dataloader, StreamingDataLoader) or not dataloader._mdstorm.reads_blocks:
+        _refuse_second_split(dataloader, num_processes)
+        return None
     return PreparedLoader(
-        _with_share(loader, accelerator),
-        Preparation(
-            device=accelerator.device if places else None,
-            non_blocking=accelerator.non_blocking,
-            saves_state=accelerator.use_stateful_dataloader,
-        ),
+        _with_share(dataloader, num_processes, **splitting),
+        device=device if put_on_device else None,
+        non_blocking=non_blocking,
+        use_stateful_dataloader=use_stateful_dataloader,
     )
 
 
-def _with_share(loader: StreamingDataLoader, accelerator: Any) -> StreamingDataLoader:
+def _refuse_second_split(loader: Any, num_processes: int) -> None:
+    read = getattr(loader, "dataset", None)
+    while isinstance(read, IterableDataset) and not isinstance(read, StreamingDataset):
+        read = getattr(read, "dataset", None)
+    if num_processes == 1 or not isinstance(read, StreamingDataset):
+        return
+    if (num_ranks := read._mdstorm.count_ranks()) > 1:
+        raise InvalidArgumentError(
+            "Accelerate, as in accelerator.prepare(DataLoader(dataset)) or Hugging Face's Trainer, "
+            "splits the samples among its processes, and this dataset has split them among "
+            f"{num_ranks} ranks before, so that rows would be lost. With a Trainer, derive its "
+            "class from mdstorm.transformers.StreamingTrainerMixin as well: class "
+            "MyTrainer(StreamingTrainerMixin, Trainer). With an Accelerator, prepare a "
+            "StreamingDataLoader(dataset, batch_size=…) or a converter's loader"
+        )
+
+
+def _with_share(
+    loader: StreamingDataLoader,
+    num_processes: int,
+    *,
+    split_batches: bool = False,
+    even_batches: bool = True,
+    torch_device_mesh: Any = None,
+    **_: Any,
+) -> StreamingDataLoader:
     """Return a copy of the loader that reads this process's share."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, is_told = source.shared(), source.is_told_its_share
-    if accelerator.split_batches and not is_told:
-        batch_size = _part_of_batch(batch_size, accelerator.num_processes)
-    if not is_told and (mesh := accelerator._prepare_device_mesh()) is not None:
-        shared = shared.in_order(shared.order.share_of(_world_of_data(mesh)))
+    if split_batches and not is_told:
+        batch_size = _part_of_batch(batch_size, num_processes)
+    if torch_device_mesh is not None and not is_told:
+        shared = shared.in_order(shared.order.share_of(_world_of_data(torch_device_mesh)))
     order = shared.order
     if (
         not is_told
         and isinstance(order, ExactOrder)
-        and accelerator.even_batches
+        and even_batches
         and not loader.drop_last
         and source.num_epochs == 1
         and shared.options.transform is None
     ):
         shared = shared.in_order(replace(order, padded_to=batch_size))
-    if shared is source and batch_size == loader.batch_size:
-        return copy(loader)
     other = copy(loader)
+    if shared is source and batch_size == loader.batch_size:
+        return other
     # PyTorch's class does not let them be set.
     other.__dict__.update(dataset=reading_as(loader.dataset, shared), batch_size=batch_size)
     other._mdstorm.runner = None

@@ -215,13 +215,6 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
 
-    @property
-    def _is_accelerate_prepared(self) -> bool:
-        """Whether it is prepared, as Accelerate asks before it prepares a loader."""
-        from mdstorm_backend.loaders.torch.accelerate_hook import prepare_in_place
-
-        return prepare_in_place(self)
-
     def __enter__(self) -> Self:
         if isinstance(self.dataset, DatasetSamples):
             _ = self.dataset._mdstorm.dataset  # one that is gone shows here, not at the first batch
