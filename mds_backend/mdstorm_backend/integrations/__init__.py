@@ -16,6 +16,11 @@ from mdstorm_backend.drop_in import when_loaded
 _HOOKS = {
     "accelerate.accelerator": "accelerate",
     "accelerate.data_loader": "accelerate",
+    "lightning.pytorch.loops.fetchers": "fetched_ahead",
+    "lightning.pytorch.loops.fit_loop": "lightning",
+    "pytorch_lightning.loops.fetchers": "fetched_ahead",
+    "pytorch_lightning.loops.fit_loop": "lightning",
+    "ray.train.torch.train_loop_utils": "fetched_ahead",
 }
 
 

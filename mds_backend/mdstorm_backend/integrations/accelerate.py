@@ -9,29 +9,26 @@ who could do so, and tells it neither the device nor how batches are to be split
 
 from __future__ import annotations
 
-import functools
 import inspect
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-_PREPARE = "prepare_data_loader"
+from mdstorm_backend.drop_in import wrap
 
 
 def put_in(module: ModuleType) -> None:
     """Wrap the function in its module, or in the one that has imported it."""
-    prepare = getattr(module, _PREPARE, None)
-    if prepare is None or hasattr(prepare, "_is_of_mdstorm"):
-        return
+    wrap(module, "prepare_data_loader", _handing_over)
+
+
+def _handing_over(prepare: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(prepare)
 
-    @functools.wraps(prepare)
     def prepare_data_loader(*args: Any, **kwargs: Any) -> Any:
         from mdstorm_backend.loaders.torch.accelerate_hook import prepared
 
-        wanted = signature.bind(*args, **kwargs)
-        wanted.apply_defaults()
-        loader = prepared(**wanted.arguments)
+        loader = prepared(**signature.bind(*args, **kwargs).arguments)
         return prepare(*args, **kwargs) if loader is None else loader
 
-    prepare_data_loader._is_of_mdstorm = True  # type: ignore[attr-defined]
-    setattr(module, _PREPARE, prepare_data_loader)
+    return prepare_data_loader
