@@ -26,7 +26,7 @@ def _handing_over(prepare: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(prepare)
 
     def prepare_data_loader(*args: Any, **kwargs: Any) -> Any:
-        from mdstorm_backend.loaders.torch.accelerate_hook import prepared
+        from mdstorm_backend.integrations.accelerate_share import prepared
 
         loader = prepared(**signature.bind(*args, **kwargs).arguments)
         return prepare(*args, **kwargs) if loader is None else loader

@@ -10,7 +10,7 @@ from accelerate.state import PartialState
 from torch.utils.data import IterableDataset
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.torch.accelerate_loader import PreparedLoader
+from mdstorm_backend.integrations.accelerate_loader import PreparedLoader
 from mdstorm_backend.loaders.torch.block_batches import source_of
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
