@@ -7,6 +7,11 @@ For example::
 
 
     MyTrainer(model, args, train_dataset=converter, eval_dataset=other_converter).train()
+
+The Trainer lets subclasses make its loaders, and tells callbacks of epochs. The rows of a batch,
+the columns that a model takes and the collator that leaves out others have private names alone:
+``_train_batch_size``, ``_set_signature_columns_if_needed`` with ``_signature_columns``, and
+``_get_collator_with_removed_columns``. Tried with transformers 5.23.
 """
 
 from __future__ import annotations
@@ -14,17 +19,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from mdstorm_backend.base import require
+import torch
+from torch.utils.data import DataLoader
 
-try:
-    import torch
-    from torch.utils.data import DataLoader
-except ModuleNotFoundError:
-    require("torch")  # says what to install
-    raise
-
+from mdstorm._public import public
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import require
 from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 
 __all__ = ["StreamingTrainerMixin"]
@@ -37,6 +38,7 @@ else:
     _Base = object
 
 
+@public("mdstorm.transformers")
 class StreamingTrainerMixin(_Base):  # type: ignore[misc]
     """Lets a ``Trainer`` read converters, `StreamingDataset` and loaders, each row once.
 
