@@ -15,7 +15,7 @@ from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
 from mdstorm._readers.schema_fields import delivered_schema
-from mdstorm._rows.row_type import Row
+from mdstorm._rows.static_types import Row
 from mdstorm._schema.unischema import FIELDS, shown_fields
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform

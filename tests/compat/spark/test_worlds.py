@@ -13,7 +13,7 @@ from tests.compat.spark.converters import converter_of
 from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
 from tests.programs import run_program
 
-from mdstorm._readers import whole_passes
+from mdstorm._readers import options
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.reader import make_batch_reader, make_reader
@@ -37,7 +37,7 @@ def thousand(tmp_path: Path) -> SparkDatasetConverter:
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
     """Make this process one of some that torchrun has started."""
-    monkeypatch.setattr(whole_passes, "_warned", False)
+    monkeypatch.setattr(options, "_warned", False)
 
     def set_rank(rank: int, size: int) -> None:
         monkeypatch.setenv("RANK", str(rank))
