@@ -100,7 +100,6 @@ class TestReaders:
             ({"cache_size_limit": None}, TypeError, "cache_size_limit must be a number of bytes"),
             ({"cache_row_size_estimate": None}, TypeError, "cache_row_size_estimate must be a"),
             ({"cache_location": None}, TypeError, "cache_location must be a directory"),
-            ({"cache_row_size_estimate": 1 << 20}, ValueError, "Condition 'size_limit_bytes / sh"),
             ({"order": "elastic"}, RuntimeError, "not supported together with order='elastic'"),
         ],
         ids=lambda value: "-".join(value) if isinstance(value, dict) else "",

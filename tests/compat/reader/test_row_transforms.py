@@ -64,7 +64,7 @@ def test_selected_fields_without_a_function_select(url: str) -> None:
     ],
     ids=["function", "removed", "edited", "selected"],
 )
-@pytest.mark.parametrize("pool", ["dummy", "process"])
+@pytest.mark.parametrize("pool", ["dummy", pytest.param("process", marks=pytest.mark.long)])
 def test_images_that_it_leaves_alone_are_decoded(spec: TransformSpec, pool: str) -> None:
     url = f"file://{GOLDEN / 'codecs'}"
     with make_reader(url, shuffle_row_groups=False) as reader:

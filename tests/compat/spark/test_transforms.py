@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
 
 from mdstorm import TransformSpec
 from mdstorm.errors import TransformError
@@ -108,10 +108,7 @@ def test_a_state_continues_within_a_transformed_shard(ten: SparkDatasetConverter
     assert torch.cat([batch["number"] for batch in second]).tolist() == [4, 5, 7, 8]
 
 
-@with_either
-def test_a_transform_runs_in_processes_where_asked_for(
-    ten: SparkDatasetConverter, read: Read
-) -> None:
+def test_a_transform_runs_in_processes_where_asked_for(ten: SparkDatasetConverter) -> None:
     spec = TransformSpec(lambda frame: frame.assign(number=os.getpid()))
-    batches = read(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)
+    batches = with_torch(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)
     assert os.getpid() not in {pid for batch in batches for pid in batch["number"]}
