@@ -11,8 +11,6 @@ from mdstorm_migrate.base.document import Document, Kind
 
 #: What every such comment has in it.
 MARK = "TODO(mdstorm)"
-#: How a comment begins that refers to another one.
-REFERRING = "as above: "
 _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.python.companions import COMPANION as PACKAGE
+from mdstorm_migrate.python.leaving import COMPANION as PACKAGE
 
 #: The name of such a distribution, as a part of a pattern.
 COMPANION = rf"(?P<companion>{PACKAGE.pattern})(?![\w./-])"

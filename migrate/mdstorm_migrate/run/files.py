@@ -27,7 +27,6 @@ _KEEPING = frozenset(
         ("PM107", "manual"),
         ("PM108", "manual"),
         ("PM115", "manual"),
-        ("PM125", "manual"),
     }
 )
 #: The rule whose notes are mentions.
@@ -81,7 +80,7 @@ def examine_file(
         data = path.read_bytes()
     except OSError as error:
         return _failed(path, error.strerror or str(error))
-    if not (concerns_us(data) or around.takes_converters) and needs is None:
+    if not concerns_us(data) and needs is None:
         return None
     source = find_source(path, data[:256])
     if source is None:

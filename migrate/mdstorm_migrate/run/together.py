@@ -10,7 +10,6 @@ from pathlib import Path
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.run.copies import reading_copies
 from mdstorm_migrate.run.discover import CODE, Skipped
 from mdstorm_migrate.run.facts import Facts, facts_of
 from mdstorm_migrate.run.files import FileOutcome, examine_file
@@ -66,7 +65,6 @@ def examine(
     or install something, once more.
     """
     outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
-    outcomes += reading_copies(outcomes, paths, settings, jobs)
     index = index_of(outcomes, paths, jobs)
     around = {one.path: index.around(one.path) for one in outcomes}
     found = {}

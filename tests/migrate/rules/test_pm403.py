@@ -234,11 +234,6 @@ def test_a_fork_in_dependency_links_is_to_be_reviewed() -> None:
     assert all("after a review of what" in one for one in said)
 
 
-def test_a_shipped_file_is_told_once() -> None:
-    found = migrate('x = {"whl": "dbfs:/wheels/petastorm-0.11.4-py2.py3-none-any.whl"}\n').findings
-    assert [one.rule for one in found] == ["PM103"]
-
-
 @pytest.mark.parametrize("name", ["", "train"])
 def test_markers_in_names_of_extras_count(name: str) -> None:
     old = f"""setup(extras_require={{'{name}:python_version<"3.10"': ["petastorm<0.12"]}})\n"""

@@ -95,6 +95,11 @@ def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
             yield f"no TODO for `{line}`"
         elif not any(words in todo for todo in texts):
             yield f"the TODO for `{line}` does not say `{words}`: {texts[0]}"
+    lines = outcome.before.decode("utf-8", "replace").splitlines()
+    named = [lines[one.line - 1] for one in outcome.findings if one.cell is None]
+    for text in expected.listed:
+        if not any(text in line for line in named):
+            yield f"the report does not name `{text}`"
     for about, todo in found.items():
         if not any(line in about for line in expected.todo):
             yield f"needless: {todo}"

@@ -1,1 +1,0 @@
-"""Tables of what newer releases of libraries lack and older ones had."""
