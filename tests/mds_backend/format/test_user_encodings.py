@@ -40,7 +40,7 @@ from mdstorm_backend.format.encodings.registry import (
     kind_of,
     register,
 )
-from mdstorm_backend.format.encodings.user_kinds import LostKind, UserKind
+from mdstorm_backend.format.encodings.user_encoding import LostKind, UserKind
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset

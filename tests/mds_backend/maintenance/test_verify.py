@@ -21,8 +21,7 @@ from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset,
 
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.reindex import reindex
-from mdstorm_backend.maintenance.report import VerifyReport
-from mdstorm_backend.maintenance.verify import verify
+from mdstorm_backend.maintenance.verify import VerifyReport, verify
 from mdstorm_backend.write.mds_writer import MDSWriter
 
 FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}

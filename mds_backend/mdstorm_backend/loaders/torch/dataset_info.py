@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.datasets.spanner import Spanner
+from mdstorm_backend.datasets.sample_access import Spanner
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 
 Counts = npt.NDArray[np.int64]
