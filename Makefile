@@ -18,14 +18,12 @@ INTEROP := .venv-interop
 TRAINERS := .venv-trainers
 RUNTIME := .venv-runtime
 DOCS := .venv-docs
-INSTALLERS := .venv-installers
 AZURITE := .azurite
 
 # Spark's driver and workers must run the same Python. $(1): environment.
 with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
 	PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python"
 
-with_installers = MDSTORM_INSTALLERS_PYTHON="$(CURDIR)/$(INSTALLERS)/bin/python"
 with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
 
 # Spark looks up the host's address, which fails on a machine without a network.
@@ -41,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat \
 	test-engine test-peers test-spark test-sessions test-connect test-refusing test-lowest \
-	test-interop test-trainers test-runtime test-installers java clean distclean
+	test-interop test-trainers test-runtime java clean distclean
 
 # Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
 # longest begin first.
@@ -70,7 +68,6 @@ test-all:
 	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
 	+$(MAKE) test-runtime
 	+$(MAKE) docs
-	+$(MAKE) test-installers
 
 # The tests in every folder of that name, without Spark.
 quick: $(DEV)/.complete
@@ -164,11 +161,6 @@ test-runtime: java $(RUNTIME)/.complete
 		$(addprefix tests/,compat/pytorch compat/tf compat/spark/test_types.py migrate/run) \
 		$(PYTEST_ARGS)
 
-# Poetry and tox on migrated projects.
-test-installers: $(DEV)/.complete $(INSTALLERS)/.complete
-	$(with_installers) $(DEV)/bin/python -m pytest -k "poetry or tox" \
-		tests/migrate/projects/test_installers.py $(PYTEST_ARGS)
-
 # Only the part of test-dev that compares with MosaicML Streaming.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
@@ -197,10 +189,6 @@ $(TRAINERS)/.complete: tests/trainers/make_environment.sh constraints/trainers.t
 	PYTHON=$(PYTHON) tests/trainers/make_environment.sh $(@D) $(DEV)
 	touch $@
 
-$(INSTALLERS)/.complete: tests/migrate/projects/make_environment.sh constraints/installers.txt
-	PYTHON=$(PYTHON) tests/migrate/projects/make_environment.sh $(@D)
-	touch $@
-
 $(RUNTIME)/.complete: tests/runtimes/make_environment.sh constraints/databricks/15.4-ml.txt
 	PYTHON=$(PYTHON) tests/runtimes/make_environment.sh $(@D) constraints/databricks/15.4-ml.txt
 	touch $@
@@ -219,4 +207,4 @@ clean:
 		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(INSTALLERS) $(DOCS) $(AZURITE)
+	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(AZURITE)

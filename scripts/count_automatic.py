@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mdstorm_migrate.audit.features import features_of
-from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Outcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
@@ -96,7 +96,7 @@ def migrated(path: Path, data: bytes, settings: Settings) -> Outcome:
     """Migrate a file of the corpus."""
     source = find_source(path, data[:256])
     assert source is not None
-    return migrate_bytes(data, path, source, settings)
+    return migrate_alone(data, path, source, settings)
 
 
 def _is_automatic(outcome: Outcome, path: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Problem
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
@@ -102,7 +102,7 @@ def migrate(
         raise ValueError(
             f"{path} is not a kind of file that can be migrated; see `mdstorm migrate --help`"
         )
-    outcome = migrate_bytes(data, None if path is None else name, kind, settings)
+    outcome = migrate_alone(data, None if path is None else name, kind, settings)
     before, after = outcome.texts()
     if isinstance(source, str) and outcome.before == outcome.after:
         before = after = source  # it may not have been decoded at all

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Outcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
@@ -26,7 +26,7 @@ FILES = sorted(path.relative_to(BEFORE) for path in BEFORE.rglob("*.*") if path.
 def migrated(path: Path, data: bytes) -> bytes:
     source = find_source(path, data[:256])
     assert source is not None
-    outcome = migrate_bytes(data, path, source, Settings())
+    outcome = migrate_alone(data, path, source, Settings())
     assert not outcome.problems
     return outcome.after
 
@@ -42,8 +42,8 @@ def test_what_a_run_leaves_to_do_the_next_one_names_too(folder: str, unsafe: boo
     for path in sorted((Path(__file__).parent / folder).rglob("*.*")):
         source = find_source(path, path.read_bytes()[:256]) if path.is_file() else None
         if source is not None:
-            first = migrate_bytes(path.read_bytes(), path, source, settings)
-            second = migrate_bytes(first.after, path, source, settings)
+            first = migrate_alone(path.read_bytes(), path, source, settings)
+            second = migrate_alone(first.after, path, source, settings)
             assert second.after == first.after, path
             assert manual(second) == manual(first), path
 

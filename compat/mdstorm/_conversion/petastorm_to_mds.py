@@ -16,9 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
-from mdstorm._datasets.petastorm_source import check_stored
 from mdstorm._schema.unischema import Unischema
-from mdstorm.errors import DecodeFieldError
+from mdstorm.errors import DecodeFieldError, MissingColumnError
 from mdstorm_backend.format import (
     Column,
     Origin,
@@ -67,9 +66,14 @@ def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
     MissingColumnError
         If a field is not among the columns.
     """
-    check_stored(
-        unischema, source.url, source.schema.names, "Write the rows with schema.as_spark_schema()"
-    )
+    missing = [name for name in unischema.fields if name not in source.schema]
+    if missing:
+        raise MissingColumnError(
+            f"the files in {source.url} have no column {missing[0]!r}, which the schema names: "
+            f"they have {list(source.schema.names)}. Write the rows with "
+            "schema.as_spark_schema()",
+            column=missing[0],
+        )
     fields = {
         name: _stored_field(decoded_field(field, source.schema[name]), source.schema[name])
         for name, field in unischema.fields.items()

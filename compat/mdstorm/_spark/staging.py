@@ -6,10 +6,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from mdstorm._spark.cache_dir import checked_directory
-from mdstorm.errors import InvalidArgumentError
+from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.spark import is_local, read_conf, why_not_writable
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, has_scheme, normalize_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +63,12 @@ def staging_dir(
         or os.environ.get(DIRECTORY_VARIABLE)
         or parent
     )
-    return checked_directory(url, "staging directory")
+    if not has_scheme(url):
+        raise UnsupportedURLError(
+            f"ERROR! A scheme-less staging directory url ({url}) is not supported. Please prepend "
+            '"file://" for local filesystem.'
+        )
+    return normalize_url(url)
 
 
 def _configured(session: SparkSession) -> str:

@@ -14,7 +14,6 @@ from mdstorm.cli._options import (
     examples,
     format_option,
     storage_option,
-    threads_option,
     version_options,
 )
 from mdstorm.cli._output import write_json
@@ -65,7 +64,12 @@ __all__ = ["convert"]
     help="Resume an interrupted conversion.",
 )
 @click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's order of rows.")
-@threads_option("Row groups to convert at a time")
+@click.option(
+    "-j",
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Row groups to convert at a time; by default one per processor, at most 8.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @version_options
 @storage_option

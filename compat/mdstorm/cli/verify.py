@@ -15,7 +15,6 @@ from mdstorm.cli._options import (
     examples,
     format_option,
     storage_option,
-    threads_option,
     version_options,
 )
 from mdstorm.cli._output import write_json, write_table
@@ -47,7 +46,11 @@ __all__ = ["verify"]
 )
 @decimals_option("With --against: what decimals of SRC were converted to; by default nothing.")
 @version_options
-@threads_option("Shards to check at a time")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Shards to check at a time; by default one per processor, at most 8.",
+)
 @storage_option
 @format_option
 @click.pass_context

@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.audit.features import features_of
 from mdstorm_migrate.base.edits import Class
+from mdstorm_migrate.environment.conditions import Condition
+from mdstorm_migrate.run.before import before_running
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.settings import Settings
@@ -82,10 +84,13 @@ class Audit:
     files : list of FileAudit
     skipped : list of Skipped
         What was skipped.
+    conditions : list of Condition
+        What has to be seen to before the migrated code runs.
     """
 
     files: list[FileAudit] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
 
     @property
     def errors(self) -> list[Skipped]:
@@ -156,7 +161,9 @@ def audit(
         else:
             paths.append(one)
     settings = replace(settings, todo=False)  # else a comment would count as well
-    result.files.extend(filter(None, map(_audited, examine(paths, settings, jobs, others))))
+    outcomes = examine(paths, settings, jobs, others)
+    result.files.extend(filter(None, map(_audited, outcomes)))
+    result.conditions = before_running(outcomes, [*paths, *others], settings)
     return result
 
 

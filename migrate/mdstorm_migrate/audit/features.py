@@ -83,7 +83,6 @@ _OF_KINDS: dict[Kind, str] = {
     "spark_conf": "Spark configuration files",
     "other": "Cells in other languages",
     "unparsed": "Cells that are not Python",
-    "kernel": "Notebooks run with an old Python",
 }
 
 #: All features there are.

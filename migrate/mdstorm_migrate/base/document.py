@@ -43,16 +43,13 @@ Kind: TypeAlias = Literal[
     "cluster",
     "markdown",
     "unparsed",
-    "kernel",
     "text",
     "other",
 ]
 
 #: Those that people write for programs to read, with comments.
 WRITTEN: tuple[Kind, ...] = tuple(
-    kind
-    for kind in get_args(Kind)
-    if kind not in ("lock", "markdown", "unparsed", "kernel", "text", "other")
+    kind for kind in get_args(Kind) if kind not in ("lock", "markdown", "unparsed", "text", "other")
 )
 
 

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-
-_WANTED = re.compile(
-    r"""\s* mdstorm \s* (?: \[ (?P<extras>[\w\s,.-]*) \] )? \s*
-    (?P<version> (?: (?:===|==|~=|!=|<=|>=|<|>) \s* [\w.*+!-]+ (?: \s*,\s* )? )* | @ \s* \S+ )
-    \s*""",
-    re.VERBOSE | re.IGNORECASE,
-)
 
 
 class RequirementError(ValueError):
@@ -41,25 +33,36 @@ class Wanted:
     def parse(cls, text: str) -> Wanted:
         """Return what a requirement such as ``mdstorm[torch]==0.2.*`` says.
 
+        The path or the URL of a wheel is one, too.
+
         Raises
         ------
         RequirementError
             If it is not a requirement of mdstorm.
         """
-        match = _WANTED.fullmatch(text)
-        if match is None:
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        try:
+            found = Requirement(_with_name(text.strip()))
+        except InvalidRequirement:
+            found = None
+        if found is None or found.name.lower() != "mdstorm" or found.marker is not None:
             raise RequirementError(
-                f"{text!r} does not require mdstorm; write it as `mdstorm[torch]==0.2.*`"
+                f"{text!r} does not require mdstorm; write it as `mdstorm[torch]==0.2.*`, or give "
+                "the path or the URL of a wheel"
             )
-        extras = tuple(one.strip() for one in (match["extras"] or "").split(",") if one.strip())
-        version = re.sub(r"\s+", "", match["version"]).rstrip(",")
-        return cls(extras, f" @ {version[1:]}" if version.startswith("@") else version)
+        version = f" @ {found.url}" if found.url else str(found.specifier)
+        return cls(tuple(sorted(found.extras)), version)
 
 
-#: What is said behind an importer that uses Petastorm only where mdstorm is not installed.
-FALLBACK = " (as a fallback alone)"
-#: Endings of files that name what others import.
-_DATA = (".cfg", ".conf", ".gin", ".ini", ".json", ".md", ".rst", ".toml", ".yaml", ".yml")
+def _with_name(text: str) -> str:
+    """Return a requirement with its name; it may be the path or the URL of a wheel alone."""
+    if not text.endswith(".whl") or "@" in text.partition("://")[0]:
+        return text
+    url = text if "://" in text else Path(text).absolute().as_uri()
+    return f"{Path(text).name.partition('-')[0]} @ {url}"
+
+
 #: Any version, without extras.
 ANY = Wanted()
 
@@ -75,23 +78,14 @@ class Needs:
         Where pip also finds mdstorm.
     extras : tuple of str
         Extras that the code needs, and that no other requirement brings in.
-    uses : tuple of str
-        Extras that the code needs, wherever they come from.
     beside : tuple of str
         Distributions that came in through Petastorm, and that the code imports itself.
     importers : tuple of str
         Files that go on importing Petastorm, which therefore stays.
-    upper_bounds : tuple of str
-        What Petastorm needs where it stays: requirements of older libraries.
     moved : bool
         Whether code imports mdstorm, as far as is known.
-    held : str or None
-        A pin of another file, installed together with this one, that mdstorm conflicts with.
-    together : bool or None
-        Whether the pins of this file are installed together with mdstorm; None: if the file
-        requires it itself.
-    runs : frozenset of Path
-        Code that the file runs on a Python that is too old, as far as it names it.
+    is_unused : bool
+        Whether no code around imports either library: another one may need Petastorm.
     is_constraint : bool
         Whether the file constrains versions, and installs nothing.
     """
@@ -99,47 +93,15 @@ class Needs:
     wanted: Wanted = ANY
     index: str | None = None
     extras: tuple[str, ...] = ()
-    uses: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     importers: tuple[str, ...] = ()
-    upper_bounds: tuple[str, ...] = ()
     moved: bool = True
-    held: str | None = None
-    together: bool | None = None
-    runs: frozenset[Path] = frozenset()
+    is_unused: bool = False
     is_constraint: bool = False
-
-    @property
-    def falls_back(self) -> bool:
-        """Whether all importers use Petastorm only where mdstorm is not installed."""
-        return all(one.endswith(FALLBACK) for one in self.importers)
-
-    @property
-    def are_beside(self) -> bool:
-        """Whether mdstorm and Petastorm are installed together."""
-        return bool(self.importers) and self.moved and not self.falls_back
-
-    @property
-    def bounds(self) -> tuple[str, ...]:
-        """What to require for Petastorm beside mdstorm, of what `upper_bounds` names."""
-        return self.upper_bounds if self.are_beside and not self.is_constraint else ()
 
     @property
     def why_petastorm_stays(self) -> str:
         """What is said of the requirement where there are importers."""
         more = len(self.importers) - 1
-        others = f" and {more} more still {self._verb}" if more else f" still {self._verb}s"
-        said = f"Petastorm stays: {self.importers[0]}{others} it"
-        if self.falls_back:
-            said += "; where mdstorm is installed, take that out, then this"
-        return said
-
-    @property
-    def who_stays(self) -> str:
-        """The first importer, and what it does with Petastorm."""
-        return f"{self.importers[0]} still {self._verb}s"
-
-    @property
-    def _verb(self) -> str:
-        """What the first importer does: files of configuration and pages import nothing."""
-        return "name" if self.importers[0].endswith(_DATA) else "import"
+        others = f" and {more} more still import" if more else " still imports"
+        return f"Petastorm stays: {self.importers[0]}{others} it"

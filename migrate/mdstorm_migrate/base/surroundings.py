@@ -15,9 +15,6 @@ class Surroundings:
     waits_for : str or None
         Why nothing of the file may move without review: another file that it exchanges objects
         with stays with Petastorm.
-    waits_with : str or None
-        Why nothing that follows what is installed may change without review: what requires
-        Petastorm for the file does not move.
     hands_on_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
     conf : str or None
@@ -28,10 +25,10 @@ class Surroundings:
     names : str or None
         Why strings that name modules may not change without review, in a file of which it is not
         known what these reach.
+    takes_converters : bool
+        Whether it runs beside files that make converters, and so may read their copies.
     is_resolved : bool
         Whether code of the run resolves names that stand in configuration such as this file.
-    imports : frozenset of str
-        Which of the two libraries notebooks import that run this one, as they will be.
     group : sequence of str
         Paths of the files that are written together with this one.
     """
@@ -41,10 +38,9 @@ class Surroundings:
     conf: str | None = None
     stays: str | None = None
     group: Sequence[str] = ()
-    imports: frozenset[str] = frozenset()
     names: str | None = None
     is_resolved: bool = False
-    waits_with: str | None = None
+    takes_converters: bool = False
 
 
 #: Of a file alone.

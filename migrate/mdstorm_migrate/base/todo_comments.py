@@ -6,16 +6,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mdstorm_migrate.base.comment_places import SUFFIXES
 from mdstorm_migrate.base.document import Document, Kind
 
 #: What every such comment has in it.
 MARK = "TODO(mdstorm)"
+#: How a comment begins that refers to another one.
+REFERRING = "as above: "
+#: Kinds that have other comments, or quote those of others.
+_QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text", "unparsed"})
 _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )
-#: Kinds of documents whose comments begin with something else, or that quote those of others.
-_WITHOUT: frozenset[Kind] = frozenset({"kernel", "lock", "markdown", "other", "unparsed"})
+#: Kinds of documents in which every line may have a comment above it. Elsewhere, lines belong
+#: together, and what is left is in the report alone.
+COMMENTED: frozenset[Kind] = frozenset(
+    {"conda", "pipfile", "pyproject", "python", "requirements", "setup_cfg", "spark_conf"}
+)
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,8 @@ def todo_text(rule: str, what: str) -> str:
 
 def todo_comments(document: Document) -> Iterator[TodoComment]:
     """Yield the comments of a document, in its order."""
-    suffix = "" if document.path is None else document.path.suffix.lower()
-    is_quoting = document.kind in _WITHOUT or (document.kind == "text" and suffix not in SUFFIXES)
-    if MARK not in document.text or is_quoting or suffix == ".json":
+    is_json = document.path is not None and document.path.suffix.lower() == ".json"
+    if MARK not in document.text or is_json or document.kind in _QUOTING:
         return
     for offset, comment in document.comments():
         match = _COMMENT.search(comment)

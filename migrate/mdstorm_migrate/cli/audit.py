@@ -24,7 +24,6 @@ from mdstorm_migrate.cli.common import (
 )
 from mdstorm_migrate.cli.config import find_config
 from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
-from mdstorm_migrate.report.audit_html import audit_to_html
 from mdstorm_migrate.report.formats import check_reports, deliver
 from mdstorm_migrate.run.discover import project_of
 from mdstorm_migrate.run.settings import Settings
@@ -32,7 +31,6 @@ from mdstorm_migrate.run.settings import Settings
 _RENDERERS: dict[str, Callable[[Audit], str]] = {
     "text": audit_to_text,
     "json": audit_to_json,
-    "html": audit_to_html,
 }
 
 #: What is left where each gate fails.
@@ -45,7 +43,7 @@ _GATES: dict[str, tuple[Effort, ...]] = {
 
 @click.command(
     context_settings=CONTEXT,
-    epilog=examples("mdstorm audit src", "mdstorm audit . --report audit.html --fail-on manual"),
+    epilog=examples("mdstorm audit src", "mdstorm audit . --report audit.json --fail-on manual"),
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @files_and_reports(
@@ -55,8 +53,9 @@ _GATES: dict[str, tuple[Effort, ...]] = {
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(list(_GATES)),
-    help="Exit with 1 if something of that class, or a more severe one, is left; by default never.",
+    type=click.Choice([*_GATES, "environment"]),
+    help="Exit with 1 if something of that class, or a more severe one, is left, or for "
+    "`environment` if something is to be seen to before the code runs; by default never.",
 )
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
@@ -85,5 +84,7 @@ def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     efforts = result.efforts()
     if efforts["problem"] or not delivered:
         return FAILED
+    if options["fail_on"] == "environment":
+        return PENDING if result.conditions else NOTHING_LEFT
     left = any(efforts[effort] for effort in _GATES.get(options["fail_on"], ()))
     return PENDING if left else NOTHING_LEFT

@@ -27,11 +27,11 @@ from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
+from mdstorm_migrate.run.before import before_running
 from mdstorm_migrate.run.discover import Skipped, project_of
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.together import run
-from mdstorm_migrate.run.uninstalled import missing_requirement
 
 
 def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -219,7 +219,7 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
         if options["reports"] or printed:
             report.files.append(FileReport(outcome))
     paths = [one for one in found if isinstance(one, Path)]
-    report.missing = missing_requirement(outcomes, [*paths, *around], settings.wanted)
+    report.conditions = before_running(outcomes, [*paths, *around], settings)
     printer.summary(report)
     delivered = deliver(
         options["reports"],

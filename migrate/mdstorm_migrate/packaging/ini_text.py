@@ -13,19 +13,13 @@ _LINE = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
-#: A line of an INI file that begins with the requirement, or has it behind its key.
-_INI_LINE = re.compile(
-    r"^(?:[ \t]+|(?:install_requires|setup_requires|tests_require|deps|requires)[ \t]*=[ \t]*)"
-    r"(?:[\w,{}!-]+:[ \t]*)?(?P<requirement>petastorm\b[^\r\n]*)",
+#: Keys whose values are requirements, one a line; of tox, with factors before them.
+_REQUIREMENTS = re.compile(r"(?:install_|setup_|tests_)?requires?|deps")
+_EXTRAS = "options.extras_require"
+_REQUIREMENT = re.compile(
+    r"(?:^|(?<=[=:]))[ \t]*(?:[\w,{}!-]+:[ \t]*)?(?P<requirement>petastorm\b[^\r\n]*)",
     re.MULTILINE | re.IGNORECASE,
 )
-#: A line of a section whose keys are names of extras, and their values requirements.
-_EXTRAS = re.compile(
-    r"^\[options\.extras_require\][^\n]*\n(?P<body>(?:(?!\[)[^\n]*\n?)*?)(?=^\[|\Z)", re.MULTILINE
-)
-_EXTRA = re.compile(r"^[\w.-]+[ \t]*=[ \t]*(?P<requirement>petastorm\b[^\r\n]*)", re.M | re.I)
-#: What stands on a line before a requirement, with the factors of tox that it is for.
-_HEAD = re.compile(r"(?:(?P<indent>[ \t]+)|[^\n=]*=[ \t]*)(?P<factors>[\w.,{}!-]+:[ \t]*)?\Z")
 
 
 @dataclass(frozen=True)
@@ -59,15 +53,6 @@ def ini_values(text: str) -> Iterator[IniValue]:
 
 def requirement_lines(text: str) -> Iterator[re.Match[str]]:
     """Yield the lines that may require Petastorm, as the group ``requirement``."""
-    yield from _INI_LINE.finditer(text)
-    for section in _EXTRAS.finditer(text):
-        yield from _EXTRA.finditer(text, *section.span("body"))
-
-
-def line_head(text: str, start: int) -> tuple[str, str]:
-    """Return the indent of a line, and the factors before what begins at `start`, as ``py310: ``.
-
-    Either is empty where there is none.
-    """
-    found = _HEAD.match(text[text.rfind("\n", 0, start) + 1 : start])
-    return (found["indent"] or "", found["factors"] or "") if found else ("", "")
+    for value in ini_values(text):
+        if value.key and (value.section == _EXTRAS or _REQUIREMENTS.fullmatch(value.key)):
+            yield from _REQUIREMENT.finditer(text, value.start, value.stop)

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.ini_text import line_head
-from mdstorm_migrate.packaging.one_value import option_before, repeated
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, quoted_word
 
 #: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
@@ -19,25 +17,22 @@ Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
 
 
 def name_index(
-    document: Document, found: Requirement, rule: str, place: Place, cls: Class
+    document: Document, found: Requirement, rule: str, place: Place
 ) -> Iterator[Edit | Finding]:
     """Yield the edit that names the index, where there is room for one."""
     option = f"--extra-index-url {document.needs.index}"
     message = "say where pip finds mdstorm"
     if place == "line":
-        yield Edit(rule, cls, 0, 0, f"{option}{document.lines.newline}", message, topic="install")
-    elif place == "item":
-        edit = list_beside(document, found, rule, place, [option], cls, message)
-        if edit is not None:
-            yield edit
+        text = f"{option}{document.lines.newline}"
+        yield Edit(rule, "exact", 0, 0, text, message, topic="install")
+    elif place == "item" and (edit := list_beside(document, found, rule, place, [option], message)):
+        yield edit
     elif place == "word":
         at, quote = _opened(document.text, found.start)
-        if taking := option_before(document.text, found):
-            at, quote = _opened(document.text, taking.start())
-        gap = f"{quote}, {quote}" if _is_in_array(document.text, at, quote) else " "
-        words = option.replace(" ", gap)
-        text = f"{quote}{words}{quote}, " if gap != " " else f"{words} "
-        yield Edit(rule, cls, at, at, text, message, topic="install")
+        text = f"{option} "
+        if _is_in_array(document.text, at, quote):
+            text = "".join(f"{quote}{word}{quote}, " for word in option.split())
+        yield Edit(rule, "exact", at, at, text, message, topic="install")
     else:
         text = f"mdstorm comes from {document.needs.index}, which this file cannot say"
         yield Finding(rule, "note", found.start, found.stop, text)
@@ -49,22 +44,21 @@ def list_beside(
     rule: str,
     place: Place,
     items: Sequence[str],
-    cls: Class,
     message: str,
 ) -> Edit | None:
-    """Return the edit that lists others before a requirement; None where that cannot be done."""
+    """Return the edit that lists others beside a requirement; None where that cannot be done."""
     insertion = _insertion(document, found, place, items)
     if insertion is None:
         return None
     at, new = insertion
-    return Edit(rule, cls, at, at, new, message, topic="install")
+    return Edit(rule, "exact", at, at, new, message, topic="install")
 
 
 def _insertion(
     document: Document, found: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
     """Return where others are listed, and the text that lists them there."""
-    if place == "line" or place == "item":
+    if place in ("line", "item"):
         return _as_lines(document, found, place, items)
     if place == "ini":
         return _in_ini(document, found, items)
@@ -74,7 +68,7 @@ def _insertion(
 
 
 def _as_lines(
-    document: Document, found: Requirement, place: Literal["line", "item"], items: Sequence[str]
+    document: Document, found: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
     line = document.lines.start_of(found.start)
     pattern = r"[ \t]*-[ \t]+" if place == "item" else r"[ \t]*"
@@ -85,11 +79,12 @@ def _as_lines(
     return line, "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
 
 
-def _in_ini(document: Document, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
-    indent, factors = line_head(document.text, found.start)
+def _in_ini(document: Document, found: Requirement, items: Sequence[str]) -> tuple[int, str] | None:
+    line = document.lines.start_of(found.start)
+    indent = re.match(r"[ \t]*", document.text[line : found.start])
     end = re.search(r"\r?\n|\Z", document.text[found.stop :])
     at = found.stop + (end.start() if end else 0)
-    before = f"{document.lines.newline}{indent or '    '}{factors}"
+    before = f"{document.lines.newline}{(indent and indent[0]) or '    '}"
     return at, "".join(f"{before}{one}" for one in items)
 
 
@@ -109,14 +104,11 @@ def _as_strings(
     quote = opening[0][0]
     indent = head[: opening.start()]
     gap = " " if indent.strip() else f"{newline}{indent}"
-    new = "".join(f"{quote}{one}{quote},{gap}" for one in items)
-    return line + opening.start(), new
+    return line + opening.start(), "".join(f"{quote}{one}{quote},{gap}" for one in items)
 
 
 def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
     at, quote = _opened(text, found.start)
-    if taking := option_before(text, found):
-        return taking.start("value"), repeated(text, taking, items)
     if _is_in_array(text, at, quote):
         return at, "".join(f"{quote}{one}{quote}, " for one in items)
     words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
@@ -124,16 +116,13 @@ def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int,
 
 
 def _item(value: str, place: Place) -> str:
-    """Return a requirement as an item of YAML, where brackets and stars begin something else."""
-    return (
-        f'"{value}"'
-        if place == "item" and re.search(r"[ @#]|: ", value) and not value.startswith("--")
-        else value
-    )
+    """Return a requirement as an item of YAML, where some signs begin something else."""
+    is_special = re.search(r"[ @#]|: ", value) and not value.startswith("--")
+    return f'"{value}"' if place == "item" and is_special else value
 
 
 def _opened(text: str, start: int) -> tuple[int, str]:
-    """Return where the word of a requirement or an option begins, and its quotation mark."""
+    """Return where the word of a requirement begins, and its quotation mark."""
     quote = text[max(start - 1, 0) : start]
     return (start - 1, quote) if quote in ("'", '"') else (start, "")
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm_migrate.audit.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
-from mdstorm_migrate.report.json import write_report
+from mdstorm_migrate.report.json import conditions_in_json, write_report
+from mdstorm_migrate.report.text import before_running
 from mdstorm_migrate.rules import find_rule
 
 
@@ -30,6 +31,7 @@ def audit_to_text(audit: Audit) -> str:
         _table(("files", "what they need"), efforts),
         _table(("rule", "class", "places", "title"), rules),
         _by_hand(audit),
+        "".join(f"{line}\n" for line in before_running(audit.conditions)),
         f"manual work left: about {duration(audit.minutes())}\n{estimate_note()}\n",
     ]
     return "\n".join(filter(None, parts))
@@ -113,6 +115,7 @@ def audit_to_json(audit: Audit) -> str:
         efforts=audit.efforts(),
         estimate={"minutes": audit.minutes(), "per_item": MINUTES},
         files=[_file(file) for file in audit.files],
+        conditions=conditions_in_json(audit.conditions),
     )
 
 

@@ -12,6 +12,7 @@ from importlib import metadata
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.edits import Edit, Finding, Lines
+from mdstorm_migrate.environment.conditions import Condition
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
@@ -184,8 +185,8 @@ class Report:
     skipped : list of Skipped
         What was skipped, and why.
     totals : Totals
-    missing : str or None
-        What to install where the code runs, if it imports mdstorm now and nothing installs that.
+    conditions : list of Condition
+        What has to be seen to before the code runs.
     """
 
     settings: Settings
@@ -193,7 +194,7 @@ class Report:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     totals: Totals = field(default_factory=Totals)
-    missing: str | None = None
+    conditions: list[Condition] = field(default_factory=list)
 
     def items(self) -> list[tuple[FileReport, Item]]:
         """Return all items with their files."""

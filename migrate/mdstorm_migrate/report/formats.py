@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 import click
 
 from mdstorm_migrate.report.content import Report
-from mdstorm_migrate.report.github import to_github
 from mdstorm_migrate.report.html import to_html
 from mdstorm_migrate.report.json import to_json
 from mdstorm_migrate.report.sarif import to_sarif
@@ -19,7 +18,6 @@ _RENDERERS: dict[str, Callable[[Report], str]] = {
     "json": to_json,
     "html": to_html,
     "sarif": to_sarif,
-    "github": to_github,
 }
 
 FORMATS = tuple(_RENDERERS)

@@ -1,15 +1,15 @@
-"""The report as an HTML page: side-by-side diffs, a filter, a checklist."""
+"""The report as an HTML page: what to see to first, a checklist, and the files with their diffs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
+from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import CLASSES
+from mdstorm_migrate.environment.conditions import Condition
 from mdstorm_migrate.report.checklist import checklist
 from mdstorm_migrate.report.content import FileReport, Item, Report
-from mdstorm_migrate.report.page import badge, diff_table, page, prose, rule_page, tag, text, tiles
-from mdstorm_migrate.report.side_by_side import Hunk, hunks, hunks_of_texts
+from mdstorm_migrate.report.page import badge, diff_block, page, prose, rule_page, tag, text, tiles
 from mdstorm_migrate.rules import all_rules
 
 #: With more files than this, all are folded at first.
@@ -30,6 +30,7 @@ def to_html(report: Report) -> str:
     body = [
         _header(report),
         "<main>",
+        _before_running(report),
         checklist(report),
         _filters(report),
         _files(report),
@@ -72,9 +73,21 @@ def _header(report: Report) -> str:
         if report.write
         else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
     )
-    if report.missing is not None:
-        state += f" Nothing here installs mdstorm: install <code>{text(report.missing)}</code>."
     return f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>{shown}</header>'
+
+
+def _before_running(report: Report) -> str:
+    """Return what has to be seen to before the code runs."""
+    if not report.conditions:
+        return ""
+    entries = "".join(map(_condition, report.conditions))
+    heading = '<h2 id="before">Before you run it</h2>'
+    return f'<section aria-labelledby="before">{heading}<ul>{entries}</ul></section>'
+
+
+def _condition(one: Condition) -> str:
+    place = "" if one.path is None else tag("span", text(f"{one.path}:{one.line}"), class_="path")
+    return tag("li", f"{place} {prose(one.message)}".strip())
 
 
 def _filters(report: Report) -> str:
@@ -135,7 +148,7 @@ def _file(file: FileReport, is_open: bool) -> str:
     ]
     items += map(_item, file.items)
     content = f'<ul class="items">{"".join(items)}</ul>'
-    content += "".join(diff_table(hunk, title) for title, hunk in _hunks(file))
+    content += _diffs(file)
     return tag(
         "details",
         f"<summary>{path}{''.join(badges)}</summary>{content}",
@@ -145,16 +158,14 @@ def _file(file: FileReport, is_open: bool) -> str:
     )
 
 
-def _hunks(file: FileReport) -> Iterator[tuple[str, Hunk]]:
-    """Yield what changes, with a title; of a notebook by cells, not in its JSON."""
+def _diffs(file: FileReport) -> str:
+    """Return what changes; of a notebook by cells, not in its JSON."""
+    if not file.edits:
+        return ""
     if not file.is_notebook:
-        for hunk in hunks(file.lines, file.edits):
-            yield "", hunk
-        return
-    for number, before, after in file.cells:
-        tags = frozenset((one.cls, one.rule) for one in file.edits if one.cell == number)
-        for hunk in hunks_of_texts(before, after, tags):
-            yield f"Cell {number}", hunk
+        return diff_block(unified_diff(file.before, file.after, file.path))
+    cells = ((number, unified_diff(old, new, file.path)) for number, old, new in file.cells)
+    return "".join(f"<h3>Cell {number}</h3>{diff_block(diff)}" for number, diff in cells if diff)
 
 
 def _item(item: Item) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.environment.conditions import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Report, tool_version
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.discover import Skipped
@@ -39,6 +40,7 @@ def to_json(report: Report) -> str:
             if rule.code in counts
         ],
         files=[_file(file) for file in report.files],
+        conditions=conditions_in_json(report.conditions),
     )
 
 
@@ -55,6 +57,19 @@ def write_report(command: str, skipped: Iterable[Skipped], **content: object) ->
             ],
         }
     )
+
+
+def conditions_in_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
+    """Return what has to be seen to before the code runs."""
+    return [
+        {
+            "subject": one.subject,
+            "message": one.message,
+            "path": None if one.path is None else one.path.as_posix(),
+            "line": one.line,
+        }
+        for one in conditions
+    ]
 
 
 def write_json(value: object) -> str:

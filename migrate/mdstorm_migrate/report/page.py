@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from importlib import resources
 from string import Template
 
-from mdstorm_migrate.report.side_by_side import DiffLine, Hunk, Row
-
 #: What is invisible, or changes the direction of what stands behind it.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
@@ -22,11 +20,8 @@ _BLOCK = re.compile(
     r"^(?P<fence>`{3,})\w+ (?P<title>[^\n]*)\n(?P<code>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
 )
 
-_HEAD = "".join(
-    f'<th scope="col"><span class="unseen">{name}</span></th>'
-    for name in ("Old line", "Before", "New line", "After")
-)
-_COLUMNS = '<colgroup><col class="number"><col><col class="number"><col></colgroup>'
+#: The class of a line of a diff, by its first character.
+_MARKS = {"+": "new", "-": "old", "@": "place"}
 
 
 def text(value: object) -> str:
@@ -110,34 +105,11 @@ def page(title: str, body: str, script: str = "") -> str:
     )
 
 
-def diff_table(hunk: Hunk, title: str = "") -> str:
-    """Return a table: old lines on the left, new ones on the right, changed words marked."""
-    tags = " ".join(sorted(f"{cls}:{rule}" for cls, rule in hunk.tags))
-    caption = tag("caption", text(title)) if title else ""
-    rows = "".join(map(_row, hunk.rows))
-    return tag(
-        "table",
-        f"{caption}{_COLUMNS}<thead><tr>{_HEAD}</tr></thead><tbody>{rows}</tbody>",
-        class_="diff hunk",
-        data_tags=tags,
-    )
-
-
-def _row(row: Row) -> str:
-    left = _cell(row.left, "left", "del" if row.changed else "")
-    right = _cell(row.right, "right", "ins" if row.changed else "")
-    return f'<tr class="changed">{left}{right}</tr>' if row.changed else f"<tr>{left}{right}</tr>"
-
-
-def _cell(cell: DiffLine | None, side: str, mark: str) -> str:
-    if cell is None:
-        return f'<td class="number none"></td><td class="{side} none"></td>'
-    pieces = "".join(
-        tag(mark, text(piece)) if mark and marked else text(piece) for piece, marked in cell.pieces
-    )
-    sign, colour = {"del": ("&minus;", " old"), "ins": ("+", " new"), "": ("", "")}[mark]
-    shown = f'<span class="sign">{sign}</span>{pieces}'
-    return f'<td class="number{colour}">{cell.number}</td><td class="{side}{colour}">{shown}</td>'
+def diff_block(diff: str) -> str:
+    """Return a unified diff, without the names of the files, each line in its colour."""
+    lines = [line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))]
+    shown = (tag("span", text(line) or " ", class_=_MARKS.get(line[:1], "same")) for line in lines)
+    return tag("pre", "\n".join(shown).rstrip(), class_="diff")
 
 
 def _asset(name: str) -> str:

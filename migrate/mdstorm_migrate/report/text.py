@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -12,6 +12,7 @@ import click
 
 from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.environment.conditions import Condition
 from mdstorm_migrate.report.content import Report
 from mdstorm_migrate.report.paths import relative_path
 from mdstorm_migrate.run.discover import Skipped
@@ -121,10 +122,18 @@ class Printer:
             )
             if count
         ]
-        if report.missing is not None:
-            lines.append(f'nothing here installs mdstorm: install "{report.missing}" where it runs')
+        lines += before_running(report.conditions)
         lines.append(_next(totals, report.settings, self.write))
         click.echo("\n".join(lines), file=self.stream, err=True)
+
+
+def before_running(conditions: Sequence[Condition]) -> list[str]:
+    """Return the section "Before you run it", a line for each condition; none without one."""
+    lines = []
+    for one in conditions:
+        where = "" if one.path is None else f"{one.path}:{one.line}: "
+        lines.append(f"  {where}{one.message}")
+    return ["before you run it:", *lines] if lines else []
 
 
 def to_text(report: Report) -> str:

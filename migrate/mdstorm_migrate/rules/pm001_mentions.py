@@ -9,23 +9,23 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.comments import ANY, SQL, is_commented_out
-from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.calls import is_docstring
+from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
 CODE = "PM001"
 TITLE = "Lines that still name Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 
-#: The library's name, also before its version or in a pattern, its scripts and its files: not a
-#: part of the user's own names, of a path, or of an address.
+#: The library's name, also before its version or in a pattern, and its files: not a part of the
+#: user's own names, of a path, or of an address.
 _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)){OLD_ROOT}
       (?![\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
-    | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
+    | (?<![\w.-]){OLD_ROOT}-(?:copy-dataset|generate-metadata|throughput)\.py\b
     | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]*\.(?:egg|git|jar|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -47,8 +47,7 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
     for string in module.scopes.strings:
         parent = module.scopes.parents.get(string)
         whole = parent if isinstance(parent, ast.JoinedStr) else string
-        is_theirs = is_docstring(module, string) or _is_marker(module, string)
-        if _MENTION.search(module.source_of(whole)) and not is_theirs:
+        if _MENTION.search(module.source_of(whole)) and not _is_code(module, string):
             yield _note(module.document, *module.span(string))
     for node in ast.walk(module.tree):
         match node:
@@ -63,6 +62,14 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
                         yield _note(module.document, *module.span(one))
 
 
+def _is_code(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is code that other rules look at, or a docstring."""
+    tests = (is_docstring, is_annotation, is_evaluated, _is_marker)
+    is_bound = module.scopes.scopes[string].home(OLD_ROOT) is not None
+    is_type = is_bound and is_forward_reference(module, string)  # which PM104 has
+    return is_type or any(test(module, string) for test in tests)
+
+
 def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
     """Whether it is a marker of tests, whose names are people's own."""
     call = module.scopes.parents.get(string)
@@ -72,11 +79,8 @@ def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
 
 def _in_text(document: Document) -> Iterator[Finding]:
     lines: dict[int, tuple[int, int]] = {}
-    markers = [one for one in _settings(document) if one.where.endswith("/markers")]
     is_sql = document.path is not None and document.path.suffix.lower() == ".sql"
     for found in _MENTION.finditer(document.text):
-        if any(one.start <= found.start() < one.stop for one in markers):
-            continue  # people's own names
         is_comment = is_commented_out(document.text, found.start(), ANY)
         if not (is_comment or (is_sql and _is_of_sql(document.text, found.start()))):
             lines.setdefault(document.lines.start_of(found.start()), found.span())
@@ -92,11 +96,6 @@ def _is_of_sql(text: str, position: int) -> bool:
     cells = (cell.span() for cell in _PROSE_CELL.finditer(text))
     is_prose = any(start <= position < stop for start, stop in cells)
     return is_prose or is_commented_out(text, position, SQL)
-
-
-def _settings(document: Document) -> Iterator[Setting]:
-    if document.kind in ("pyproject", "setup_cfg"):
-        yield from tool_settings(document)
 
 
 def _note(document: Document, start: int, stop: int) -> Finding:

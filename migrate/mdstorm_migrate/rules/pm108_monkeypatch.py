@@ -1,4 +1,4 @@
-"""PM108: files that patch Petastorm, which wait for review."""
+"""PM108: files that patch Petastorm, which are left unchanged."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from mdstorm_migrate.python.imports import Use, imported_names
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM108"
-TITLE = "Patches Petastorm: the file waits for review"
+TITLE = "Patches Petastorm: the file is left unchanged"
 CLASS: Class = "manual"
 KIND = "python"
-
-_BECAUSE = "the patch is made for Petastorm's code"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -22,10 +20,9 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for name in imported_names(module):
         for use in name.all_uses:
             if _is_changed(module, use):
-                what = f"`{use.path}` is replaced at run time"
+                what = f"`{use.path}` is replaced at run time, so nothing in this file was changed"
                 remedy = f"{what}: decide whether mdstorm needs the patch, and where"
-                span = module.span(use.node)
-                yield Finding(CODE, CLASS, *span, what, remedy, holds=use.path, because=_BECAUSE)
+                yield Finding(CODE, CLASS, *module.span(use.node), what, remedy, blocks=True)
 
 
 def _is_changed(module: PythonModule, use: Use) -> bool:

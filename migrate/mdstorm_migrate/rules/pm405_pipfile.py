@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency
-from mdstorm_migrate.packaging.runs import rewrite_runs
 from mdstorm_migrate.packaging.toml_text import toml_keys
 
 CODE = "PM405"
@@ -25,4 +24,3 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if key.table not in _NO_PACKAGES and key.name.lower() == "petastorm":
             yield from rewrite_dependency(document, key, CODE)
     yield from rewrite_commands(document, CODE)
-    yield from rewrite_runs(document, CODE)

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements, report_variables
-from mdstorm_migrate.packaging.installing import rewrite_commands
-from mdstorm_migrate.packaging.left_installs import with_installs
-from mdstorm_migrate.packaging.remaining import report_remaining
-from mdstorm_migrate.packaging.runs import rewrite_runs
-from mdstorm_migrate.packaging.traces import report_traces
+from mdstorm_migrate.packaging.commands import rewrite_commands
+from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing
 
 CODE = "PM406"
-TITLE = "Install commands install mdstorm"
+TITLE = "Commands install mdstorm, and run its modules"
 CLASS: Class = "exact"
 KIND = ("docker", "shell")
 
+#: A module that Python runs: ``python -m petastorm.tools.copy_dataset``.
+_RUN = re.compile(rf"\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-m[ \t]+(?P<path>{OLD_ROOT}(?:\.\w+)+)")
 
-@with_installs
+
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of the commands, and findings for other uses of Petastorm."""
+    """Yield the edits of the commands."""
     yield from rewrite_commands(document, CODE)
-    variables = list(report_variables(document.text, CODE))
-    yield from variables
-    yield from rewrite_runs(document, CODE)
-    done = {found.start for _, found in command_requirements(document.text)}
-    done.update(found.start for found in variables)
-    traces = list(report_traces(document, CODE))
-    yield from traces
-    done.update(trace.start for trace in traces)
-    yield from report_remaining(document, CODE, done)
+    for found in _RUN.finditer(document.text):
+        start, path = found.start("path"), found["path"]
+        if is_commented_out(document.text, start) or missing(path) or document.needs.importers:
+            continue  # it is listed with the lines that name Petastorm still
+        yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, "run mdstorm's module")

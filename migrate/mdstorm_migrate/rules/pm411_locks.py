@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.packaging.compiled import is_generated
+from mdstorm_migrate.packaging.lists import is_generated
 
 CODE = "PM411"
 TITLE = "Lock files must be regenerated"

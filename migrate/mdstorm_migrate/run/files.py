@@ -62,6 +62,13 @@ class FileOutcome:
         """Whether there are edits, findings or problems."""
         return bool(self.outcome.edits or self.outcome.findings or self.outcome.problems)
 
+    @property
+    def requires(self) -> bool:
+        """Whether it requires or installs Petastorm, or did."""
+        edits, findings = self.outcome.edits, self.outcome.findings
+        topics = [one.topic for one in edits] + [one.topic for one in findings]
+        return "install" in topics
+
 
 def examine_file(
     path: Path, settings: Settings, around: Surroundings = ALONE, needs: Needs | None = None
@@ -80,7 +87,7 @@ def examine_file(
         data = path.read_bytes()
     except OSError as error:
         return _failed(path, error.strerror or str(error))
-    if not concerns_us(data) and needs is None:
+    if not (concerns_us(data) or around.takes_converters):
         return None
     source = find_source(path, data[:256])
     if source is None:

@@ -12,16 +12,14 @@ from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK, todo_comments
 from mdstorm_migrate.petastorm.configuration import KEY_IN_CELLS
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
 from mdstorm_migrate.run.comments import Suppressions
-from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.formats import check_format
-from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.mentions import without_told
 from mdstorm_migrate.run.naming import Naming, naming_of
 from mdstorm_migrate.run.outcome import Outcome, Problem
@@ -32,20 +30,13 @@ from mdstorm_migrate.sources.decoding import is_wide
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
-_NEW = NEW_ROOT.encode()
-_RUNTIME = b'"spark_version"'
 
 
 def concerns_us(data: bytes) -> bool:
-    """Whether the bytes of a file name Petastorm, or have something left; others are not parsed.
-
-    That is a TODO of ours, or a runtime where no comment can tell that mdstorm needs another one.
-    """
+    """Whether the bytes of a file name Petastorm, or have a TODO of ours; others are not parsed."""
     if is_wide(data):
         data = data.replace(b"\0", b"")
-    if _WORD in data or _MARK in data or (_RUNTIME in data and _NEW in data):
-        return True
-    return _WORD in data.lower()
+    return _WORD in data or _MARK in data or _WORD in data.lower()
 
 
 def migrate_bytes(
@@ -67,21 +58,17 @@ def migrate_bytes(
     around : Surroundings
         What the other files of the run mean for this one.
     needs : Needs, optional
-        What the project needs of the requirements in it; else it is seen alone.
+        What the project needs of the requirements in it.
     """
-    if not (concerns_us(data) or needs is not None):
+    if not (concerns_us(data) or around.takes_converters):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
-        needs = needs or needs_alone(data, path, file.documents, settings)
         for document in file.documents:
-            document.needs = needs
+            document.needs = needs or Needs(settings.wanted, settings.index)
         kept = _kept(file, settings, around)
         edits: Sequence[Edit] = kept.to_apply()
         after = file.encode(apply_edits(file.text, edits)) if edits else data
-        if around.imports or installs(file, edits):
-            edits = keep_installs(file, edits, source.read(after, path), around.imports)
-            after = file.encode(apply_edits(file.text, edits)) if edits else data
         if after != data:
             _prove(file, after, path, source)
     except SourceError as error:
@@ -134,10 +121,12 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
         is_named = concerns_us(document.text.encode(errors="replace"))
-        is_needed = document.needs.together
-        if is_named or is_needed or document.kind in ("kernel", "unparsed"):
+        if is_named or around.takes_converters or document.kind == "unparsed":
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
+    blocking = {found.rule for found in kept.findings if found.blocks}
+    if blocking:
+        kept.block(blocking)
     return kept
 
 
@@ -163,6 +152,17 @@ class _Kept:
     def to_apply(self) -> list[Edit]:
         """Return the edits to apply, in the order of the file."""
         return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
+
+    def block(self, rules: Collection[str]) -> None:
+        """Leave the file as it is, but for the comments of some rules."""
+        inserted = {edit.rule for edit in self.todos} - {*rules}
+        self.edits = []
+        self.todos = [edit for edit in self.todos if edit.rule in rules]
+        self.findings = [
+            replace(found, is_marked=found.is_marked and found.rule not in inserted)
+            for found in self.findings
+            if found.cls != "review" or found.remedy is not None  # edits that wait for --unsafe
+        ]
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
         """Add findings; of a TODO comment that two documents of a file see, the last one speaks."""
@@ -217,7 +217,7 @@ def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Findi
     saying = [
         one
         for one in found
-        if isinstance(one, Finding) and one.is_all and settings.selects(one.rule)
+        if isinstance(one, Finding) and one.blocks and one.holds and settings.selects(one.rule)
     ]
     open_todos = [one for one in found if isinstance(one, Finding) and one.is_open_todo]
     return [*saying, *open_todos] if saying else found
@@ -225,7 +225,7 @@ def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Findi
 
 def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:
     tree = parse_python(document.code)
-    return PythonModule(document, tree, settings.applies, settings.names, around)
+    return PythonModule(document, tree, settings.applies, settings.names, around, settings.roots)
 
 
 def _choose(

@@ -57,9 +57,7 @@ def _named(held: str) -> str:
 def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
     if edit.cls != "exact":
         return edit
-    if around.waits_with is not None and edit.rule.startswith(("PM1", "PM4")):
-        reason = reason or around.waits_with
-    elif edit.rule in _CONF:
+    if edit.rule in _CONF:
         reason = reason or around.conf
     elif not edit.rule.startswith("PM1"):
         return edit
@@ -78,4 +76,7 @@ def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
 
 def staying(findings: Iterable[Finding]) -> str | None:
     """Return what stays with Petastorm in a file; None if all of it may move."""
-    return next((_named(one.holds) for one in findings if one.holds), None)
+    found = (
+        _named(one.holds) if one.holds else one.rule for one in findings if one.holds or one.blocks
+    )
+    return next(found, None)

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import Any
 
 from mdstorm_migrate.base.document import DecodedFile, Document, SourceError
-from mdstorm_migrate.base.segments import Segment, Shift
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.decoding import decode
@@ -38,8 +37,6 @@ class NotebookSource:
             found = _documents(notebook, code, path)
         prose = [Document("markdown", [cell.segment(0, len(cell.text))], path) for cell in markdown]
         documents = [*found.documents, *prose]
-        if any(OLD_ROOT in cell.text for cell in code):
-            documents.extend(_kernels(text, path))
         return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)
 
 
@@ -69,13 +66,6 @@ def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> CellD
     return CellDocuments(
         [Document("other", [cell.segment(0, len(cell.text))], path) for cell in cells]
     )
-
-
-def _kernels(text: str, path: PurePath | None) -> Iterator[Document]:
-    """Yield the version of the Python that a notebook was run with last, if it says so."""
-    for at, start, stop in strings_of(text):
-        if at == ("metadata", "language_info", "version"):
-            yield Document("kernel", [Segment(text[start:stop], Shift(start))], path)
 
 
 def _language(notebook: Any) -> str:

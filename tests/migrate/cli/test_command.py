@@ -132,40 +132,6 @@ def test_mentions_that_stay_are_counted_apart(tmp_path: Path) -> None:
     assert f"{tmp_path / 'a.py'}:2:10: PM001 note: " in run("-v", "--no-diff", tmp_path).stderr
 
 
-def test_what_only_shows_the_distribution_installs_nothing(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(f"# %%\n# !pip freeze | grep petastorm\n\n# %%\n{BEFORE}")
-    assert "nothing here installs mdstorm" in run(tmp_path).stderr
-
-
-def test_what_nothing_installs_is_said_once(tmp_path: Path) -> None:
-    write(tmp_path, a=f"{BEFORE}from petastorm.pytorch import DataLoader\n")
-    missing = 'nothing here installs mdstorm: install "mdstorm[torch]" where it runs\n'
-    assert missing in run(tmp_path).stderr
-    assert (
-        'install "mdstorm[torch]==0.2.*"' in run("--requirement", "mdstorm==0.2.*", tmp_path).stderr
-    )
-    report = tmp_path / "report.html"
-    assert missing in run("-w", "--report", report, tmp_path).stderr
-    assert "install <code>mdstorm[torch]</code>" in report.read_text()
-    assert "installs mdstorm" not in run(tmp_path).stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("requirements.txt", "mdstorm\n"),
-        ("requirements.txt", "petastorm\n"),
-        ("Dockerfile", "FROM python:3.11\nRUN pip install petastorm\n"),
-        ("n.py", "# Databricks notebook source\n# MAGIC %pip install mdstorm petastorm\n"),
-        ("job.json", '{"command": "conda install petastorm"}\n'),
-    ],
-)
-def test_what_something_installs_is_not_missing(tmp_path: Path, name: str, text: str) -> None:
-    write(tmp_path, a=BEFORE)
-    (tmp_path / name).write_text(text)
-    assert "installs mdstorm" not in run(tmp_path).stderr
-
-
 def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"command": "conda install petastorm"}\n')
     lines = run(tmp_path).stderr.splitlines()

@@ -12,7 +12,8 @@ import warnings
 
 import pytest
 
-from mdstorm_migrate.python.scopes import Scope, analyse
+from mdstorm_migrate.python.analysis import analyse
+from mdstorm_migrate.python.scopes import Scope
 
 _LIBRARY = os.path.dirname(os.__file__)
 _MODULES = [

@@ -12,7 +12,6 @@ from tests.migrate.report.making import MIXED, report_of, report_of_text
 
 from mdstorm_migrate import migrate
 from mdstorm_migrate.base.edits import Lines
-from mdstorm_migrate.report.github import to_github
 from mdstorm_migrate.report.json import schema, to_json
 from mdstorm_migrate.report.sarif import to_sarif
 from mdstorm_migrate.report.text import to_text
@@ -116,24 +115,6 @@ def test_files_elsewhere_have_whole_addresses_in_sarif(
     (result,) = run_of(to_sarif(report_of_text(tmp_path, "import petastorm as p\n")))["results"]
     address = result["locations"][0]["physicalLocation"]["artifactLocation"]
     assert address == {"uri": (tmp_path / "a.py").as_uri()}
-
-
-def test_annotations_are_one_line_each_and_escaped(in_folder: Path) -> None:
-    lines = to_github(report_of(in_folder)).splitlines()
-    assert len(lines) == 6
-    assert lines[0] == "::error title=mdstorm migrate,file=gone.py::a broken link"
-    assert lines[1].startswith("::error title=mdstorm migrate,file=broken.py,line=2::line 2: not ")
-    name = "mixed%2C with%3A blanks %25.py"
-    place = f"file={name},line=1,col=6,endColumn=15"
-    assert lines[2].startswith(f"::warning title=PM101 (exact),{place}::`from petastorm import …`")
-    assert lines[-1].startswith("::notice title=PM109 (note),")
-
-
-def test_content_begins_no_command(tmp_path: Path) -> None:
-    name = "a\n::error::x.py"
-    text = to_github(report_of_text(tmp_path, "import petastorm as p\n", name))
-    assert text.count("\n") == 1
-    assert text.startswith("::warning ")
 
 
 def test_the_text_has_all_that_the_command_says(in_folder: Path) -> None:

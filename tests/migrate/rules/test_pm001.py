@@ -56,7 +56,6 @@ def test_each_in_other_files_is_noted(path: str, text: str) -> None:
         ("a.py", "x = 1  # petastorm\n"),
         ("a.py", 'config.addinivalue_line("markers", "petastorm: slow")\n'),
         ("a.py", "@pytest.mark.petastorm\ndef test(): ...\n"),
-        ("pytest.ini", "[pytest]\nmarkers =\n    petastorm: slow\n"),
         ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
         ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
         ("a.md", "We load with petastorm.\n"),
@@ -93,6 +92,11 @@ def test_a_long_file_of_them_is_counted() -> None:
     found = migrate(text, path="notes.txt").findings
     assert [one.line for one in found] == list(range(1, 12))
     assert found[-1].message.startswith("1,990 more lines")
+
+
+def test_a_file_that_stays_as_a_whole_has_none() -> None:
+    text = 'import petastorm\npetastorm.make_reader = None\nname = "petastorm"\n'
+    assert mentions(text) == []
 
 
 def test_comments_and_prose_of_sql_are_not_noted() -> None:

@@ -1,41 +1,23 @@
-"""Pipfile."""
+"""``Pipfile``."""
 
-import pytest
-from tests.migrate.checks import check_noop, check_rewrite
-
-from mdstorm_migrate.api import migrate
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ('[packages]\npetastorm = "*"\n', '[packages]\nmdstorm = "*"\n'),
-        ('[packages]\npetastorm = "==0.12.1"\n', '[packages]\nmdstorm = "*"\n'),
-        (
-            '[dev-packages]\n"petastorm" = {extras = ["torch"], version = "==0.9"}\n',
-            '[dev-packages]\n"mdstorm" = {extras = ["torch"], version = "*"}\n',
-        ),
-    ],
-)
-def test_packages_are_renamed(before: str, after: str) -> None:
+def test_packages_are_renamed_and_scripts_install_the_same() -> None:
+    before = (
+        '[packages]\npetastorm = "==0.12.1"\nnumpy = "<1.20"\n\n'
+        '[dev-packages]\npetastorm = {version = "*", extras = ["tf"]}\n\n'
+        '[scripts]\npetastorm = "pip install petastorm"\n'
+    )
+    after = (
+        '[packages]\nmdstorm = "*"\nnumpy = "<1.20"\n\n'
+        '[dev-packages]\nmdstorm = {version = "*", extras = ["tf"]}\n\n'
+        '[scripts]\npetastorm = "pip install mdstorm"\n'
+    )
     check_rewrite(before, after, "Pipfile")
 
 
-def test_scripts_stay() -> None:
-    check_noop('[scripts]\npetastorm = "python x.py"\n', "Pipfile")
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ('[packages]\npetastorm = {git = "https://github.com/uber/petastorm.git"}\n', "Pipfile"),
-        ('[packages]\npetastorm = {path = "../fork"}\n', "Pipfile"),
-        (
-            "[tool.poetry.dependencies.petastorm]\n"
-            'git = "https://github.com/uber/petastorm.git"\nrev = "master"\n',
-            "pyproject.toml",
-        ),
-    ],
-)
-def test_a_repository_is_spoken_of_once(text: str, path: str) -> None:
-    assert len(migrate(text, path=path).findings) == 1
+def test_a_repository_needs_manual_review() -> None:
+    text = '[packages]\npetastorm = {git = "https://host/petastorm.git"}\n'
+    check_noop(text, "Pipfile")
+    check_finding(text, "PM405", "petastorm", "Pipfile")

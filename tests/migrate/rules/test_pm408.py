@@ -1,7 +1,7 @@
 """Spark's configuration files."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
+from tests.migrate.checks import check_noop, check_rewrite
 
 KEY = "petastorm.spark.converter.parentCacheDirUrl"
 
@@ -24,30 +24,11 @@ def test_it_is_one_to_review() -> None:
     check_noop(f"{KEY} file:///x\n", "spark.conf")
 
 
-def test_packages_that_spark_installs_need_review() -> None:
-    text = "spark.pyspark.virtualenv.packages petastorm==0.12.1\n"
-    check_finding(text, "PM408", "petastorm==0.12.1", "spark-defaults.conf")
-
-
-@pytest.mark.parametrize(
-    ("setting", "file"),
-    [
-        (
-            "spark.yarn.dist.archives   hdfs:///envs/petastorm-0.11.4-py37.tar.gz#env",
-            "hdfs:///envs/petastorm-0.11.4-py37.tar.gz",
-        ),
-        ("spark.submit.pyFiles=a.zip,petastorm.zip", "petastorm.zip"),
-        ("spark.executorEnv.PYTHONPATH ./petastorm.zip", "./petastorm.zip"),
-    ],
-)
-def test_files_of_petastorm_that_spark_ships_need_review(setting: str, file: str) -> None:
-    check_finding(f"spark.master yarn\n{setting}\n", "PM408", file, "spark-defaults.conf")
-    check_silence(f"# {setting}\nspark.files hdfs:///petastorm_job.zip\n", "spark-defaults.conf")
-
-
 @pytest.mark.parametrize(
     ("path", "text"),
     [
+        ("job.json", '{{"spark_conf": {{"{key}": "x"}}}}'),
+        ("databricks.yml", "spark_conf:\n  {key}: file:///x\n"),
         ("main.tf", '  spark_conf = {{\n    "{key}" = "file:///dbfs/tmp"\n  }}\n'),
         ("init.sh", 'cat > x.conf <<CONF\n[driver] {{\n  "{key}" = "file:///tmp"\n}}\nCONF\n'),
         ("submit.sh", "spark-submit --conf {key}=hdfs:///tmp train.py\n"),

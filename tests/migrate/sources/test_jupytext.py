@@ -93,10 +93,3 @@ def test_pages_and_blocks_that_are_shown_alone_are_reported(fence: str) -> None:
     if "python" not in fence or "active" in fence:
         check_noop(f"{HEADER}{block}", "a.md")
         check_finding(f"{HEADER}{block}", "PM410", "import petastorm", "a.md")
-
-
-def test_chunks_of_r_are_read_as_scripts_of_r() -> None:
-    text = '# x\n\n```{r}\nsystem("pip install petastorm==0.12")\n```\n\nInstall petastorm.\n'
-    check_rewrite(text, text.replace("petastorm==0.12", "mdstorm"), "a.Rmd")
-    text = '```{r}\np <- reticulate::import("petastorm")\n```\n'
-    check_finding(text, "PM413", 'import("petastorm"', "a.Rmd")

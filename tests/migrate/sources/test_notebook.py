@@ -134,7 +134,7 @@ def test_what_a_session_of_spark_is_given_is_read_as_settings() -> None:
     text = json.dumps(notebook("x = 1\n", f"%%configure -f\n{settings}"))
     check_noop(text, "a.ipynb")
     (found,) = migrate(text, path="a.ipynb").findings
-    assert (found.rule, found.cls, found.cell, found.line) == ("PM409", "manual", 3, 2)
+    assert (found.rule, found.cls, found.cell, found.line) == ("PM001", "note", 3, 2)
 
 
 def test_a_name_that_a_magic_uses_keeps_its_name() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.migrate.wild2.expected import EXPECTED as EXPECTED_OF_WILD2
 
-from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Outcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
@@ -53,7 +53,7 @@ def migrated(name: str, data: bytes | None = None) -> Outcome:
     source = find_source(path, data[:256])
     if source is None:  # no kind of file that is scanned
         return Outcome(data, data)
-    return migrate_bytes(data, path, source, Settings(unsafe=expected_of(name).unsafe))
+    return migrate_alone(data, path, source, Settings(unsafe=expected_of(name).unsafe))
 
 
 @cache
@@ -84,31 +84,40 @@ def _wrong(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
 
 
 def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
+    """Yield what is neither done nor told of, and comments that are not expected.
+
+    A line is told of by a comment above it, or by a line of the report.
+    """
     _, after = outcome.texts()
     for text in expected.becomes:
         if text not in after:
             yield f"`{text}` should be there"
-    found = dict(_todos(after))
+    comments = dict(_todos(after))
+    told = [*comments.items(), *_reported(outcome)]
     for line, words in expected.todo.items():
-        texts = [todo for about, todo in found.items() if line in about]
+        texts = [text for about, text in told if line in about]
         if not texts:
-            yield f"no TODO for `{line}`"
-        elif not any(words in todo for todo in texts):
-            yield f"the TODO for `{line}` does not say `{words}`: {texts[0]}"
-    lines = outcome.before.decode("utf-8", "replace").splitlines()
-    named = [lines[one.line - 1] for one in outcome.findings if one.cell is None]
-    for text in expected.listed:
-        if not any(text in line for line in named):
-            yield f"the report does not name `{text}`"
-    for about, todo in found.items():
+            yield f"nothing is said of `{line}`"
+        elif not any(words in text for text in texts):
+            yield f"what is said of `{line}` does not name `{words}`: {texts[0]}"
+    for about, todo in comments.items():
         if not any(line in about for line in expected.todo):
             yield f"needless: {todo}"
-    if name.endswith(".py") and not found and not expected.untouched:
-        for line in _left(after):
-            yield f"line {line} imports Petastorm, without a TODO"
+    if name.endswith(".py") and not comments and not expected.untouched:
+        for number, line in _left(after):
+            if not any(line in about for about, _ in told):
+                yield f"line {number} imports Petastorm, and nothing says so"
 
 
-def _left(text: str) -> Iterator[int]:
+def _reported(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """Yield the lines of which the report says something, and what that is."""
+    before, _ = outcome.texts()
+    for found in outcome.findings:
+        start = before.rfind("\n", 0, found.start) + 1
+        yield before[start : before.find("\n", found.stop)], found.text
+
+
+def _left(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that import Petastorm; not in notebooks, which are no Python."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
@@ -118,7 +127,7 @@ def _left(text: str) -> Iterator[int]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         if any(name.partition(".")[0] == "petastorm" for name in names):
-            yield node.lineno  # type: ignore[attr-defined]
+            yield node.lineno, text.splitlines()[node.lineno - 1]  # type: ignore[attr-defined]
 
 
 def _todos(text: str) -> Iterator[tuple[str, str]]:

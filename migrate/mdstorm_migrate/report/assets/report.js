@@ -10,12 +10,7 @@
   const files = all("details.file").map((element) => ({
     element,
     path: element.dataset.path.toLowerCase(),
-    items: all(".item", element).map((item) => ({
-      element: item, tags: [`${item.dataset.class}:${item.dataset.rule}`],
-    })),
-    hunks: all(".hunk", element).map((hunk) => ({
-      element: hunk, tags: hunk.dataset.tags.split(" "),
-    })),
+    items: all(".item", element),
   }));
   const ticked = (name) =>
     new Set(boxes.filter((box) => box.name === name && box.checked).map((box) => box.value));
@@ -24,20 +19,17 @@
     const classes = ticked("class");
     const rules = ticked("rule");
     const wanted = one("search").value.trim().toLowerCase();
-    const matches = (tag) => {
-      const [cls, rule] = tag.split(":");
-      return classes.has(cls) && (rule === "" || rules.has(rule));
-    };
+    const matches = ({ dataset }) =>
+      classes.has(dataset.class) && (dataset.rule === "" || rules.has(dataset.rule));
     let shown = 0;
     let count = 0;
     for (const file of files) {
       let items = 0;
       for (const item of file.items) {
-        const visible = item.tags.some(matches);
-        item.element.hidden = !visible;
+        const visible = matches(item);
+        item.hidden = !visible;
         items += visible;
       }
-      for (const hunk of file.hunks) hunk.element.hidden = !hunk.tags.some(matches);
       const visible = items > 0 && file.path.includes(wanted);
       file.element.hidden = !visible;
       shown += visible;

@@ -1,0 +1,146 @@
+"""A loader that Accelerate has prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from accelerate.state import GradientState
+from torch.utils.data import DataLoader
+
+from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.loaders.loader_statistics import Statistics
+from mdstorm_backend.loaders.torch.accelerate_batches import PreparedBatches
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What an `Accelerator` wants of a loader.
+
+    Attributes
+    ----------
+    device : torch.device or None
+        Where tensors go; None leaves them where they are.
+    non_blocking : bool
+        Copy them without waiting.
+    saves_state : bool
+        Whether ``save_state`` saves where the loader stands.
+    """
+
+    device: torch.device | None
+    non_blocking: bool
+    saves_state: bool
+
+
+class PreparedLoader(OwnContext, DataLoader[Any]):
+    """A `StreamingDataLoader` after ``accelerator.prepare``: this rank's share, on its device.
+
+    Accelerate, and those who use its loaders, find what they look for: ``batch_size`` is None and
+    ``dataset`` yields whole batches, so that ``skip_first_batches`` skips such.
+
+    Parameters
+    ----------
+    loader : StreamingDataLoader
+        Has this rank's batches.
+    preparation : Preparation
+        What becomes of them.
+
+    Attributes
+    ----------
+    device : torch.device or None
+        Where tensors are.
+    use_stateful_dataloader : bool
+        Whether ``save_state`` saves where the loader stands.
+    gradient_state : GradientState
+        Accelerate's, which knows the end of the loader that is iterated.
+    """
+
+    #: Accelerate asks for it, and sets it.
+    _is_accelerate_prepared = True
+
+    def __init__(self, loader: StreamingDataLoader, preparation: Preparation) -> None:
+        self.device = preparation.device
+        self.use_stateful_dataloader = preparation.saves_state
+        batches = PreparedBatches(loader, preparation.device, non_blocking=preparation.non_blocking)
+        super().__init__(batches, batch_size=None, collate_fn=_same)
+
+    @property
+    def _batches(self) -> PreparedBatches:
+        assert isinstance(self.dataset, PreparedBatches)
+        return self.dataset
+
+    @property
+    def gradient_state(self) -> GradientState:
+        """Accelerate's, which knows the end of the loader that is iterated."""
+        return GradientState()
+
+    @property
+    def end_of_dataloader(self) -> bool:
+        """Whether the batch that was delivered last is the last of its pass."""
+        return self._batches.end_of_dataloader
+
+    @property
+    def remainder(self) -> int:
+        """Rows of the last global batch without its padding; 0 if it has none."""
+        return self._batches.remainder
+
+    @property
+    def total_batch_size(self) -> int:
+        """Rows of a global batch."""
+        batch_size = self._batches.loader.batch_size
+        assert batch_size is not None
+        return batch_size * int(self._batches.order.world_size)
+
+    @property
+    def total_dataset_length(self) -> int:
+        """Rows of an epoch over all ranks."""
+        return len(self._batches)
+
+    def __len__(self) -> int:
+        """Batches of a whole pass, the same number on every rank.
+
+        Raises
+        ------
+        TypeError
+            If nobody knows.
+        """
+        return len(self._batches.loader)
+
+    def __iter__(self) -> Generator[Any, None, None]:  # type: ignore[override]
+        return iter(self._batches)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration begins."""
+        self._batches.loader.set_epoch(epoch)
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered so far, and waited for: see `StreamingDataLoader`."""
+        return self._batches.loader.statistics(last_pass=last_pass)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands, the same on all ranks: see `StreamingDataLoader`."""
+        return self._batches.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration go on where a state was taken, in any world.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or order, or is no state.
+        """
+        self._batches.load_state_dict(state)
+
+    def _mdstorm_leave(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End running iterations, their threads and processes. The loader can be iterated again."""
+        self._batches.loader.close()
+
+
+def _same(batch: Any) -> Any:
+    return batch

@@ -1,0 +1,174 @@
+"""Conditions under which migrated code runs, each with the place that breaks it.
+
+They hold no code back and edit nothing: a person reads the list before running the code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.environment.supported import (
+    LOWEST_RUNTIME,
+    has_version,
+    required,
+    supported_pythons,
+)
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.lists import normalised
+
+#: What a condition is about: where mdstorm comes ``from``, whether it is ``installed``, a
+#: ``python``, a ``runtime`` of Databricks, a ``pin``, or a file that ``names`` Petastorm still.
+Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "names"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What has to be seen to before the code runs.
+
+    Attributes
+    ----------
+    subject : Subject
+    message : str
+        What was found, and what mdstorm needs.
+    path : Path or None
+        Where; None if it is about the run as a whole.
+    line : int
+        From 1; 0 without a path.
+    """
+
+    subject: Subject
+    message: str
+    path: Path | None = None
+    line: int = 0
+
+
+#: Where files say which Pythons run them, as lists of versions.
+_PYTHONS = re.compile(
+    r"""(?: \bpython[_-]?version["']?[ \t]*[:=][ \t]*
+          | ^[ \t]*(?:FROM|-?[ \t]*image[ \t]*:)[^\n]*?\bpython:
+          | \bpython[ \t]*(?:=|==)[ \t]*(?=["']?\d)
+          | ^[ \t]*(?:-[ \t]+["']?)python(?:=|==)
+          | \A(?:python-)?(?=\d\.\d+(?:\.\d+)?\s*\Z) )
+    (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
+    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
+)
+_NUMBERS = re.compile(r"\d+\.\d+")
+#: Where projects say which Pythons they are for.
+_FOR_PYTHONS = re.compile(
+    r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
+    | ^python[ \t]*=[ \t]*["'](?P<poetry>[^"'\n]*[\^~<>=*][^"'\n]*)["']""",
+    re.VERBOSE | re.MULTILINE,
+)
+_RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.\d+)""")
+
+
+def conditions_of(
+    path: Path, documents: Iterable[Document], extras: frozenset[str]
+) -> Iterator[Condition]:
+    """Yield the conditions that one file breaks: Pythons, runtimes of Databricks, and pins."""
+    for document in documents:
+        yield from _of_pythons(path, document)
+        yield from _of_runtimes(path, document)
+        yield from _of_pins(path, document, extras)
+
+
+def _of_pythons(path: Path, document: Document) -> Iterator[Condition]:
+    needed = supported_pythons()
+    if document.kind == "python" and path.name != "setup.py":
+        return
+    text = document.text
+    old: dict[str, int] = {}
+    for found in _PYTHONS.finditer(text):
+        start = found.start("value")
+        if not is_commented_out(text, start, ANY):
+            for version in _NUMBERS.findall(found["value"]):
+                if not needed.contains(version):
+                    at = text.index(version, start)
+                    old.setdefault(version, document.lines.place(at)[0])
+    if old:
+        versions = " and ".join(sorted(old, key=Version))
+        message = f"Python {versions}; mdstorm needs {needed}"
+        yield Condition("python", message, path, min(old.values()))
+    for found in _FOR_PYTHONS.finditer(text):
+        group = found.lastgroup or ""
+        specifier = _specifier(found[group].strip())
+        if specifier is not None and not has_version(specifier, needed):
+            line = document.lines.place(found.start(group))[0]
+            message = f"for Python {found[group].strip()}; mdstorm needs {needed}"
+            yield Condition("python", message, path, line)
+
+
+def _of_runtimes(path: Path, document: Document) -> Iterator[Condition]:
+    for found in _RUNTIME.finditer(document.text):
+        version = tuple(map(int, found["version"].split(".")))
+        if version < LOWEST_RUNTIME and not is_commented_out(document.text, found.start(), ANY):
+            lowest = ".".join(map(str, LOWEST_RUNTIME))
+            message = f"Databricks Runtime {found['version']}; mdstorm needs {lowest} or newer"
+            yield Condition("runtime", message, path, document.lines.place(found.start())[0])
+
+
+def _of_pins(path: Path, document: Document, extras: frozenset[str]) -> Iterator[Condition]:
+    needed = {normalised(name): versions for name, versions in required(extras).items()}
+    if not needed or document.kind in ("markdown", "lock", "text", "spark_conf"):
+        return
+    for pin in _pins(frozenset(needed)).finditer(document.text):
+        if is_commented_out(document.text, pin.start(), ANY):
+            continue
+        pinned = _specifier(pin["key"] if pin["key"] is not None else pin["version"])
+        name = normalised(pin["name"])
+        if pinned is not None and not has_version(pinned, needed[name]):
+            shown = re.sub(r"\s+", " ", pin[0]).strip("\"' ")
+            message = f"`{shown}`; mdstorm needs {name}{needed[name]}"
+            yield Condition("pin", message, path, document.lines.place(pin.start())[0])
+
+
+@cache
+def _pins(names: frozenset[str]) -> re.Pattern[str]:
+    """Return the pattern of pins of some distributions, in all the ways that lists write them."""
+    also = {"pytorch"} if "torch" in names else set()
+    listed = "|".join(re.escape(name) for name in sorted({*names, *also}, key=len, reverse=True))
+    return re.compile(
+        rf"""(?<![\w./@-]) ["']? (?P<name>{listed}) (?:\[[^\]\n]*\])? ["']? (?:
+          [ \t]*=[ \t]*(?:\{{[^}}\n]*\bversion[ \t]*=[ \t]*)?["'](?P<key>[\^~<>=\d*][^"'\n]*)["']
+        | [ \t]*\(?(?P<version>(?:===|==|~=|<=|>=|<|>|=)[ \t]*\d[\w.*]*
+            (?:[ \t]*,[ \t]*(?:==|~=|!=|<=|>=|<|>)[ \t]*\d[\w.*]*)*) )""",
+        re.VERBOSE | re.IGNORECASE,
+    )
+
+
+def _specifier(text: str) -> SpecifierSet | None:
+    """Return what pip, Poetry or conda means by a specifier; None if it is none of theirs."""
+    clauses = []
+    for clause in text.replace(" ", "").split(","):
+        match = re.fullmatch(r"(\^|~|===?|~=|!=|<=|>=|<|>|=|)v?(\d[\w.]*?)(\.\*)?(?:=\w*)?", clause)
+        if match is None:
+            if clause not in ("*", ""):
+                return None
+            continue
+        operator, version, star = match[1], match[2], match[3] or ""
+        numbers = version.split(".")
+        if operator == "^":
+            clauses += [f">={version}", f"<{_next(numbers[0])}"]
+        elif operator == "~":
+            clauses += [f">={version}", f"=={'.'.join(numbers[:2])}.*"]
+        elif operator in ("", "="):  # of Poetry and conda, where `=1.20` is any 1.20.x
+            clauses.append(f"=={version}{star or ('.*' if operator else '')}")
+        else:
+            clauses.append(f"{operator}{version}{star}")
+    try:
+        return SpecifierSet(",".join(clauses))
+    except (InvalidSpecifier, InvalidVersion):
+        return None
+
+
+def _next(number: str) -> str:
+    return str(int(number) + 1) if number.isdigit() else number

@@ -1,0 +1,108 @@
+"""What a person sees to before migrated code runs: the section "Before you run it"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mdstorm_migrate.base.needs import Wanted
+from mdstorm_migrate.environment.conditions import Condition, conditions_of
+from mdstorm_migrate.environment.supported import IS_RELEASED
+from mdstorm_migrate.packaging.lists import required_names
+from mdstorm_migrate.petastorm.names import NEW_ROOT
+from mdstorm_migrate.run.discover import is_code
+from mdstorm_migrate.run.files import FileOutcome
+from mdstorm_migrate.run.needs import CodeUse, documents_of, use_of
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.sources.plain import kind_of
+
+#: Kinds of files that say what code runs in.
+_KINDS = frozenset(
+    {"cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg", "shell"}
+)
+_NAMES = frozenset({".python-version", "runtime.txt", "setup.py"})
+#: Folders that hold what belongs to the folder above.
+_BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
+
+
+def before_running(
+    outcomes: Sequence[FileOutcome], paths: Iterable[Path], settings: Settings
+) -> list[Condition]:
+    """Return what has to be seen to before the files of a run are used, the most general first.
+
+    Parameters
+    ----------
+    outcomes : sequence of FileOutcome
+        Of the files that mention Petastorm.
+    paths : iterable of Path
+        All files of the project.
+    settings : Settings
+    """
+    use = CodeUse()
+    code = [one for one in outcomes if is_code(one.path)]
+    for one in code:
+        use |= use_of(one.path, one.outcome.after or one.outcome.before)
+    lists = [one for one in outcomes if one.requires and not is_code(one.path)]
+    if not (use.is_of_ours or any(one.changed for one in lists)):
+        return []
+    known = (path for path in paths if path.name in _NAMES or kind_of(path) in _KINDS)
+    around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
+    found = list(_of_mdstorm(outcomes, around, use, settings))
+    serving = _Places([one.path for one in code if one.changed], [one.path for one in lists])
+    extras = use.extras
+    for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
+        found += conditions_of(path, documents_of(path), extras)
+    return [*found, *_named_still(outcomes)]
+
+
+def _of_mdstorm(
+    outcomes: Sequence[FileOutcome], around: Iterable[Path], use: CodeUse, settings: Settings
+) -> Iterator[Condition]:
+    """Yield where mdstorm comes from, and that nothing installs it."""
+    is_found = settings.index is not None or "@" in settings.wanted.version
+    if not (IS_RELEASED or is_found):
+        message = (
+            "mdstorm is on no package index yet: build or fetch its wheel, and give its path or "
+            "URL to --requirement"
+        )
+        yield Condition("from", message)
+    if use.moved and not any(map(_installs, outcomes)) and not _is_required(around):
+        extras = use.extras - ({"spark"} if use.on_databricks else set())
+        wanted: Wanted = settings.wanted
+        named = replace(wanted, extras=tuple(sorted({*extras, *wanted.extras})))
+        yield Condition("installed", f'nothing here installs mdstorm: install "{named}"')
+
+
+def _installs(one: FileOutcome) -> bool:
+    return one.requires and NEW_ROOT.encode() in one.outcome.after
+
+
+def _is_required(around: Iterable[Path]) -> bool:
+    return any(NEW_ROOT in required_names(documents_of(path)) for path in around)
+
+
+def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
+    """Yield the files in which something of Petastorm's stays, each once."""
+    for one in outcomes:
+        left = [found for found in one.outcome.findings if not found.is_open_todo]
+        if left and (one.outcome.stays or any(found.rule == "PM001" for found in left)):
+            lines = sorted({found.line for found in left})
+            more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
+            message = f"names Petastorm still{more and ', here' + more}"
+            yield Condition("names", message, one.path, lines[0])
+
+
+class _Places:
+    """The folders of the code and the lists of a run, to tell which other files are about them."""
+
+    def __init__(self, code: Sequence[Path], lists: Sequence[Path]) -> None:
+        self._above = {folder for path in (*code, *lists) for folder in path.parents}
+        self._lists = {path.parent for path in lists}
+
+    def has(self, path: Path) -> bool:
+        """Whether a file stands above code or a list of the run, or below such a list."""
+        folder = path.parent
+        while folder.name.startswith(".") or folder.name.lower() in _BESIDE:
+            folder = folder.parent
+        return folder in self._above or not self._lists.isdisjoint(path.parents)

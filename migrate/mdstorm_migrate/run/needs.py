@@ -1,0 +1,346 @@
+"""What the code of a project needs of the lists that install for it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from mdstorm_migrate.base.document import Document, Kind, Source, SourceError
+from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.lists import required_names
+from mdstorm_migrate.petastorm.extras import LIBRARIES, extras_used
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.python.parsing import parse_python
+from mdstorm_migrate.run.discover import is_code
+from mdstorm_migrate.run.files import FileOutcome
+from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.outcome import Outcome
+from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources.plain import kind_of
+from mdstorm_migrate.sources.python import DATABRICKS_HEADER
+
+#: Kinds of files that list requirements.
+LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
+#: Larger files are no lists, in bytes.
+_LARGEST = 1 << 20
+
+#: Modules that came in through Petastorm or one of its extras, and their distributions.
+_BROUGHT = {
+    "cv2": "opencv-python",
+    "dill": "dill",
+    "diskcache": "diskcache",
+    "future": "future",
+    "packaging": "packaging",
+    "pandas": "pandas",
+    "past": "future",
+    "psutil": "psutil",
+    "six": "six",
+    "torchvision": "torchvision",
+    "zmq": "pyzmq",
+}
+#: A list of requirements that another one includes.
+_INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
+_NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
+#: Import statements on lines of their own, and in the strings of a notebook.
+_IMPORT = re.compile(
+    rb'(?:^(?:# MAGIC )?|"|\\n)[ \t]*(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b'
+    rb"|import[ \t]+(" + _NAME + rb"(?:[ \t]*,[ \t]*" + _NAME + rb")*))",
+    re.MULTILINE,
+)
+#: What uses pandas without an import of it.
+_WITH_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
+#: Horovod's estimators for Spark, which import Petastorm themselves.
+_THROUGH = re.compile(
+    rb'(?:^|["n>])[ \t]*(?:from|import)[ \t]+horovod\.spark'
+    rb"(?:\.(?:keras|torch|lightning|common\.(?:store|estimator|backend))\b"
+    rb"|[ \t]+import[ \t][^\n]*\b(?:keras|torch|lightning)\b)",
+    re.MULTILINE,
+)
+_ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
+
+
+@dataclass(frozen=True)
+class CodeUse:
+    """What one file of code, or all below a directory, imports and uses.
+
+    Attributes
+    ----------
+    imports : frozenset of str
+        First parts of the modules that are imported.
+    extras : frozenset of str
+        Extras of mdstorm that what it uses needs.
+    keeps : tuple of str
+        Files that import Petastorm, themselves or by way of another library.
+    moved : bool
+        Whether it imports mdstorm.
+    on_databricks : bool
+        Whether it shows that it runs on Databricks, which brings Spark.
+    """
+
+    imports: frozenset[str] = frozenset()
+    extras: frozenset[str] = frozenset()
+    keeps: tuple[str, ...] = ()
+    moved: bool = False
+    on_databricks: bool = False
+
+    @property
+    def is_of_ours(self) -> bool:
+        """Whether it uses either library."""
+        return self.moved or bool(self.keeps)
+
+    def __or__(self, other: CodeUse) -> CodeUse:
+        """Return what both use."""
+        return CodeUse(
+            self.imports | other.imports,
+            self.extras | other.extras,
+            tuple(dict.fromkeys([*self.keeps, *other.keeps])),
+            self.moved or other.moved,
+            self.on_databricks or other.on_databricks,
+        )
+
+
+def use_of(path: Path, data: bytes) -> CodeUse:
+    """Return what the bytes of a file of code import and use."""
+    imports = frozenset(_imports(data))
+    if _WITH_PANDAS.search(data):
+        imports |= {"pandas"}
+    is_through = b"horovod.spark" in data and _THROUGH.search(data) is not None
+    keeps = OLD_ROOT in imports and _imports_petastorm(path, data)
+    moved = NEW_ROOT in imports
+    return CodeUse(
+        imports,
+        frozenset(extras_used(data)) if moved or keeps or b".make_t" in data else frozenset(),
+        (str(path),) if keeps or is_through else (),
+        moved,
+        data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS),
+    )
+
+
+def migrate_alone(
+    data: bytes, path: PurePath | None, source: Source, settings: Settings
+) -> Outcome:
+    """Return what becomes of a file that is seen alone.
+
+    A notebook says by its own code what its install commands must bring in.
+    """
+    outcome = migrate_bytes(data, path, source, settings)
+    found = FileOutcome(Path(path or ""), outcome)
+    if path is None or not (found.requires and is_code(found.path)):
+        return outcome
+    needs = replace(needs_of([found], [found.path], settings)[found.path], is_unused=False)
+    return migrate_bytes(data, path, source, settings, needs=needs)
+
+
+def needs_of(
+    outcomes: Sequence[FileOutcome],
+    paths: Sequence[Path],
+    settings: Settings,
+    jobs: int = 1,
+) -> dict[Path, Needs]:
+    """Return what is needed of the files that require Petastorm.
+
+    Parameters
+    ----------
+    outcomes : sequence of FileOutcome
+        Of the files that mention Petastorm.
+    paths : sequence of Path
+        All files of the project.
+    settings : Settings
+    jobs : int
+        How many processes work.
+    """
+    requiring = [one for one in outcomes if one.requires]
+    plain = Needs(settings.wanted, settings.index)
+    if not requiring:
+        return {}
+    if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
+        return {one.path: plain for one in requiring}
+    code = {one.path: _use_after(one) for one in outcomes if is_code(one.path)}
+    left = [path for path in paths if is_code(path) and path not in code]
+    code |= dict(each(_read, left, jobs))
+    for one in outcomes:
+        if one.outcome.naming and not is_code(one.path):  # configuration that names classes
+            keeps = (str(one.path),) if OLD_ROOT.encode() in one.outcome.after else ()
+            code[one.path] = CodeUse(keeps=keeps, moved=not keeps)
+    project = _Project(code, _lists(paths, requiring), {one.path for one in requiring})
+    is_unused = bool(code) and not any(use.is_of_ours for use in code.values())
+    found = {}
+    for one in requiring:
+        use = project.use(one.path, _running(one.path, outcomes))
+        found[one.path] = replace(_needs(one.path, use, project, plain), is_unused=is_unused)
+    return found
+
+
+def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
+    """Return what the code that a list is for needs of it."""
+    listed = project.listed(path)
+    extras = set(use.extras)
+    if is_code(path) or use.on_databricks:  # which has a session already
+        extras.discard("spark")
+    elif "pyspark" in use.imports:
+        extras.add("spark")
+    named = {extra for extra in extras if LIBRARIES[extra] not in listed}
+    brought = listed | {"pandas"} if "spark" in named else listed
+    if is_code(path) and use.on_databricks:
+        brought |= {"pandas"}
+    is_constraint = "constraint" in path.name
+    imported = dict.fromkeys(name for module, name in _BROUGHT.items() if module in use.imports)
+    beside = () if is_constraint else tuple(name for name in imported if name not in brought)
+    return replace(
+        plain,
+        extras=tuple(sorted(named)),
+        beside=beside,
+        importers=use.keeps,
+        moved=use.moved or not use.keeps,
+        is_constraint=is_constraint,
+    )
+
+
+class _Project:
+    """The code of a run, and the lists that install for it.
+
+    A list serves the code of the nearest directory above it that has some, without directories
+    further down that have lists of their own.
+    """
+
+    def __init__(
+        self,
+        code: Mapping[Path, CodeUse],
+        lists: Mapping[Path, Sequence[Document]],
+        requiring: Iterable[Path],
+    ) -> None:
+        self._code = code
+        self._lists = lists
+        self._names = {path: required_names(documents) for path, documents in lists.items()}
+        self._below = self._folded(set())
+        self._own = self._folded({path.parent for path in requiring if not is_code(path)})
+
+    def use(self, path: Path, running: Iterable[Path] = ()) -> CodeUse:
+        """Return what the code imports and uses that a list is for, or a notebook's installs."""
+        own = self._code.get(path, CodeUse())
+        for runner in running:
+            own |= self._code[runner]
+        return own if own.is_of_ours else self._anchor(path)[1]
+
+    def listed(self, path: Path) -> set[str]:
+        """Return the distributions that a list requires, and those beside it for the same code."""
+        found = set().union(*(self._names[one] for one in self._included(path)))
+        anchor, _ = self._anchor(path)
+        for other, names in self._names.items():
+            if anchor in other.parents and not (is_code(other) or is_code(path)):
+                found |= names
+        return found
+
+    def _included(self, path: Path) -> set[Path]:
+        """Return a list and those that it includes."""
+        found: set[Path] = set()
+        todo = [path]
+        while todo:
+            one = todo.pop()
+            if one not in found and one in self._lists:
+                found.add(one)
+                texts = (document.text for document in self._lists[one])
+                names = (match["name"] for text in texts for match in _INCLUDES.finditer(text))
+                todo += (Path(os.path.normpath(one.parent / name)) for name in names)
+        return found
+
+    def _anchor(self, path: Path) -> tuple[Path | None, CodeUse]:
+        """Return the nearest directory above a file with code that uses either library."""
+        for below in (self._own, self._below):
+            for directory in path.parents:
+                if (use := below.get(directory, CodeUse())).is_of_ours:
+                    return directory, use
+        return None, CodeUse()
+
+    def _folded(self, ends: set[Path]) -> dict[Path, CodeUse]:
+        """Return what all code below each directory uses, but for what is below some others."""
+        found: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
+        own: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
+        for path, use in self._code.items():
+            own[path.parent] |= use
+        for directory, use in own.items():
+            for above in (directory, *directory.parents):
+                found[above] |= use
+                if above in ends:
+                    break
+        return found
+
+
+def _lists(
+    paths: Iterable[Path], requiring: Iterable[FileOutcome]
+) -> dict[Path, Sequence[Document]]:
+    """Return the documents of the files that require something."""
+    found = {one.path: documents_of(one.path, one.outcome.before) for one in requiring}
+    for path in paths:
+        if path not in found and (kind_of(path) in LISTS or path.name == "setup.py"):
+            found[path] = documents_of(path)
+    return found
+
+
+def _running(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
+    """Yield the notebooks that ``%run`` one, which installs for them as well."""
+    run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + re.escape(path.stem.encode()) + rb"(?![\w-])")
+    for one in outcomes if is_code(path) else ():
+        if one.path != path and is_code(one.path) and run.search(one.outcome.before):
+            yield one.path
+
+
+def documents_of(path: Path, data: bytes | None = None) -> Sequence[Document]:
+    """Return the documents of a file that may list requirements; none if it cannot be read."""
+    try:
+        if data is None:
+            data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
+        source = find_source(path, data[:256])
+        return source.read(data, path).documents if source is not None and data else ()
+    except (OSError, SourceError, RecursionError):
+        return ()
+
+
+def _read(path: Path) -> tuple[Path, CodeUse] | None:
+    try:
+        return path, use_of(path, path.read_bytes())
+    except OSError:
+        return None
+
+
+def _use_after(one: FileOutcome) -> CodeUse:
+    """Return what a file imports as it will be."""
+    return use_of(one.path, one.outcome.after or one.outcome.before)
+
+
+def _imports(data: bytes) -> Iterator[str]:
+    for match in _IMPORT.finditer(data):
+        if match[1] is not None:
+            yield match[1].decode()
+            continue
+        for one in match[2].split(b","):
+            yield one.split()[0].partition(b".")[0].decode()
+
+
+def _imports_petastorm(path: Path, data: bytes) -> bool:
+    """Whether a file that seems to import Petastorm does so in code, and not in a text."""
+    source = find_source(path, data[:256])
+    if source is None:
+        return True
+    try:
+        file = source.read(data, path)
+        trees = [parse_python(one.code) for one in file.documents if one.kind == "python"]
+    except (SourceError, RecursionError):
+        return True
+    return any(cell.imports for cell in file.broken) or any(
+        _imports_name(node, OLD_ROOT) for tree in trees for node in ast.walk(tree)
+    )
+
+
+def _imports_name(node: ast.AST, root: str) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name.partition(".")[0] == root for alias in node.names)
+    is_absolute = isinstance(node, ast.ImportFrom) and not node.level
+    return is_absolute and (node.module or "").partition(".")[0] == root  # type: ignore[attr-defined]

@@ -1,0 +1,115 @@
+"""Pythons, runtimes and pins that mdstorm does not fit, wherever files name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from mdstorm_migrate.environment.conditions import conditions_of
+from mdstorm_migrate.environment.supported import has_version, required, supported_pythons
+from mdstorm_migrate.sources import find_source
+
+
+def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
+    """Return the subject and the line of each condition that a file breaks."""
+    source = find_source(Path(path), text.encode())
+    assert source is not None
+    documents = source.read(text.encode(), Path(path)).documents
+    return [(one.subject, one.line) for one in conditions_of(Path(path), documents, {*extras})]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line"),
+    [
+        ("Dockerfile", "# x\nFROM python:3.8-slim\n", 2),
+        ("Dockerfile", "FROM registry.io/library/python:3.7\n", 1),
+        ("ci.yml", "image: python:3.8\n", 1),
+        ("ci.yml", "with:\n  python-version: '3.8'\n", 2),
+        ("ci.yml", 'matrix:\n  python-version: ["3.8", "3.11"]\n', 2),
+        ("ci.yml", "python-version:\n  - 3.9\n  - 3.12\n", 2),
+        ("environment.yml", "dependencies:\n  - python=3.8\n", 2),
+        ("setup.sh", "conda create -n x python=3.7 pip\n", 1),
+        ("setup.py", "setup(\n  python_requires='>=3.6,<3.9')\n", 2),
+        ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),
+        ("pyproject.toml", '[project]\nrequires-python = "<3.10"\n', 2),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "~3.8"\n', 2),
+        (".python-version", "3.8.10\n", 1),
+        ("runtime.txt", "python-3.9.1\n", 1),
+    ],
+)
+def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> None:
+    assert found(path, text) == [("python", line)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
+        ("ci.yml", "python-version: ['3.10', '3.13']\n"),
+        ("setup.py", "setup(python_requires='>=3.6')\n"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.7"\n'),
+        ("environment.yml", "dependencies:\n  - python>=3.8\n"),
+        ("ci.yml", "run: python 3.8-script.py\n"),
+    ],
+)
+def test_other_pythons_are_none(path: str, text: str) -> None:
+    assert found(path, text) == []
+
+
+def test_a_runtime_of_databricks_that_is_too_old_is_named() -> None:
+    text = '{"new_cluster": {\n  "spark_version": "10.4.x-cpu-ml-scala2.12"}}'
+    assert found("job.json", text) == [("runtime", 2)]
+    assert found("job.json", text.replace("10.4", "15.4")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("requirements.txt", "numpy==1.19.5\n"),
+        ("requirements.txt", "numpy >=1.18, <1.23\n"),
+        ("environment.yml", "dependencies:\n  - numpy=1.19=py38_0\n"),
+        ("Dockerfile", "RUN pip install 'numpy~=1.19.0' petastorm\n"),
+        ("setup.py", "setup(install_requires=['numpy<1.20'])\n"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = "~1.19"\n'),
+        ("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = {version = "1.19.5"}\n'),
+        ("job.json", '{"pypi": {"package": "numpy==1.19"}}'),
+    ],
+)
+def test_a_pin_that_mdstorm_refuses_is_named_and_a_newer_one_is_not(path: str, text: str) -> None:
+    assert [one for one, _ in found(path, text)] == ["pin"]
+    newer = text.replace("1.19", "1.26").replace("1.20", "1.27").replace("1.23", "2.5")
+    assert found(path, newer) == []
+
+
+def test_pins_of_what_an_extra_needs_count_where_that_is_used() -> None:
+    assert found("requirements.txt", "torch==1.7.1\n") == []
+    assert found("requirements.txt", "torch==1.7.1\n", "torch") == [("pin", 1)]
+
+
+def test_comments_and_other_names_are_no_pins() -> None:
+    assert found("requirements.txt", "# numpy==1.19\nmy-numpy==1.0\nnumpy-x<1\n") == []
+
+
+def test_what_mdstorm_needs_is_what_it_declares() -> None:
+    assert "3.9" not in supported_pythons()
+    assert "3.10" in supported_pythons()
+    assert "torch" not in required(frozenset())
+    assert "2.0.1" in required(frozenset({"torch"}))["torch"]
+
+
+@pytest.mark.parametrize(
+    ("pinned", "needed", "fits"),
+    [
+        ("==1.19.5", ">=1.23", False),
+        ("==1.26.*", ">=1.23", True),
+        ("~=1.19", ">=1.23", True),
+        (">=1,<1.23", ">=1.23", False),
+        (">=1,<=1.23", ">=1.23", True),
+        (">2", ">=1.23", True),
+        ("", ">=1.23", True),
+    ],
+)
+def test_whether_some_version_fits_both(pinned: str, needed: str, fits: bool) -> None:
+    assert has_version(SpecifierSet(pinned), SpecifierSet(needed)) == fits

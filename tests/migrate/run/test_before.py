@@ -1,0 +1,152 @@
+"""The section "Before you run it", and how requirements follow the code of a project."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import invoke
+
+from mdstorm_migrate.cli.audit import audit
+from mdstorm_migrate.cli.migrate import migrate
+
+CODE = "from petastorm.pytorch import DataLoader\n"
+#: mdstorm has no such thing, so what imports it stays.
+STAYS = "from petastorm.reader import ArrowReaderWorker\n"
+
+
+def write(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / name.replace("__", "/").replace("_txt", ".txt").replace("_py", ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def section(root: Path, *options: str) -> list[str]:
+    """Return the lines of the section, with paths below the project."""
+    _, _, rest = invoke(migrate, *options, root).stderr.partition("before you run it:\n")
+    lines = [line.strip() for line in rest.splitlines() if line.startswith("  ")]
+    return [line.replace(f"{root}/", "") for line in lines]
+
+
+def test_where_mdstorm_comes_from_is_said_first_until_it_is_given(tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE, requirements_txt="petastorm\n")
+    assert section(tmp_path)[0].startswith("mdstorm is on no package index yet")
+    assert section(tmp_path, "--index", "https://host/simple") == []
+    assert section(tmp_path, "--requirement", "mdstorm @ https://host/mdstorm.whl") == []
+
+
+def test_what_nothing_installs_is_said_with_the_extras_of_the_code(tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE)
+    assert 'nothing here installs mdstorm: install "mdstorm[torch]"' in section(tmp_path)
+    (tmp_path / "requirements.txt").write_text("mdstorm[torch]\n")
+    assert not any("nothing here" in line for line in section(tmp_path))
+
+
+def test_the_environment_is_named_and_holds_nothing_back(tmp_path: Path) -> None:
+    requirements = "petastorm==0.11\nnumpy==1.19.5\ntorch==1.7.1\n"
+    write(tmp_path, src__a_py=CODE, requirements_txt=requirements)
+    (tmp_path / "Dockerfile").write_text("FROM python:3.7\nRUN pip install -r requirements.txt\n")
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "ci.yml").write_text("python-version: 3.8\n")
+    lines = section(tmp_path)[1:]
+    assert [line.split(": ")[0] for line in lines] == [
+        ".github/workflows/ci.yml:1",
+        "Dockerfile:1",
+        "requirements.txt:2",
+        "requirements.txt:3",
+    ]
+    assert invoke(migrate, "-w", tmp_path).exit_code == 0
+    assert (tmp_path / "src" / "a.py").read_text() == CODE.replace("petastorm", "mdstorm")
+    after = (tmp_path / "requirements.txt").read_text()
+    assert after == requirements.replace("petastorm==0.11", "mdstorm")
+
+
+def test_files_that_name_petastorm_still_are_listed_once_each(tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE, b_py=f"{STAYS}x = 1\n{STAYS}")
+    assert "b.py:1: names Petastorm still, here and 1 more lines" in section(tmp_path)
+
+
+def test_projects_beside_do_not_count(tmp_path: Path) -> None:
+    write(tmp_path, ours__a_py=CODE, ours__requirements_txt="petastorm\n")
+    write(tmp_path, theirs__requirements_txt="numpy==1.19\n")
+    assert [line for line in section(tmp_path) if "theirs" in line] == []
+
+
+def test_nothing_is_said_where_nothing_uses_petastorm(tmp_path: Path) -> None:
+    write(tmp_path, a_py="import numpy\n", requirements_txt="numpy==1.19\n")
+    assert "before you run it" not in invoke(migrate, tmp_path).stderr
+
+
+@pytest.mark.parametrize("command", [migrate, audit])
+def test_the_section_is_in_reports_and_audits(tmp_path: Path, command: object) -> None:
+    (tmp_path / "p").mkdir()
+    write(tmp_path / "p", a_py=CODE, requirements_txt="petastorm\nnumpy==1.19\n")
+    report = tmp_path / "report.json"
+    invoke(command, "--report", report, tmp_path / "p")  # type: ignore[arg-type]
+    found = json.loads(report.read_text())["conditions"]
+    assert [one["subject"] for one in found] == ["from", "pin"]
+    page = tmp_path / "report.html"
+    if command is migrate:
+        invoke(migrate, "--report", page, tmp_path / "p")
+        assert "Before you run it" in page.read_text()
+    assert "before you run it:" in invoke(audit, tmp_path / "p").stdout
+    assert invoke(audit, "--fail-on", "environment", tmp_path / "p").exit_code == 1
+
+
+def after(root: Path, name: str = "requirements.txt") -> str:
+    invoke(migrate, "-w", "--no-diff", "--no-todo", root)
+    first = (root / name).read_text()
+    invoke(migrate, "-w", "--no-diff", "--no-todo", root)
+    assert (root / name).read_text() == first
+    return first
+
+
+def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) -> None:
+    code = "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n"
+    write(tmp_path, src__a_py=code, requirements_txt="petastorm==0.11\nboto3\n")
+    assert after(tmp_path) == "pandas\nsix\nmdstorm[tf]\nboto3\n"
+
+
+def test_what_is_listed_already_is_not_required_again(tmp_path: Path) -> None:
+    code = f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n"
+    listed = "petastorm\ntorch==2.2\npandas\npyspark\n"
+    write(tmp_path, a_py=code, requirements_txt=listed)
+    assert after(tmp_path) == listed.replace("petastorm", "mdstorm")
+
+
+def test_pandas_is_required_for_transforms_also_where_databricks_runs_the_code(
+    tmp_path: Path,
+) -> None:
+    code = "from petastorm import TransformSpec\ndbutils.widgets.get('x')\n"
+    write(tmp_path, a_py=code, requirements_txt="petastorm\n")
+    assert after(tmp_path) == "pandas\nmdstorm\n"
+
+
+def test_petastorm_stays_beside_mdstorm_while_code_imports_it(tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE, b_py=STAYS, requirements_txt="petastorm==0.11\n")
+    assert after(tmp_path) == "mdstorm[torch]\npetastorm==0.11\n"
+
+
+def test_petastorm_stays_alone_where_no_code_moves(tmp_path: Path) -> None:
+    write(tmp_path, b_py=STAYS, requirements_txt="petastorm==0.11\n")
+    assert after(tmp_path) == "petastorm==0.11\n"
+
+
+def test_petastorm_stays_for_estimators_of_horovod_that_import_it(tmp_path: Path) -> None:
+    code = "from horovod.spark.keras import KerasEstimator\n"
+    write(tmp_path, a_py=code, requirements_txt="horovod\npetastorm\n")
+    assert after(tmp_path) == "horovod\npetastorm\n"
+
+
+def test_a_requirement_that_no_code_of_the_repository_uses_stays(tmp_path: Path) -> None:
+    write(tmp_path, a_py="import numpy\n", requirements_txt="petastorm==0.11\n")
+    assert after(tmp_path) == "petastorm==0.11\n"
+
+
+def test_each_list_of_a_monorepo_serves_the_code_below_it(tmp_path: Path) -> None:
+    write(tmp_path, a__a_py=CODE, a__requirements_txt="petastorm\n")
+    write(tmp_path, b__b_py=STAYS, b__requirements_txt="petastorm\n")
+    assert after(tmp_path, "a/requirements.txt") == "mdstorm[torch]\n"
+    assert (tmp_path / "b" / "requirements.txt").read_text() == "petastorm\n"
