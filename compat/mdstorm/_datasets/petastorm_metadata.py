@@ -25,8 +25,7 @@ from mdstorm._datasets.stored_index import (
     has_stale_index,
     row_group_counts,
 )
-from mdstorm._pickles.restricted_unpickler import load_unischema
-from mdstorm._pickles.schema_pickle import dump_field, dump_unischema
+from mdstorm._pickles.schema_pickle import dump_field, dump_unischema, load_unischema
 from mdstorm._schema.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import (

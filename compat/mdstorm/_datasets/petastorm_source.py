@@ -14,7 +14,7 @@ from mdstorm._datasets.decoded_shard import DecodedShard
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm._datasets.float_decimals import with_floats
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA, UNISCHEMA_KEY
-from mdstorm._pickles.restricted_unpickler import load_unischema
+from mdstorm._pickles.schema_pickle import load_unischema
 from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import MissingColumnError

@@ -1,8 +1,9 @@
-"""Write row group indexes as a pickle that Petastorm can read. Petastorm need not be installed."""
+"""Read and write the pickle of Petastorm's row group indexes. Petastorm need not be installed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -21,14 +22,99 @@ from mdstorm._pickles.instructions import (
     text,
     tuple_of,
 )
-from mdstorm._pickles.restricted_unpickler import StoredIndex
+from mdstorm._pickles.restricted_unpickler import (
+    StandIn,
+    damage_refused,
+    expect,
+    read_pickle,
+    refused,
+)
+from mdstorm._pickles.stand_in_values import attributes, entries, scalar, text_of
 from mdstorm.errors import InvalidArgumentError
 
 _INDEXERS = "petastorm.etl.rowgroup_indexers"
+_KINDS = (f"{_INDEXERS}.SingleFieldIndexer", f"{_INDEXERS}.FieldNotNullIndexer")
 _SET = imported("builtins", "set")
 #: The path that both NumPy 1 and 2 can import.
 _SCALAR = imported("numpy.core.multiarray", "scalar")
 _DTYPE = imported("numpy", "dtype")
+
+
+@dataclass(frozen=True)
+class StoredIndex:
+    """One index of row groups.
+
+    Attributes
+    ----------
+    kind : str
+        ``"SingleFieldIndexer"`` or ``"FieldNotNullIndexer"``.
+    index_name, column_name : str
+        Name of the index, and the field that it is of.
+    row_groups : dict of (object to set of int), or set of int
+        Numbers of the row groups that hold each value; or that hold any value.
+    """
+
+    kind: str
+    index_name: str
+    column_name: str
+    row_groups: dict[Any, set[int]] | set[int]
+
+
+def load_indexes(data: bytes) -> dict[str, StoredIndex]:
+    """Return the indexes of row groups in a pickle, by name, without running anything in it.
+
+    Parameters
+    ----------
+    data : bytes
+        Value of the metadata key ``dataset-toolkit.rowgroups_index.v1``.
+
+    Raises
+    ------
+    UnsafePickleError
+        If it is anything else; also `pickle.UnpicklingError`.
+    """
+    with damage_refused():
+        allowance = _Allowance(len(data))
+        found = entries(read_pickle(data))
+        return {text_of(name): _stored_index(node, allowance) for name, node in found}
+
+
+class _Allowance:
+    """As much as the pickle has bytes: it may refer to one part, which is copied, many times."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise refused("values share their row groups")
+
+
+def _stored_index(node: Any, allowance: _Allowance) -> StoredIndex:
+    made = expect(node, "index", *_KINDS)
+    state = attributes(made)
+    content = state["_index_data"]
+    row_groups: dict[Any, set[int]] | set[int]
+    if made.name.endswith("SingleFieldIndexer"):
+        row_groups = {}
+        for key, numbers in entries(content):
+            # The last argument of a scalar is its content.
+            allowance.take(1 + (len(key.arguments[-1]) if isinstance(key, StandIn) else 0))
+            row_groups[scalar(key)] = _row_groups(numbers, allowance)
+    else:
+        row_groups = _row_groups(content, allowance)
+    name, column = text_of(state["_index_name"]), text_of(state["_column_name"])
+    return StoredIndex(made.name.rpartition(".")[2], name, column, row_groups)
+
+
+def _row_groups(node: Any, allowance: _Allowance) -> set[int]:
+    if isinstance(node, StandIn):  # of `set` with a list, before protocol 4
+        (node,) = expect(node, "set", "builtins.set").arguments
+    allowance.take(len(node))
+    if not all(type(number) is int for number in node):
+        raise refused("a row group has no number")
+    return set(node)
 
 
 def dump_indexes(indexes: Mapping[str, StoredIndex]) -> bytes:

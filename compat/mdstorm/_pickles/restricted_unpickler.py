@@ -1,215 +1,170 @@
-"""Load schemas and row group indexes from the pickles in Petastorm's metadata.
-
-Petastorm loads them with `pickle`. Here they are read as data: `pickle_parser` returns what they
-describe, and this module builds schemas and indexes from it. It reads all pickle protocols, and the
-forms of all versions of Petastorm, including those when it was called dataset_toolkit.
-"""
+"""Read a pickle without executing it."""
 
 from __future__ import annotations
 
+import functools
+import io
+import pickle
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
-from mdstorm._pickles.nodes import Call, Global, Mapping, Sequence
-from mdstorm._pickles.pickle_parser import read_pickle
-from mdstorm._pickles.types import (
-    ALLOWED,
-    attributes,
-    class_and_values,
-    numpy_type,
-    refused,
-    renamed,
-    scalar,
-    spark_type,
-)
-from mdstorm._schema.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    DataframeColumnCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
-from mdstorm._schema.unischema import Unischema
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._pickles.instruction_check import check_instructions
+from mdstorm._pickles.known_names import KNOWN, current_name
+from mdstorm.errors import UnsafePickleError
 
-_UNISCHEMA = Global("petastorm.unischema", "Unischema")
-_FIELD = Global("petastorm.unischema", "UnischemaField")
-_CODECS = "petastorm.codecs"
-_INDEXERS = "petastorm.etl.rowgroup_indexers"
-_ORDERED_DICT = Global("collections", "OrderedDict")
-_DEFAULT_DICT = Global("collections", "defaultdict")
+#: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
+_MAX_BYTES = 1 << 28
+#: As many as a field has.
+_MOST_ARGUMENTS = 5
 
 
-@dataclass(frozen=True)
-class StoredIndex:
-    """One index of row groups.
+class StandIn:
+    """Stands for what a pickle names: its subclasses for classes, their instances for objects.
+
+    It keeps what the pickle would do with it, and does nothing. Neither instances nor classes can
+    be given other attributes, and instances are equal to themselves alone.
 
     Attributes
     ----------
-    kind : str
-        ``"SingleFieldIndexer"`` or ``"FieldNotNullIndexer"``.
-    index_name, column_name : str
-        Name of the index, and the field that it is of.
-    row_groups : dict of (object to set of int), or set of int
-        Numbers of the row groups that hold each value; or that hold any value.
+    name : str
+        What it stands for, as Petastorm, Python 3 and NumPy 1 name it: ``decimal.Decimal``.
+    arguments : tuple
+        What the object is made with.
+    state : object
+        What it is given as its state; None if there is nothing.
+    entries : list of tuple
+        Keys and values that are set in it as in a dict.
     """
 
-    kind: str
-    index_name: str
-    column_name: str
-    row_groups: dict[Any, set[int]] | set[int]
+    __slots__ = ("arguments", "entries", "state")
+    name: ClassVar[str]
+    arguments: tuple[Any, ...]
+    entries: list[tuple[Any, Any]]
+    state: Any
+
+    def __new__(cls, *arguments: Any) -> Any:
+        if len(arguments) > _MOST_ARGUMENTS:  # which are copied for each object
+            raise TypeError("more arguments than anything has")
+        self = super().__new__(cls)
+        self.arguments, self.state, self.entries = arguments, None, []
+        return self
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.entries.append((key, value))
 
 
-def load_unischema(data: bytes) -> Unischema:
-    """Return the schema in a pickle, without running anything in it.
+class _Reconstructed(StandIn):
+    """``copyreg._reconstructor(class, base, values)``: an object in protocols 0 and 1."""
 
-    Parameters
-    ----------
-    data : bytes
-        Value of the metadata key ``dataset-toolkit.unischema.v1``.
+    __slots__ = ()
+
+    def __new__(cls, made: Any, base: Any, values: Any) -> Any:
+        return _new(made, values)
+
+
+class _Restored(StandIn):
+    """``pyspark.serializers._restore(name, fields, values)``: a namedtuple that Spark pickled."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: Any, fields: Any, values: Any) -> Any:
+        if name != "UnischemaField":
+            raise TypeError("a namedtuple that is no field")
+        return _new(_stand_in("petastorm.unischema.UnischemaField"), values)
+
+
+def read_pickle(data: bytes) -> Any:
+    """Return what a pickle of any protocol describes.
+
+    Returns
+    -------
+    object
+        Of plain values and containers; of `StandIn` in the place of everything else.
 
     Raises
     ------
     UnsafePickleError
-        If it is anything but the pickle of a Unischema with Petastorm's codecs; also
-        `pickle.UnpicklingError`.
+        If it names something else than Petastorm's metadata do, is not a pickle, or uses
+        instructions that Petastorm's never use.
     """
-    node = read_pickle(data, _is_allowed)
-    class_, _ = class_and_values(node)
-    state = attributes(node)
-    if class_ != _UNISCHEMA or not isinstance(state.get("_name"), str):
-        raise refused(f"{class_} is the schema")
-    fields = [_field(value) for _, value in _entries(state.get("_fields"))]
-    return Unischema(state["_name"], fields)
+    if len(data) > _MAX_BYTES:
+        raise UnsafePickleError(
+            f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata takes kilobytes"
+        )
+    with damage_refused(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of strings that are damaged
+        check_instructions(data)
+        # Python 2 had no bytes apart from strings.
+        return _Unpickler(io.BytesIO(data), encoding="latin-1").load()
 
 
-def load_indexes(data: bytes) -> dict[str, StoredIndex]:
-    """Return the indexes of row groups in a pickle, by name, without running anything in it.
+class _Unpickler(pickle.Unpickler):
+    """Finds stand-ins for known names, and nothing else: persistent ids and extensions neither."""
 
-    Parameters
-    ----------
-    data : bytes
-        Value of the metadata key ``dataset-toolkit.rowgroups_index.v1``.
-
-    Raises
-    ------
-    UnsafePickleError
-        If it is anything else; also `pickle.UnpicklingError`.
-    """
-    node = read_pickle(data, _is_allowed)
-    numbers = _Numbers(len(data))
-    return {_text(key): _index(value, numbers) for key, value in _entries(node)}
+    def find_class(self, module: str, name: str) -> type[StandIn]:
+        known = current_name(f"{module}.{name}")
+        if known not in KNOWN:
+            raise UnsafePickleError(
+                f"global '{module[:100]}.{name[:100]}' is forbidden: pickles in Petastorm's "
+                "metadata name only the classes of schemas and row group indexes. This one was "
+                "written by something else, or with a codec of your own; none of it was run"
+            )
+        return _stand_in(known)
 
 
-def _is_allowed(found: Global) -> bool:
-    name = renamed(found)
-    return name.name in ALLOWED.get(name.module, ())
+@contextmanager
+def damage_refused() -> Iterator[None]:
+    """Raise the error for a pickle that is damaged, whatever fails in the block."""
+    try:
+        yield
+    except UnsafePickleError:
+        raise
+    except (
+        *(ArithmeticError, AttributeError, EOFError, LookupError, TypeError, ValueError),
+        pickle.UnpicklingError,
+    ) as error:
+        raise UnsafePickleError(
+            f"Petastorm would not write this pickle ({type(error).__name__} while reading it): it "
+            "is damaged, or was written by something else"
+        ) from error
 
 
-def _entries(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield keys and values of a dict, an OrderedDict or a defaultdict."""
-    if isinstance(node, Mapping):
-        yield from node.items
-        return
-    class_, values = class_and_values(node)
-    if class_ not in (_ORDERED_DICT, _DEFAULT_DICT):
-        raise refused(f"{class_} is a dict")
-    if class_ == _ORDERED_DICT and values:  # as Python 2 writes it
-        for pair in _items(values[0]):
-            key, value = _pair(pair)
-            yield key, value
-    yield from node.items
-
-
-def _items(node: Any) -> list[Any] | tuple[Any, ...]:
-    if isinstance(node, Call):  # of `set` with a list, before protocol 4
-        class_, values = class_and_values(node)
-        if class_ != Global("builtins", "set") or len(values) != 1:
-            raise refused(f"{class_} is a list")
-        node = values[0]
-    if isinstance(node, Sequence):
-        return node.items
-    if not isinstance(node, tuple):
-        raise refused(f"{type(node).__name__} is a list")
-    return node
-
-
-def _pair(node: Any) -> tuple[Any, Any]:
-    values = _items(node)
-    if len(values) != 2:
-        raise refused("an entry is not a pair")
-    return values[0], values[1]
-
-
-def _field(node: Any) -> UnischemaField:
-    class_, values = class_and_values(node)
-    if class_ != _FIELD or len(values) != len(UnischemaField._fields):
-        raise refused(f"{class_} is a field")
-    name, dtype, shape, codec, nullable = values
-    if not isinstance(shape, tuple) or not all(
-        size is None or (type(size) is int and size >= 0) for size in shape
-    ):
-        raise refused("a field has no shape")
-    return UnischemaField(
-        _text(name),
-        numpy_type(dtype),
-        shape,
-        None if codec is None else _codec(codec),
-        bool(nullable),
+def refused(what: str) -> UnsafePickleError:
+    """Return the error for allowed parts that are combined in a way Petastorm never does."""
+    return UnsafePickleError(
+        f"Petastorm would not write this metadata: {what}. It is damaged, or was written by "
+        "something else"
     )
 
 
-def _codec(node: Any) -> DataframeColumnCodec:
-    class_, values = class_and_values(node)
-    if class_.module != _CODECS or values:
-        raise refused(f"{class_} is a codec")
-    state = attributes(node)
-    if class_.name == "ScalarCodec":
-        return ScalarCodec(spark_type(state.get("_spark_type")))
-    if class_.name == "CompressedImageCodec":
-        quality = state.get("_quality", 80)
-        if type(quality) is not int:
-            raise refused("an image has no quality")
-        return CompressedImageCodec(_text(state.get("_image_codec")), quality)
-    return CompressedNdarrayCodec() if class_.name == "CompressedNdarrayCodec" else NdarrayCodec()
+def expect(node: Any, what: str, *names: str) -> StandIn:
+    """Return an object if it is one of the classes `names`.
 
-
-class _Numbers:
-    """Makes sets of numbers, with no more numbers in total than the pickle has bytes.
-
-    A pickle may refer to one list many times, and each reference would become a set of its own.
+    Raises
+    ------
+    UnsafePickleError
+        If not: it says that the object is no `what`.
     """
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-
-    def __call__(self, node: Any) -> set[int]:
-        numbers = _items(node)
-        self._left -= len(numbers)
-        if self._left < 0:
-            raise refused("values share their row groups")
-        if not all(type(number) is int for number in numbers):
-            raise refused("a row group has no number")
-        return set(numbers)
+    if isinstance(node, StandIn) and node.name in names:
+        return node
+    raise refused(f"{getattr(node, 'name', type(node).__name__)} is no {what}")
 
 
-def _index(node: Any, numbers: _Numbers) -> StoredIndex:
-    class_, _ = class_and_values(node)
-    if class_.module != _INDEXERS:
-        raise refused(f"{class_} is an index")
-    state = attributes(node)
-    content = state.get("_index_data")
-    row_groups: dict[Any, set[int]] | set[int]
-    if class_.name == "SingleFieldIndexer":
-        row_groups = {scalar(key): numbers(value) for key, value in _entries(content)}
-    else:
-        row_groups = numbers(content)
-    name, column = _text(state.get("_index_name")), _text(state.get("_column_name"))
-    return StoredIndex(class_.name, name, column, row_groups)
+@functools.cache
+def _stand_in(name: str) -> type[StandIn]:
+    base = _SPECIAL.get(name, StandIn)
+    return type(name, (base,), {"__slots__": (), "name": name})
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise refused("a name is not a string")
-    return value
+def _new(made: Any, values: Any) -> Any:
+    if not (isinstance(made, type) and issubclass(made, StandIn)):
+        raise TypeError("an object without a class")
+    return made(*(values or ()))
+
+
+_SPECIAL = {"copyreg._reconstructor": _Reconstructed, "pyspark.serializers._restore": _Restored}

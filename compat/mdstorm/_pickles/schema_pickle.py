@@ -1,4 +1,4 @@
-"""Write a Unischema as a pickle that Petastorm can read. Petastorm need not be installed."""
+"""Read and write the pickle of a Unischema of Petastorm, which need not be installed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from mdstorm._pickles.instructions import (
     text,
     tuple_of,
 )
+from mdstorm._pickles.restricted_unpickler import damage_refused, expect, read_pickle, refused
+from mdstorm._pickles.stand_in_values import attributes, entries, numpy_type, spark_type, text_of
 from mdstorm._schema.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
+    DataframeColumnCodec,
     NdarrayCodec,
     ScalarCodec,
 )
@@ -35,16 +38,63 @@ from mdstorm.errors import InvalidArgumentError
 _UNISCHEMA = "petastorm.unischema"
 _CODECS = "petastorm.codecs"
 _SPARK = "pyspark.sql.types"
+_KINDS = ("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec")
 _PLAIN_CODECS = (CompressedNdarrayCodec, NdarrayCodec)
-#: Names of NumPy types that are not names of dtypes.
-_NUMPY_NAMES = {
-    np.bool_: "bool_",
-    np.bytes_: "bytes_",
-    np.datetime64: "datetime64",
-    np.object_: "object_",
-    np.str_: "str_",
-    np.timedelta64: "timedelta64",
-}
+#: As many as an array of NumPy has.
+_MOST_DIMENSIONS = 64
+
+
+def load_unischema(data: bytes) -> Unischema:
+    """Return the schema in a pickle, without running anything in it.
+
+    It reads all protocols, and the forms of all versions of Petastorm, including those when it was
+    called dataset_toolkit.
+
+    Parameters
+    ----------
+    data : bytes
+        Value of the metadata key ``dataset-toolkit.unischema.v1``.
+
+    Raises
+    ------
+    UnsafePickleError
+        If it is anything but the pickle of a Unischema with Petastorm's codecs; also
+        `pickle.UnpicklingError`.
+    """
+    with damage_refused():
+        made = expect(read_pickle(data), "schema", f"{_UNISCHEMA}.Unischema")
+        state = attributes(made)
+        fields = [_stored_field(node) for _, node in entries(state["_fields"])]
+        return Unischema(text_of(state["_name"]), fields)
+
+
+def _stored_field(node: Any) -> UnischemaField:
+    made = expect(node, "field", f"{_UNISCHEMA}.UnischemaField")
+    name, dtype, shape, codec, nullable = made.arguments
+    if len(shape) > _MOST_DIMENSIONS or not all(
+        size is None or (type(size) is int and size >= 0) for size in shape
+    ):
+        raise refused("a field has no shape")
+    return UnischemaField(
+        text_of(name),
+        numpy_type(dtype),
+        tuple(shape),
+        None if codec is None else _stored_codec(codec),
+        bool(nullable),
+    )
+
+
+def _stored_codec(node: Any) -> DataframeColumnCodec:
+    made = expect(node, "codec", *(f"{_CODECS}.{kind}" for kind in _KINDS))
+    state = attributes(made)
+    if made.name.endswith(".ScalarCodec"):
+        return ScalarCodec(spark_type(state["_spark_type"]))
+    if made.name.endswith(".CompressedImageCodec"):
+        quality = state.get("_quality", 80)
+        if type(quality) is not int:
+            raise refused("an image has no quality")
+        return CompressedImageCodec(text_of(state["_image_codec"]), quality)
+    return CompressedNdarrayCodec() if "Compressed" in made.name else NdarrayCodec()
 
 
 def dump_unischema(unischema: Unischema) -> bytes:
@@ -76,8 +126,8 @@ def _type(field: UnischemaField) -> bytes:
     if isinstance(dtype, type) and dtype in (bool, bytes, float, int, str):
         # Under the name of Python 2, whose protocol this is.
         return imported("__builtin__", "str" if dtype is bytes else dtype.__name__)
-    type_ = np.dtype(dtype).type
-    return imported("numpy", _NUMPY_NAMES.get(type_, np.dtype(type_).name))
+    name = np.dtype(np.dtype(dtype).type).name
+    return imported("numpy", f"{name}_" if name in ("bool", "bytes", "object", "str") else name)
 
 
 def _codec(field: UnischemaField) -> bytes:

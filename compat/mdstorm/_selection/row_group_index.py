@@ -18,8 +18,7 @@ from mdstorm._datasets.common_metadata import add_metadata, common_metadata_of
 from mdstorm._datasets.metadata_keys import COMMON_METADATA, ROW_GROUPS_INDEX_KEY
 from mdstorm._datasets.petastorm_metadata import check_no_table
 from mdstorm._datasets.stored_index import has_stale_index, index_entries
-from mdstorm._pickles.index_pickle import dump_indexes
-from mdstorm._pickles.restricted_unpickler import StoredIndex, load_indexes
+from mdstorm._pickles.index_pickle import StoredIndex, dump_indexes, load_indexes
 from mdstorm._selection.row_group_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset

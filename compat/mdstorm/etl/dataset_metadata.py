@@ -17,8 +17,7 @@ from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_K
 from mdstorm._datasets.petastorm_source import stored_unischema
 from mdstorm._datasets.sources import check_urls
 from mdstorm._petastorm_names import other_names
-from mdstorm._pickles.restricted_unpickler import load_unischema
-from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
 from mdstorm._schema.unischema import infer_unischema
 from mdstorm.errors import (
     ArgumentTypeError,

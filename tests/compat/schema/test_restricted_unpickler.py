@@ -2,9 +2,11 @@
 
 import os
 import pickle
+import pickletools
 import struct
 import subprocess
 import sys
+import tracemalloc
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from decimal import Decimal
@@ -19,8 +21,9 @@ from tests.compat.schema.pickles import Calls, calling, protocol_0
 from tests.compat.schema.schemas import EVERYTHING
 
 from mdstorm import codecs, unischema
-from mdstorm._pickles.restricted_unpickler import load_indexes, load_unischema
-from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm._pickles.index_pickle import load_indexes
+from mdstorm._pickles.restricted_unpickler import read_pickle
+from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
 from mdstorm.errors import PetastormMetadataError, UnsafePickleError
 from mdstorm.unischema import Unischema, UnischemaField
 
@@ -157,6 +160,45 @@ def test_hostile_pickles_run_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+UNLISTED = {
+    *("BINPERSID", "BYTEARRAY8", "DUP", "EXT1", "EXT2", "EXT4", "FROZENSET", "INST", "NEWOBJ_EX"),
+    *("NEXT_BUFFER", "OBJ", "PERSID", "POP", "POP_MARK", "READONLY_BUFFER"),
+}
+
+
+@pytest.mark.parametrize("opcode", pickletools.opcodes, ids=lambda opcode: opcode.name)
+def test_other_instructions_than_those_of_petastorm_are_refused(
+    opcode: pickletools.OpcodeInfo,
+) -> None:
+    is_line = opcode.arg is not None and opcode.arg.n == pickletools.UP_TO_NEWLINE
+    argument = b"1\n2\n" if is_line else bytes(8)
+    with pytest.raises(UnsafePickleError) as caught:
+        load_unischema(b"N" + opcode.code.encode("latin-1") + argument + b".")
+    refusal = f"The pickle instruction {opcode.name} is forbidden"
+    assert (refusal in str(caught.value)) is (opcode.name in UNLISTED)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(b"cpetastorm.codecs\nNdarrayCodec\n", b"cnumpy\nint64\n"),
+        *(b"ccopy_reg\n_reconstructor\n", b"cpyspark.serializers\n_restore\n"),
+    ],
+)
+@pytest.mark.parametrize(
+    "change", [b"}X\x04\x00\x00\x00nameNsb", b"N}X\x04\x00\x00\x00nameNs\x86b", b"NNs", b"Na"]
+)
+def test_what_a_name_becomes_cannot_be_changed_for_the_next_pickle(
+    name: bytes, change: bytes
+) -> None:
+    stands_for_it = read_pickle(name + b".")
+    before = dict(vars(stands_for_it))
+    with pytest.raises(UnsafePickleError, match="while reading it"):
+        read_pickle(name + change + b".")
+    assert vars(stands_for_it) == before
+    assert read_pickle(name + b".") is stands_for_it
+
+
 def test_what_is_forbidden_is_named() -> None:
     with pytest.raises(UnsafePickleError, match=r"global '(posix|nt)\.system' is forbidden"):
         load_unischema(calling(os.system, "true"))
@@ -218,6 +260,7 @@ def index_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
         np.bytes_(b"x\0y"),
         np.datetime64("2020-01-02", "D"),
         np.datetime64("2020-01-02T03:04:05", "us"),
+        np.datetime64(7, "25s"),
         np.dtype(">i4").type(7),
         "text",
         b"bytes",
@@ -266,11 +309,48 @@ def test_deep_nesting_neither_crashes_nor_takes_long() -> None:
             load_unischema(data)
 
 
-def test_tuples_that_share_their_parts_are_not_followed() -> None:
-    doubled = b"N" + b"2\x86" * 100
-    for data in (doubled + b".", b"}" + doubled + b"Ns.", b"\x8f(" + doubled + b"\x90."):
-        with pytest.raises(UnsafePickleError):
+def test_tuples_that_share_their_parts_are_not_hashed() -> None:
+    doubled = b"N\x85q\x00" + b"".join(b"h%c\x86q%c" % (i, i + 1) for i in range(40))
+    for data in (
+        *(b"}" + doubled + b"Ns.", b"}(" + doubled + b"Nu."),
+        *(b"(" + doubled + b"Nd.", b"\x8f(" + doubled + b"\x90."),
+    ):
+        with pytest.raises(UnsafePickleError, match="ValueError"):
             load_indexes(data)
+
+
+def test_tuples_that_share_their_parts_are_not_printed(index_pickle: Callable[..., bytes]) -> None:
+    doubled: tuple[Any, ...] = ()
+    for _ in range(40):
+        doubled = (doubled, doubled)
+    make, (_, content) = np.int64(1).__reduce__()
+    dtype = Calls(np.dtype)
+    dtype.call = (np.dtype, ("i8", False, True), (3, doubled))
+    for wrong in (dtype, doubled):
+        with pytest.raises(UnsafePickleError):
+            load_indexes(index_pickle({Calls(make, wrong, content): {0}}))
+
+
+def test_arguments_that_objects_share_are_not_copied_for_each() -> None:
+    shared = b"cdecimal\nDecimal\nq\x00(" + b"N" * 10_000 + b"tq\x01]"
+    with pytest.raises(UnsafePickleError, match="TypeError"):
+        load_indexes(shared + b"h\x00h\x01Ra" * 10_000 + b".")
+
+
+def test_content_that_values_share_is_not_copied_for_each(
+    index_pickle: Callable[..., bytes],
+) -> None:
+    make, (dtype, content) = np.bytes_(b"x" * 1000).__reduce__()
+    shared = {Calls(make, dtype, content): set() for _ in range(10)}
+    with pytest.raises(UnsafePickleError, match="values share"):
+        load_indexes(index_pickle(shared))
+
+
+def test_numbers_that_share_their_hash_are_refused(index_pickle: Callable[..., bytes]) -> None:
+    """Python gives all multiples of this prime one hash, so that each would be compared to all."""
+    flood = {i * (2**61 - 1): {0} for i in range(1000)}
+    with pytest.raises(UnsafePickleError, match="ValueError"):
+        load_indexes(index_pickle(flood))
 
 
 def test_row_groups_that_values_share_are_not_copied_for_each(
@@ -286,14 +366,22 @@ def test_row_groups_that_values_share_are_not_copied_for_each(
 def test_numbers_in_the_memo_and_stated_lengths_take_no_memory() -> None:
     for data in (
         b"Nr\xff\xff\xff\xff.",
+        b"N" + b"r\xff\xff\xff\x7f" + b"N" * 10 + b".",
+        b"Np4000000000\n.",
         b"X\xff\xff\xff\x7f.",
+        b"\x8e" + struct.pack("<Q", 1 << 60) + b"N.",
         b"\x8d" + struct.pack("<Q", 1 << 60) + b".",
         b"\x8b\xff\xff\xff\x7f.",
         b"\x80\x04\x95" + struct.pack("<Q", 1 << 60) + b"N.",
         b"I" + b"9" * 100_000 + b"\n.",
     ):
-        with pytest.raises(UnsafePickleError):
-            load_unischema(data)
+        tracemalloc.start()
+        try:
+            with pytest.raises(UnsafePickleError):
+                load_unischema(data)
+            assert tracemalloc.get_traced_memory()[1] < 1_000_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_an_array_of_spark_in_itself_is_refused() -> None:
@@ -315,7 +403,7 @@ def test_loading_imports_neither_petastorm_nor_spark(tmp_path: Path) -> None:
     (tmp_path / "schema").write_bytes(protocol_0())
     program = (
         "import sys, pathlib\n"
-        "from mdstorm._pickles.restricted_unpickler import load_unischema\n"
+        "from mdstorm._pickles.schema_pickle import load_unischema\n"
         "schema = load_unischema(pathlib.Path(sys.argv[1]).read_bytes())\n"
         "assert len(schema.fields) == 2, schema\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"

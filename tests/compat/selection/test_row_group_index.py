@@ -15,8 +15,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm._datasets.common_metadata import add_metadata
 from mdstorm._datasets.stored_index import row_group_counts
-from mdstorm._pickles.index_pickle import dump_indexes
-from mdstorm._pickles.restricted_unpickler import StoredIndex, load_indexes
+from mdstorm._pickles.index_pickle import StoredIndex, dump_indexes, load_indexes
 from mdstorm._selection.row_group_index import INDEX_FILE
 from mdstorm._selection.selectors import select_row_groups
 from mdstorm.errors import ArgumentTypeError, CorruptDatasetError, InvalidArgumentError
