@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from mdstorm_backend.drop_in.streaming_names import MIRROR
+from mdstorm_backend.drop_in.streaming import MIRROR
 
 PACKAGE = MIRROR.absent.package
 TARGET = Path(__file__).parents[1] / "mds_backend" / PACKAGE.replace(".", "/")

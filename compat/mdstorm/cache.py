@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm._readers.cache import (
+from mdstorm._readers.cache_base import (
     CacheBase,
     NullCache,
 )

@@ -137,11 +137,11 @@ def observe_with_opentelemetry(source: Any, meter: Any, *, prefix: str = "mdstor
 
 def _numbers(source: Any) -> dict[str, float]:
     """Return the numbers of a source by name."""
-    found = source if isinstance(source, Statistics) else _asked(source)
+    found = source if isinstance(source, Statistics) else _statistics_of(source)
     return {name: n for name, n in found.as_dict().items() if not isinstance(n, str)}
 
 
-def _asked(source: Any) -> Statistics:
+def _statistics_of(source: Any) -> Statistics:
     statistics = getattr(source, "statistics", None)
     found = statistics() if callable(statistics) else None
     if not isinstance(found, Statistics):

@@ -18,10 +18,10 @@ from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.passes import ReaderPasses
 from mdstorm._readers.reader import DatasetReader
 from mdstorm._torch.blocks import collated, tensors, transformed
+from mdstorm._torch.collation import decimal_friendly_collate, sanitize_pytorch_types
 from mdstorm._torch.columns import first_rows
 from mdstorm._torch.loader import LoaderBase
 from mdstorm._torch.loader_parts import ROWS_AT_A_TIME, ColumnLoader, RowLoader
-from mdstorm._torch.rows import decimal_friendly_collate, sanitize_pytorch_types
 from mdstorm.errors import ArgumentTypeError
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.loaders import Convert

@@ -15,15 +15,14 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._rows.dataset_type import TFDataset
-from mdstorm._rows.row_type import Row
+from mdstorm._rows.static_types import Row, TFDataset
+from mdstorm._tensorflow.column_specs import specs_of_schema
 from mdstorm._tensorflow.datasets import (
     dataset_of_ngrams,
     dataset_of_rows,
     specs_of_ngram,
     warn_of_texts,
 )
-from mdstorm._tensorflow.fields import specs_of_schema
 from mdstorm._tensorflow.values import (
     column_for_tf,
     date_to_nsec_from_epoch,

@@ -1,6 +1,7 @@
 """The MDS engine of mdstorm: writes, orders and reads MDS shards.
 
-The names below are loaded on first use, so that importing this package costs next to nothing.
+The names below are loaded on first use, so that importing this package costs next to nothing. It
+lets training frameworks be hooked into when they are loaded: see `mdstorm_backend.integrations`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.integrations import install
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset, open_dataset
@@ -61,6 +63,9 @@ _HOMES = {
     "register_encoding": "format.encodings.registry",
     "streams_registry": "datasets.stream_registry",
 }
+
+
+install()
 
 
 def __getattr__(name: str) -> Any:

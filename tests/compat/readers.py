@@ -37,6 +37,10 @@ def row_reader(url: str, **arguments: Any) -> Any:
     return _MADE[-1]
 
 
+#: For what holds of both readers.
+with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
+
+
 def stop_readers() -> None:
     """End the threads of all readers: TensorFlow never lets go of a generator."""
     while _MADE:

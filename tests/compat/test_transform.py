@@ -10,27 +10,6 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm.transform import TransformSpec, edit_field, transform_schema
 from mdstorm.unischema import Unischema, UnischemaField
 
-
-def test_attributes_are_those_of_petastorm() -> None:
-    spec = TransformSpec()
-    assert (spec.func, spec.edit_fields, spec.removed_fields) == (None, [], [])
-    assert spec.selected_fields is None
-    full = TransformSpec(print, [("x", np.int32, (), False)], ("a",))
-    assert (full.func, full.edit_fields, full.removed_fields) == (
-        print,
-        [("x", np.int32, (), False)],
-        ["a"],
-    )
-    assert TransformSpec(selected_fields=("b",)).selected_fields == ["b"]
-
-
-@pytest.mark.parametrize("empty", [[], ["x"]])
-def test_columns_are_removed_or_selected_and_not_both(empty: list[str]) -> None:
-    with pytest.raises(InvalidArgumentError, match="only specify one of removed_fields and") as e:
-        TransformSpec(removed_fields=[], selected_fields=empty)
-    assert isinstance(e.value, ValueError)
-
-
 X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
 
 

@@ -32,8 +32,10 @@ def programs() -> Iterator[dict[str, Program]]:
         yield load_programs()
 
 
-#: Of the programs that write with Spark and train, the gate runs these.
+#: Of the programs that write with Spark, read what it wrote, and train, the gate runs these.
 _OF_THE_GATE = {
+    "all_files",
+    "by_hand_without_a_directory",
     "spark_reads_the_files",
     "two_blocks_append",
     "selectors_choose_files",
@@ -43,7 +45,8 @@ _OF_THE_GATE = {
 
 def _is_long(name: str) -> bool:
     module, _, program = name.partition(".")
-    return module in ("writing_parquet", "whole_programs") and program not in _OF_THE_GATE
+    modules = ("file_urls", "writing_parquet", "whole_programs")
+    return module in modules and program not in _OF_THE_GATE
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
+from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
@@ -120,17 +120,6 @@ def test_any_other_length_is_reported(target: Target, data: st.DataObject) -> No
     assert caught.value.url == f"file://{target.file}"
 
 
-def test_the_undamaged_file_is_read(target: Target) -> None:
-    target.read(target.data)
-
-
-def test_an_extended_shard_is_reported(tmp_path: Path) -> None:
-    target = Target(write_numbers(tmp_path, 10))
-    with pytest.raises(CorruptDatasetError, match="was truncated or replaced") as caught:
-        target.read(target.data + b"\0")
-    assert isinstance(caught.value, (MDStormError, ValueError))
-
-
 def with_words(data: bytes, start: int, *words: int) -> bytes:
     encoded = np.array(words, "<u4").tobytes()
     return data[:start] + encoded + data[start + len(encoded) :]
@@ -159,25 +148,6 @@ def test_damaged_size_words_are_reported_with_the_sample(tmp_path: Path) -> None
     for words in ([2, 1], [0, 0], [1_000_000, 1], [4_294_967_295, 2]):
         with pytest.raises(CorruptDatasetError, match="holds sample 1 with column sizes"):
             target.read(with_words(target.data, second, *words))
-
-
-def test_column_sizes_that_add_up_to_the_same_are_not_noticed(tmp_path: Path) -> None:
-    """What the check of the sizes cannot see stays within the sample."""
-    rows = {"text": ["ab", "c"], "other": ["x", "y"]}
-    dataset = write_dataset(tmp_path, rows, {"text": "string", "other": "string"})
-    target = Target(dataset)
-    second = int(np.frombuffer(target.data, "<u4", 1, 8)[0])
-    target.read(with_words(target.data, second, 2, 0))
-    assert open_dataset(target.url).to_table().to_pydict() == {
-        "text": ["ab", ""],
-        "other": ["x", "yc"],
-    }
-
-
-def test_text_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
-    target = Target(write_dataset(tmp_path, {"text": ["ab"]}, {"text": "string"}))
-    with pytest.raises(CorruptDatasetError, match="cannot be decoded"):
-        target.read(target.data[:-1] + b"\xff")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import mdstorm
 import mdstorm_migrate
-from mdstorm_backend.drop_in.streaming_names import MIRROR
+from mdstorm_backend.drop_in.streaming import MIRROR
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm._datasets.sources import open_stored
 from mdstorm._schema.unischema import Unischema
 from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows
-from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import (
-    INDEX_NAME,
     Values,
     as_arrow,
     numpy_dtype,
     plain_type,
     plain_values,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import AsOf, check_as_of
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.tables import AsOf
 
 _BATCH_ROWS = 1024
 _ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
@@ -46,21 +46,13 @@ def open_compared(
     DatasetNotFoundError, CorruptDatasetError
         If one is not there, or damaged.
     """
-    left, right = _opened(first, storage_options, as_of), _opened(second, storage_options)
+    opened = partial(open_stored, storage_options=storage_options, keep_row_groups=True)
+    left, right = opened(first, as_of=as_of), opened(second)
     schemas = stored_unischema(left), stored_unischema(right)
     known = schemas[0] or schemas[1]
     if known is None:
         return _rows(left), _rows(right)
     return _DecodedRows(left, schemas[0] or known), _DecodedRows(right, schemas[1] or known)
-
-
-def _opened(
-    url: str, storage_options: dict[str, Any] | None, as_of: AsOf | None = None
-) -> Dataset | ParquetDataset:
-    if Location.of(url, storage_options).exists(INDEX_NAME):
-        check_as_of(as_of, url)
-        return open_dataset(url, storage_options=storage_options)
-    return open_parquet(url, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
 
 
 def _rows(source: Dataset | ParquetDataset) -> ComparedRows:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
+from mdstorm._datasets.petastorm_source import check_stored
 from mdstorm._schema.unischema import Unischema
-from mdstorm.errors import DecodeFieldError, MissingColumnError
+from mdstorm.errors import DecodeFieldError
 from mdstorm_backend.format import (
     Column,
     Origin,
@@ -66,14 +67,9 @@ def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
     MissingColumnError
         If a field is not among the columns.
     """
-    missing = [name for name in unischema.fields if name not in source.schema]
-    if missing:
-        raise MissingColumnError(
-            f"the files in {source.url} have no column {missing[0]!r}, which the schema names: "
-            f"they have {list(source.schema.names)}. Write the rows with "
-            "schema.as_spark_schema()",
-            column=missing[0],
-        )
+    check_stored(
+        unischema, source.url, source.schema.names, "Write the rows with schema.as_spark_schema()"
+    )
     fields = {
         name: _stored_field(decoded_field(field, source.schema[name]), source.schema[name])
         for name, field in unischema.fields.items()

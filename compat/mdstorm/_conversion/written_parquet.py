@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from mdstorm._conversion.petastorm_to_mds import mds_plan
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
@@ -19,15 +21,54 @@ from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
+    InvalidArgumentError,
     MDStormError,
     PetastormMetadataGenerationError,
 )
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.format import INDEX_NAME
+from mdstorm_backend.spark import read_conf
 from mdstorm_backend.storage import Location, modification_of
 
+StorageFormat: TypeAlias = Literal["parquet", "mds"]
+
+CONF = "mdstorm.materialize.storageFormat"
+ENVIRONMENT_VARIABLE = "MDSTORM_MATERIALIZE_STORAGE_FORMAT"
 #: What Spark writes beside the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
+
+
+def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
+    """Return the format to write.
+
+    The first that is set takes precedence: `argument`, the conf
+    ``mdstorm.materialize.storageFormat`` of the session, the environment variable
+    ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, ``"parquet"``.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession or None
+        The session.
+    argument : str or None
+        What the caller gave.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is neither ``"parquet"`` nor ``"mds"``.
+    """
+    given: dict[str, Any] = {
+        "storage_format": argument,
+        CONF: read_conf(spark, CONF),
+        ENVIRONMENT_VARIABLE: os.environ.get(ENVIRONMENT_VARIABLE),
+    }
+    for name, value in given.items():
+        if value is None or value == "":
+            continue
+        if value not in get_args(StorageFormat):
+            raise InvalidArgumentError(f"{name} must be 'parquet' or 'mds', found {value!r}")
+        return cast(StorageFormat, value)
+    return "parquet"
 
 
 class WrittenParquet:

@@ -19,6 +19,7 @@ from mdstorm._datasets.metadata_keys import (
     SUMMARY_METADATA,
     UNISCHEMA_KEY,
 )
+from mdstorm._datasets.petastorm_source import check_stored
 from mdstorm._datasets.stored_index import (
     counted_row_groups,
     counts_entry,
@@ -30,7 +31,6 @@ from mdstorm._schema.codecs import CompressedImageCodec, CompressedNdarrayCodec,
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import (
     CorruptDatasetError,
-    MissingColumnError,
     PetastormMetadataGenerationError,
     UnsafePickleError,
     UnsupportedTableError,
@@ -158,15 +158,11 @@ def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
     PetastormMetadataGenerationError
         If the codec of a field makes bytes, and its column is of another type.
     """
-    names = source.arrow_schema.names
-    missing = [name for name in unischema.fields if name not in names]
-    if missing:
-        raise MissingColumnError(
-            f"the files in {source.url} have no column {missing[0]!r}, which the schema names: "
-            f"they have {names}. Write the rows with schema.as_spark_schema(), and move files "
-            "that do not belong to the dataset elsewhere",
-            column=missing[0],
-        )
+    remedy = (
+        "Write the rows with schema.as_spark_schema(), and move files that do not belong to the "
+        "dataset elsewhere"
+    )
+    check_stored(unischema, source.url, source.arrow_schema.names, remedy)
     for name, field in unischema.fields.items():
         type_ = source.arrow_schema.field(name).type
         is_bytes = pa.types.is_binary(type_) or pa.types.is_large_binary(type_)

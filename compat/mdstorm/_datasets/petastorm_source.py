@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,17 +69,24 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     MissingColumnError
         If a field is not stored.
     """
-    missing = [name for name in unischema.fields if name not in source.schema]
-    if missing:
-        raise MissingColumnError(
-            f"the schema of {source.url} has a field {missing[0]!r} without a column: it has "
-            f"{list(source.schema.names)}. Leave the field out with schema_fields=[…]",
-            column=missing[0],
-        )
+    check_stored(
+        unischema, source.url, source.schema.names, "Leave the field out with schema_fields=[…]"
+    )
     source = with_declared_partitions(source, unischema)
     result = DecodedSource(source, unischema)
     nothing_to_do = tuple(result.schema) == tuple(source.schema) and not result.decodes
     return source if nothing_to_do else result
+
+
+def check_stored(unischema: Unischema, url: str, names: Sequence[str], remedy: str) -> None:
+    """Raise MissingColumnError, which ends with `remedy`, unless `names` has each field."""
+    missing = [name for name in unischema.fields if name not in names]
+    if missing:
+        raise MissingColumnError(
+            f"{url} has no column {missing[0]!r}, which the schema names: it has {list(names)}. "
+            f"{remedy}",
+            column=missing[0],
+        )
 
 
 def with_float_decimals(source: Any, dtype: str) -> Any:

@@ -13,10 +13,13 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME, become_floats
-from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme
 from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
+
+#: What makes a pattern of a path.
+_PATTERN = frozenset("*?[")
 
 
 class Opened(NamedTuple):
@@ -85,6 +88,30 @@ def open_source(
     else:
         dataset = open_parquet_files(urls, storage_options, filesystem, as_of)
     return opened(dataset, decode=decode, decimals=decimals)
+
+
+def open_stored(
+    url: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    as_of: AsOf | None = None,
+    keep_row_groups: bool = False,
+) -> Dataset | ParquetDataset:
+    """Open the MDS dataset, the Parquet files or the version of a Delta table at a path or URL.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is nothing.
+    CorruptDatasetError
+        If it is neither.
+    """
+    if not _PATTERN.intersection(url) and _is_mds(url, storage_options):
+        check_as_of(as_of, url)
+        return open_dataset(url, storage_options=storage_options)
+    return open_parquet(
+        url, storage_options=storage_options, as_of=as_of, keep_row_groups=keep_row_groups
+    )
 
 
 def opened(

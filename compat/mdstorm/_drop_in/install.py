@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
-from mdstorm._drop_in import kept_conf, loggers
+from mdstorm._drop_in import kept_conf
 from mdstorm._petastorm_names import ABSENT
 from mdstorm.errors import PetastormImportedError
 from mdstorm_backend.drop_in import StandIn
@@ -19,6 +20,15 @@ _PETASTORM = StandIn(
     ),
     imported=PetastormImportedError,
 )
+
+#: Loggers of Petastorm's, and those of mdstorm that log the same; one that is above another first.
+_PAIRS = {
+    "petastorm": "mdstorm",
+    "petastorm.pytorch": "mdstorm._torch.loader",
+    "petastorm.reader": "mdstorm.reader",
+    "petastorm.spark": "mdstorm.spark",
+    "petastorm.spark.spark_dataset_converter": "mdstorm.spark.spark_dataset_converter",
+}
 
 
 def install_as_petastorm() -> None:
@@ -55,4 +65,18 @@ def install_as_petastorm() -> None:
     """
     _PETASTORM.install()
     kept_conf.install()
-    loggers.install()
+    _join_loggers()
+
+
+def _join_loggers() -> None:
+    """Put each of Petastorm's loggers above that of mdstorm; again does nothing.
+
+    Levels and handlers of both hold, those of ``mdstorm`` first: a record goes from
+    ``mdstorm.reader`` to ``petastorm.reader``, ``mdstorm``, ``petastorm`` and the root logger.
+    """
+    for theirs, ours in _PAIRS.items():
+        logging.getLogger(ours.rpartition(".")[0])  # made later, it would take theirs' place
+        below, above = logging.getLogger(ours), logging.getLogger(theirs)
+        if below.parent is not above:
+            above.parent, below.parent = below.parent, above
+    above.setLevel(above.level)  # forgets which levels loggers have had until now

@@ -19,9 +19,9 @@ from mdstorm._readers.argument_checks import (
     check_transform,
     is_auto,
 )
-from mdstorm._readers.cache import CacheBase, NullCache
-from mdstorm._readers.fields import field_patterns
+from mdstorm._readers.cache_base import CacheBase, NullCache
 from mdstorm._readers.local_disk_cache import LocalDiskCache
+from mdstorm._readers.schema_fields import field_patterns
 from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec

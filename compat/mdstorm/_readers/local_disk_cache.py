@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mdstorm._public import public
-from mdstorm._readers.cache import CacheBase
+from mdstorm._readers.cache_base import CacheBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import is_integer, warn_user
 

@@ -10,7 +10,7 @@ from typing import Any
 from mdstorm._datasets.sources import Opened, open_source
 from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.cache import CacheBase, NullCache
+from mdstorm._readers.cache_base import CacheBase, NullCache
 from mdstorm._readers.pools import Pool
 from mdstorm._readers.reader import DatasetReader
 from mdstorm._selection.ngram import NGram

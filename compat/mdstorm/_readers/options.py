@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.cache import NullCache
-from mdstorm._readers.fields import select_fields
+from mdstorm._readers.cache_base import NullCache
 from mdstorm._readers.kept_shares import KeptShares
-from mdstorm._readers.steps import ColumnSelection, Steps
-from mdstorm._readers.whole_passes import warn_of_whole_passes
+from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
 from mdstorm._selection.selectors import select_row_groups
 from mdstorm._selection.shard_views import RankShare, SplitShards
+from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
 from mdstorm._transforms.transform_spec import TransformSpec
-from mdstorm.errors import UnsupportedArgumentError
+from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.elastic import ElasticShare
-from mdstorm_backend.format import Schema
+from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.loaders import NullPolicy, ReaderOptions
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import ExactOrder, find_world
 from mdstorm_backend.read import SampleSource, Transform
+
+_logger = logging.getLogger(__name__)
+_warned = False
 
 
 def reader_options(
@@ -95,7 +100,7 @@ def reader_options(
         null_masks=masks,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
-        on_pass=None if arguments.is_share else warn_of_whole_passes,
+        on_pass=None if arguments.is_share else _warn_of_whole_passes,
     )
     if is_kept:
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
@@ -149,3 +154,86 @@ def _filtered(
     if isinstance(source, DecodedSource):
         stored = source.over(stored)
     return stored, steps, looked_at
+
+
+class ColumnSelection(DeclaredTransform):
+    """A `TransformSpec` that changes no value: it has no function, and declares nothing."""
+
+    @property
+    def unchanged(self) -> frozenset[str]:
+        """Columns that are as they are stored: all."""
+        return frozenset(self.columns)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the columns that stay."""
+        return {name: batch[name] for name in self.columns}
+
+
+class Steps:
+    """Filters of rows, and then what changes columns, one after the other.
+
+    Parameters
+    ----------
+    filters : sequence of Transform
+        They leave out rows and change no value.
+    change : Transform or None
+        What changes columns: the user's function.
+    columns : sequence of str
+        The columns that go into `change`: the others are there for the filters alone.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that come out.
+    unchanged : frozenset of str
+        Those of them whose values are as they are stored.
+    leaves_out_rows : bool
+        Whether there are filters.
+    """
+
+    def __init__(
+        self, filters: Sequence[Transform], change: Transform | None, columns: Sequence[str]
+    ) -> None:
+        self._filters = tuple(filters)
+        self._change = change
+        self._read = tuple(columns)
+        self.columns = self._read if change is None else tuple(change.columns)
+        kept = self._read if change is None else getattr(change, "unchanged", ())
+        self.unchanged = frozenset(kept)
+        self.leaves_out_rows = bool(self._filters)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return what is left of a batch, changed. The function never sees a batch of no rows."""
+        for step in self._filters:
+            batch = step(batch)
+        batch = {name: batch[name] for name in self._read}
+        if self._change is None:
+            return batch
+        if num_rows(batch) == 0:
+            return {name: pa.nulls(0) for name in self.columns}
+        return self._change(batch)
+
+
+def _warn_of_whole_passes() -> None:
+    """Log a warning if there are several processes, once in this one.
+
+    What the launcher says and makes no sense is logged too: nothing that is read depends on it.
+    """
+    global _warned
+    if _warned:
+        return
+    try:
+        world = find_world()
+    except InvalidArgumentError as error:
+        seen = str(error)
+    else:
+        if world.size == 1:
+            return
+        seen = f"this is process {world.rank} of {world.size}, say {world.source}"
+    _warned = True
+    _logger.warning(
+        "Every process reads all rows, because cur_shard and shard_count are not given (%s). Pass "
+        'cur_shard="auto" for a share of the rows in each process, or cur_shard=0, shard_count=1 '
+        "if each is to read them all",
+        seen,
+    )

@@ -11,11 +11,11 @@ from mdstorm._datasets.read_dataset import ReadDataset
 from mdstorm._datasets.sources import Opened
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
-from mdstorm._readers.fields import delivered_schema
 from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
-from mdstorm._rows.row_type import Row
+from mdstorm._readers.schema_fields import delivered_schema
+from mdstorm._rows.static_types import Row
 from mdstorm._schema.unischema import FIELDS, shown_fields
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform

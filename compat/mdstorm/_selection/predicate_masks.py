@@ -75,10 +75,10 @@ def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
         # A class derived from ours may answer otherwise.
         if isinstance(predicate, class_) and type(predicate).do_include is class_.do_include:
             return vectorised(predicate, rows)
-    return _asked(predicate, rows)
+    return _mask_by_calling(predicate, rows)
 
 
-def _asked(predicate: PredicateBase, rows: FieldRows) -> Mask:
+def _mask_by_calling(predicate: PredicateBase, rows: FieldRows) -> Mask:
     """Ask the predicate itself: with a DataFrame in the batch reader, else for each row."""
     if not rows.batched:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))
@@ -201,7 +201,7 @@ def _fits(value: float, dtype: np.dtype[Any]) -> bool:
 
 def _in_lambda(predicate: Any, rows: FieldRows) -> Mask:
     if rows.batched:
-        return _asked(predicate, rows)
+        return _mask_by_calling(predicate, rows)
     function, state = predicate._predicate_func, predicate._state_arg
     columns: list[Any] = [rows.cells(name) for name in predicate._predicate_fields]
     if state is not None:
@@ -220,8 +220,8 @@ def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
         mask: Mask = logical.reduce([predicate_mask(each, rows) for each in predicates])
         return mask
     if not rows.batched:
-        return _asked(predicate, rows)
-    return _asked(_Reduced(predicate, rows), rows)
+        return _mask_by_calling(predicate, rows)
+    return _mask_by_calling(_Reduced(predicate, rows), rows)
 
 
 class _Reduced(PredicateBase):

@@ -47,14 +47,25 @@ def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
             "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. Where Spark conf cannot be set, pass "
             f"parent_cache_dir_url=… or set the environment variable {ENVIRONMENT_VARIABLE}"
         )
-    if not has_scheme(url):
-        raise UnsupportedURLError(
-            f"ERROR! A scheme-less directory url ({url}) is no longer supported. Please prepend "
-            '"file://" for local filesystem.'
-        )
-    normalized = normalize_url(url)
+    normalized = checked_directory(url)
     _warn_if_not_shared(session, normalized)
     return normalized
+
+
+def checked_directory(url: str, what: str = "directory") -> str:
+    """Return the URL of a directory, normalised.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If it has no scheme and is not on a Databricks mount.
+    """
+    if not has_scheme(url):
+        raise UnsupportedURLError(
+            f"ERROR! A scheme-less {what} url ({url}) is no longer supported. Please prepend "
+            '"file://" for local filesystem.'
+        )
+    return normalize_url(url)
 
 
 def _warn_if_not_shared(session: SparkSession, url: str) -> None:

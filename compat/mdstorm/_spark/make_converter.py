@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mdstorm._datasets.sources import open_stored
 from mdstorm._public import public
 from mdstorm._spark.cache_dir import parent_cache_dir
 from mdstorm._spark.conversions import find_or_convert
@@ -20,16 +21,15 @@ from mdstorm.errors import CompressionCodecError, InvalidArgumentError, Unsuppor
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import (
-    INDEX_NAME,
     become_floats,
     check_decimals,
     check_float_dtype,
     plan_types,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark import check_driver_writes, checked_shard_size, materialize
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import AsOf, check_as_of, is_table_name
+from mdstorm_backend.tables import AsOf, is_table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +47,6 @@ _CODECS = {
     "lz4": "zstd:1",
     "deflate": "zstd:1",
 }
-#: What makes a pattern of a path.
-_PATTERN = frozenset("*?[")
 
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
@@ -204,7 +202,7 @@ def _tell_of_dtype(dtype: str) -> None:
 def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:
     """Return a converter over data that are there already."""
     url = databricks_path(path)
-    dataset = open_given(url, as_of)
+    dataset = open_stored(url, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
     converter = _converter(url, dataset, decimals)
     if version is not None:  # not its files, in which some rows are dead
@@ -264,19 +262,3 @@ def databricks_path(path: str) -> str:
         "mdstorm.make_batch_reader, or make the converter by "
         "SparkDatasetConverter(url, file_urls, number_of_rows)"
     )
-
-
-def open_given(path: str, as_of: AsOf | None = None) -> Dataset | ParquetDataset:
-    """Open the MDS dataset, the Parquet files or the version of a Delta table at a path or URL.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        If there is nothing.
-    CorruptDatasetError
-        If it is neither.
-    """
-    if not _PATTERN.intersection(path) and Location.of(path).exists(INDEX_NAME):
-        check_as_of(as_of, path)
-        return open_dataset(path)
-    return open_parquet(path, as_of=as_of)

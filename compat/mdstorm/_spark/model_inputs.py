@@ -39,7 +39,7 @@ class ModelInputs:
     sample_weights: ColumnNames | None = None
 
     def __post_init__(self) -> None:
-        for argument, names in self._given.items():
+        for argument, names in self._columns_by_argument.items():
             _check(argument, names)
             if not isinstance(names, str):
                 object.__setattr__(self, argument, tuple(names))
@@ -51,7 +51,7 @@ class ModelInputs:
 
     def __bool__(self) -> bool:
         """Whether any is given."""
-        return bool(self._given)
+        return bool(self._columns_by_argument)
 
     def __call__(self, batch: Mapping[str, Any]) -> Any:
         """Return what the model takes: the batch's own values, in the order ``x, y, weights``.
@@ -66,8 +66,8 @@ class ModelInputs:
         self.columns(batch)
         features = self.features if self.features is not None else self._others(batch)
         parts = [features, self.labels, self.sample_weights]
-        taken = tuple(_values(batch, names) for names in parts if names is not None)
-        return taken[0] if len(taken) == 1 else taken
+        inputs = tuple(_values(batch, names) for names in parts if names is not None)
+        return inputs[0] if len(inputs) == 1 else inputs
 
     def columns(self, delivered: Collection[str]) -> list[str]:
         """Return which of some columns are used, all of them if none is named.
@@ -77,7 +77,7 @@ class ModelInputs:
         InvalidArgumentError
             If one that is used is not among them, or none is left for the features.
         """
-        for argument, names in self._given.items():
+        for argument, names in self._columns_by_argument.items():
             if unknown := [name for name in _listed(names) if name not in delivered]:
                 raise _unknown(argument, unknown, delivered)
         if self.features is None:
@@ -87,7 +87,7 @@ class ModelInputs:
                     "sample_weights. Name features=…, or read more columns"
                 )
             return list(delivered)
-        used = {name for names in self._given.values() for name in _listed(names)}
+        used = {name for names in self._columns_by_argument.values() for name in _listed(names)}
         return [name for name in delivered if name in used]
 
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
@@ -104,7 +104,7 @@ class ModelInputs:
         return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
 
     @property
-    def _given(self) -> dict[str, ColumnNames]:
+    def _columns_by_argument(self) -> dict[str, ColumnNames]:
         parts = {
             "features": self.features,
             "labels": self.labels,
@@ -114,7 +114,7 @@ class ModelInputs:
 
     def _others(self, delivered: Collection[str]) -> list[str]:
         """The columns that are neither labels nor weights."""
-        named = {name for names in self._given.values() for name in _listed(names)}
+        named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
         return [name for name in delivered if name not in named]
 
 

@@ -6,9 +6,10 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm._spark.cache_dir import checked_directory
+from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.spark import is_local, read_conf, why_not_writable
-from mdstorm_backend.storage import Location, has_scheme, normalize_url
+from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,12 +64,7 @@ def staging_dir(
         or os.environ.get(DIRECTORY_VARIABLE)
         or parent
     )
-    if not has_scheme(url):
-        raise UnsupportedURLError(
-            f"ERROR! A scheme-less staging directory url ({url}) is not supported. Please prepend "
-            '"file://" for local filesystem.'
-        )
-    return normalize_url(url)
+    return checked_directory(url, "staging directory")
 
 
 def _configured(session: SparkSession) -> str:

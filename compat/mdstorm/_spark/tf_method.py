@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
-from mdstorm._rows.dataset_type import ResumableTFDataset
-from mdstorm._rows.row_type import Row
+from mdstorm._rows.static_types import ResumableTFDataset, Row
 from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ConverterFiles
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm_backend.base import require

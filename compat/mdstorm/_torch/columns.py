@@ -117,11 +117,11 @@ def shuffled(
         pool.append(part)
         rows += num_rows(part)
         if rows > capacity + capacity // 2:
-            mixed = _taken(_joined(pool), permutation(rows))
-            yield _rows(mixed, 0, rows - capacity)
-            pool, rows = [_rows(mixed, rows - capacity, rows)], capacity
+            mixed = _take_rows(_concatenate_columns(pool), permutation(rows))
+            yield _slice_rows(mixed, 0, rows - capacity)
+            pool, rows = [_slice_rows(mixed, rows - capacity, rows)], capacity
     if rows:
-        yield _taken(_joined(pool), permutation(rows))
+        yield _take_rows(_concatenate_columns(pool), permutation(rows))
 
 
 def cut(parts: Iterable[Columns], batch_size: int) -> Iterator[Columns]:
@@ -135,25 +135,25 @@ def cut(parts: Iterable[Columns], batch_size: int) -> Iterator[Columns]:
         start, rows = 0, num_rows(part)
         while start < rows:
             stop = min(start + missing, rows)
-            batch.append(_rows(part, start, stop))
+            batch.append(_slice_rows(part, start, stop))
             missing -= stop - start
             start = stop
             if missing == 0:
-                yield _joined(batch)
+                yield _concatenate_columns(batch)
                 batch, missing = [], batch_size
     if batch:
-        yield _joined(batch)
+        yield _concatenate_columns(batch)
 
 
-def _rows(columns: Columns, start: int, stop: int) -> Columns:
+def _slice_rows(columns: Columns, start: int, stop: int) -> Columns:
     return {name: values[start:stop] for name, values in columns.items()}
 
 
-def _taken(columns: Columns, rows: npt.NDArray[np.int64]) -> Columns:
-    return {name: _take(values, rows) for name, values in columns.items()}
+def _take_rows(columns: Columns, rows: npt.NDArray[np.int64]) -> Columns:
+    return {name: _take_values(values, rows) for name, values in columns.items()}
 
 
-def _take(values: Any, rows: npt.NDArray[np.int64]) -> Any:
+def _take_values(values: Any, rows: npt.NDArray[np.int64]) -> Any:
     if isinstance(values, torch.Tensor):
         return values.index_select(0, torch.from_numpy(rows).to(values.device))
     if isinstance(values, np.ndarray):
@@ -161,13 +161,13 @@ def _take(values: Any, rows: npt.NDArray[np.int64]) -> Any:
     return [values[row] for row in rows.tolist()]
 
 
-def _joined(parts: list[Columns]) -> Columns:
+def _concatenate_columns(parts: list[Columns]) -> Columns:
     if len(parts) == 1:
         return parts[0]
-    return {name: _concatenated([part[name] for part in parts]) for name in parts[0]}
+    return {name: _concatenate_values([part[name] for part in parts]) for name in parts[0]}
 
 
-def _concatenated(parts: list[Any]) -> Any:
+def _concatenate_values(parts: list[Any]) -> Any:
     """Join pieces of one column; what differs in more than its dtype becomes a list of rows."""
     shapes = {getattr(part, "shape", (0, None))[1:] for part in parts}
     if len(shapes) == 1 and all(isinstance(part, torch.Tensor) for part in parts):

@@ -20,6 +20,7 @@ from mdstorm._torch.batched_shuffling_buffer import (
     BatchedRandomShufflingBuffer,
     BatchedShufflingBufferBase,
 )
+from mdstorm._torch.collation import collate_rows, decimal_friendly_collate, row_for_torch
 from mdstorm._torch.columns import (
     Columns,
     arrays_of,
@@ -30,7 +31,6 @@ from mdstorm._torch.columns import (
     tensors_of,
 )
 from mdstorm._torch.loader import ReaderLoader
-from mdstorm._torch.rows import collate_rows, decimal_friendly_collate, row_for_torch
 from mdstorm._torch.shuffling_buffer import (
     NoopShufflingBuffer,
     RandomShufflingBuffer,

@@ -1,14 +1,80 @@
-"""A transform that runs in worker processes, for ``reader_pool_type='process'``."""
+"""A transform that runs in a pool of worker processes, for ``reader_pool_type='process'``."""
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from dataclasses import dataclass, field
 from typing import Any
 
-from mdstorm._transforms.function_pickles import pickle_function
-from mdstorm._transforms.worker_pool import WorkerPool
+from mdstorm._transforms.function_pickles import pickle_function, unpickle_function
+from mdstorm._transforms.worker_messages import receive, send
+from mdstorm.errors import WorkerDiedError
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.format import Batch
 from mdstorm_backend.read import Transform
+
+#: Starts a fresh interpreter, so that a program's main module need not be importable again.
+_PROGRAM = (
+    "import json, sys; "
+    "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "
+    "from mdstorm._transforms.worker_process import main; main(int(sys.argv[2]))"
+)
+
+
+class _RemoteError(Exception):
+    """The traceback of an error in a worker process."""
+
+
+class _TransformWorker:
+    """One process and the channel to it."""
+
+    def __init__(self, pickled: bytes) -> None:
+        self.channel, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        self._unsent: bytes | None = pickled
+
+    def call(self, argument: Any) -> tuple[Any, bytes | None, str]:
+        """Return what the function returned, or its pickled error and traceback."""
+        if self._unsent is not None:
+            send(self.channel, self._unsent)
+            self._unsent = None
+        send(self.channel, argument)
+        outcome: tuple[Any, bytes | None, str] = receive(self.channel)
+        return outcome
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.channel.close()
+
+
+@dataclass
+class _TransformWorkers:
+    """The workers of one process; a fork of it has none."""
+
+    pid: int = field(default_factory=os.getpid)
+    idle: list[_TransformWorker] = field(default_factory=list)
+    alive: list[_TransformWorker] = field(default_factory=list)
+
+    def end(self) -> None:
+        for worker in self.alive:
+            if self.pid == os.getpid():
+                worker.end()
+            else:
+                worker.channel.close()  # so that the workers notice when their reader ends
+        self.alive.clear()
+        self.idle.clear()
 
 
 class ProcessTransform:
@@ -51,11 +117,11 @@ class ProcessTransform:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of batches sent, returned and in progress."""
-        asked, answered = self._pool.asked, self._pool.answered
+        begun, returned = self._pool.calls_begun, self._pool.calls_returned
         return {
-            "items_consumed": answered,
-            "items_produced": answered,
-            "items_inprocess": asked - answered,
+            "items_consumed": returned,
+            "items_produced": returned,
+            "items_inprocess": begun - returned,
         }
 
     def close(self) -> None:
@@ -68,3 +134,105 @@ class ProcessTransform:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_pool"}
+
+
+class WorkerPool:
+    """Calls one function in up to `size` processes, each started when first needed.
+
+    Safe to share between threads: a call waits until a process is free. The processes end with the
+    pool, and with this process, even if it is killed.
+
+    Parameters
+    ----------
+    pickled : bytes
+        The function, pickled by `pickle_function`.
+    size : int
+        Number of processes.
+    """
+
+    def __init__(self, pickled: bytes, size: int) -> None:
+        self._pickled = pickled
+        self._size = max(size, 1)
+        self._begin()
+        self._closed = False
+        #: Calls so far, and those that have returned.
+        self.calls_begun = self.calls_returned = 0
+
+    def _begin(self) -> None:
+        self._workers = _TransformWorkers()
+        self._free = threading.Condition()
+        self._finalizer = weakref.finalize(self, self._workers.end)
+
+    def __call__(self, argument: Any) -> Any:
+        """Call the function in one of the processes and return its result.
+
+        Raises
+        ------
+        WorkerDiedError
+            If the process ends unexpectedly. Errors of the function are raised unchanged.
+        """
+        if self._workers.pid != os.getpid():
+            self._workers.end()
+            self._begin()
+        worker = self._take()
+        try:
+            result, error, traceback = worker.call(argument)
+        except (EOFError, OSError) as closed:
+            raise self._discard(worker) from closed
+        except BaseException:  # such as Ctrl-C: the result is still pending, and not needed
+            self._discard(worker)
+            raise
+        self._give_back(worker)
+        if error is not None:
+            raise unpickle_function(error) from _RemoteError(f"\n{traceback}")
+        return result
+
+    def close(self) -> None:
+        """End all processes at once, whatever they are doing; further calls fail."""
+        with self._free:
+            self._closed = True
+            self._workers.end()
+            self._free.notify_all()
+
+    def _take(self) -> _TransformWorker:
+        workers = self._workers
+        with self._free:
+            self._free.wait_for(
+                lambda: self._closed or workers.idle or len(workers.alive) < self._size
+            )
+            if self._closed:
+                raise _ended()
+            self.calls_begun += 1
+            if workers.idle:
+                return workers.idle.pop()
+            worker = _TransformWorker(self._pickled)
+            workers.alive.append(worker)
+            return worker
+
+    def _give_back(self, worker: _TransformWorker) -> None:
+        with self._free:
+            self.calls_returned += 1
+            if not self._closed:
+                self._workers.idle.append(worker)
+            self._free.notify()
+
+    def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
+        """End a process and return the error that reports it."""
+        with self._free:
+            if self._closed:
+                return _ended()
+            self._workers.alive.remove(worker)
+            self._free.notify()
+        worker.end()
+        return WorkerDiedError(
+            f"a worker process ended with exit code {worker.process.returncode} while it ran the "
+            "function of a transform or predicate. A negative code is a signal: -9 usually means "
+            "too little memory, -11 a crash in native code. Read with a smaller workers_count, or "
+            "with reader_pool_type='thread'"
+        )
+
+
+def _ended() -> WorkerDiedError:
+    return WorkerDiedError(
+        "the worker processes of this reader were ended by its stop(): open a new reader"
+    )

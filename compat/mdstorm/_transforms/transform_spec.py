@@ -92,8 +92,8 @@ class TransformSpec:
     def _mdstorm_columns_of(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names of the columns after the transform of `columns`: edited ones come last."""
         edited = self._mdstorm_edited()
-        gone = {*self.removed_fields, *edited}
-        result = [name for name in columns if name not in gone]
+        left_out = {*self.removed_fields, *edited}
+        result = [name for name in columns if name not in left_out]
         result += [name for name in edited if name not in self.removed_fields]
         if self.selected_fields is None:
             return tuple(result)
@@ -128,8 +128,8 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
         for name, dtype, shape, nullable in transform_spec._mdstorm_edited().values()
     }
     warn_of_unknown("remove_fields", transform_spec.removed_fields, schema.fields)
-    gone = {*transform_spec.removed_fields, *edited}
-    fields = {name: field for name, field in schema.fields.items() if name not in gone}
+    left_out = {*transform_spec.removed_fields, *edited}
+    fields = {name: field for name, field in schema.fields.items() if name not in left_out}
     fields.update(edited)
     selected = transform_spec.selected_fields
     if selected is not None:

@@ -18,6 +18,7 @@ __all__ = [
     "examples",
     "format_option",
     "storage_option",
+    "threads_option",
     "version_options",
 ]
 
@@ -62,6 +63,12 @@ def decimals_option(help_: str) -> Callable[[_Function], _Function]:
     """Give a command the argument `decimals`."""
     choice = click.Choice(["float64", "float32", "decimal"])
     return click.option("--decimals", type=choice, help=help_)
+
+
+def threads_option(help_: str) -> Callable[[_Function], _Function]:
+    """Give a command the argument `threads`, of which `help_` says what they do."""
+    help_ = f"{help_}; by default one per processor, at most 8."
+    return click.option("-j", "--threads", type=click.IntRange(min=1), help=help_)
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:

@@ -14,6 +14,7 @@ from mdstorm.cli._options import (
     examples,
     format_option,
     storage_option,
+    threads_option,
     version_options,
 )
 from mdstorm.cli._output import write_json
@@ -64,12 +65,7 @@ __all__ = ["convert"]
     help="Resume an interrupted conversion.",
 )
 @click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's order of rows.")
-@click.option(
-    "-j",
-    "--threads",
-    type=click.IntRange(min=1),
-    help="Row groups to convert at a time; by default one per processor, at most 8.",
-)
+@threads_option("Row groups to convert at a time")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @version_options
 @storage_option

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._options import dataset_argument, examples, format_option, storage_option
+from mdstorm.cli._options import (
+    dataset_argument,
+    examples,
+    format_option,
+    storage_option,
+    threads_option,
+)
 from mdstorm.cli._output import write_json
 from mdstorm_backend.display import counted
 from mdstorm_backend.maintenance import reindex as reindex_dataset
@@ -18,11 +24,7 @@ __all__ = ["reindex"]
 @click.command(epilog=examples("mdstorm reindex /data/events"))
 @dataset_argument
 @click.option("--force", is_flag=True, help="Replace an existing index.")
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    help="Shards to read at a time; by default one per processor, at most 8.",
-)
+@threads_option("Shards to read at a time")
 @storage_option
 @format_option
 def reindex(

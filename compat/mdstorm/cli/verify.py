@@ -15,6 +15,7 @@ from mdstorm.cli._options import (
     examples,
     format_option,
     storage_option,
+    threads_option,
     version_options,
 )
 from mdstorm.cli._output import write_json, write_table
@@ -46,11 +47,7 @@ __all__ = ["verify"]
 )
 @decimals_option("With --against: what decimals of SRC were converted to; by default nothing.")
 @version_options
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    help="Shards to check at a time; by default one per processor, at most 8.",
-)
+@threads_option("Shards to check at a time")
 @storage_option
 @format_option
 @click.pass_context

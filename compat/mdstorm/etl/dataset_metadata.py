@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mdstorm._conversion.storage_format import StorageFormat, chosen_storage_format
-from mdstorm._conversion.written_parquet import WrittenParquet
+from mdstorm._conversion.written_parquet import (
+    StorageFormat,
+    WrittenParquet,
+    chosen_storage_format,
+)
 from mdstorm._datasets.common_metadata import common_metadata_of
 from mdstorm._datasets.hadoop_conf import parquet_settings
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY

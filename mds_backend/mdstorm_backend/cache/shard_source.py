@@ -175,7 +175,7 @@ def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
     """Identity of the file that a shard is made from; None if it is remote, or gone."""
     if not location.is_local_disk:
         return None
-    return FileIdentity.at(os.path.join(location.path, (info.zip_data or info.raw_data).basename))
+    return FileIdentity.at(os.path.join(location.path, info.stored.basename))
 
 
 def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:

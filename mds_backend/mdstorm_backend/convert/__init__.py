@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
-from mdstorm_backend.convert.comparison import ColumnDifference, Comparison, compare
+from mdstorm_backend.convert.comparison import Comparison, compare
 from mdstorm_backend.convert.differing_rows import RowDifference
 from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet
 from mdstorm_backend.convert.parquet_to_mds import convert_parquet
@@ -11,7 +11,6 @@ from mdstorm_backend.convert.staging import materialize_staged
 from mdstorm_backend.convert.task_writer import Recode
 
 __all__ = [
-    "ColumnDifference",
     "ComparedRows",
     "Comparison",
     "MDSRows",

@@ -74,7 +74,7 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
             reports = [ShardReport.from_json(value) for value in note["shards"]]
         except (FileNotFoundError, KeyError, TypeError, ValueError):
             return None
-        files = [report.info.zip_data or report.info.raw_data for report in reports]
+        files = [report.info.stored for report in reports]
         return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
 
     with ThreadPoolExecutor(_THREADS) as pool:

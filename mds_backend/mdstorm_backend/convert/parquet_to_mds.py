@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.shard_threads import num_threads
-from mdstorm_backend.convert.conversion import Conversion
-from mdstorm_backend.convert.conversion_tasks import (
+from mdstorm_backend.convert.conversion import (
+    Conversion,
     cut_tasks,
     tasks_by_file,
     tasks_by_row_group,

@@ -133,7 +133,7 @@ class Dataset(SampleDataset):
         return _dataset, (self.location, self.index, *options)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        stored = sum((shard.zip_data or shard.raw_data).bytes for shard in self.index.shards)
+        stored = sum(shard.stored.bytes for shard in self.index.shards)
         further = [] if stored == self.nbytes else [("stored", human_bytes(stored))]
         return describe_dataset(self, self._known_schema if full else None, further=further)
 

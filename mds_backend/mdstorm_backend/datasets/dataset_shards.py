@@ -99,7 +99,7 @@ class DatasetShards:
 
     def url(self, info: ShardInfo) -> str:
         """URL of the file of a shard."""
-        return self._location.file_url((info.zip_data or info.raw_data).basename)
+        return self._location.file_url(info.stored.basename)
 
     def get(self, number: int, schema: Schema) -> MDSShard:
         """Return shard `number`, opened unless it is open."""

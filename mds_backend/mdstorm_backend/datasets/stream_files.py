@@ -134,7 +134,7 @@ class StreamFiles:
 
     def prepare(self, stream: _Stream, shard: ShardInfo) -> int:
         """Bring a shard to the local directory; return how many bytes it has gained."""
-        file = shard.zip_data or shard.raw_data
+        file = shard.stored
         directory = self.directory(stream)
         if any(os.path.exists(os.path.join(directory, name)) for name in _names(shard)):
             return 0

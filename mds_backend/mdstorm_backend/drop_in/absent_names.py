@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dis import opmap
-from sys import _getframe
 from types import FrameType
-from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import MissingAttributeError, MissingNameError
@@ -60,14 +58,6 @@ class AbsentNames:
             if name in self.names:
                 return f"{self.page}#{self.names[name]}"
         return None
-
-    def refusing(self, module: str) -> Callable[[str], Any]:
-        """Return the ``__getattr__`` of a module, whose ``__name__`` is given."""
-
-        def refuse(name: str) -> Any:
-            raise self.error(module, name, _getframe(1))
-
-        return refuse
 
     def error(self, module: str, name: str, asker: FrameType) -> Exception:
         """Return the error for a name that a module lacks.

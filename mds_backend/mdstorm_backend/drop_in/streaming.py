@@ -1,11 +1,158 @@
-"""`install_as_streaming`: run programs that import `streaming` on mdstorm, unedited."""
+"""`install_as_streaming`: run programs that import `streaming` on mdstorm, unedited.
+
+The tables say where MosaicML Streaming's names are here, and which docs speak of the others.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from mdstorm_backend.drop_in.absent_names import AbsentNames
+from mdstorm_backend.drop_in.mirror import Mirror
 from mdstorm_backend.drop_in.stand_in import StandIn
-from mdstorm_backend.drop_in.streaming_names import ABSENT
+
+_PACKAGE = "mdstorm_backend.streaming"
+
+_SECTIONS: dict[str, tuple[str, ...]] = {
+    "json-csv-and-xsv-shards": (
+        "base.format.json",
+        "base.format.xsv",
+        *(
+            f"*.{kind}{way}"
+            for kind in ("CSV", "JSON", "TSV", "XSV")
+            for way in ("Reader", "Writer")
+        ),
+    ),
+    "shared-memory-and-process-groups": (
+        "*.BARRIER_FILELOCK",
+        "*.CACHE_FILELOCK",
+        "*.RESUME",
+        "*.SHM_TO_CLEAN",
+        "*.maybe_init_dist",
+        "base.shared",
+    ),
+    "readers-of-single-shards": (
+        "base.format.base",
+        "*.FileInfo",
+        "*.MDSReader",
+        "*.Reader",
+        "*.reader_from_json",
+    ),
+    "registries-and-batching": ("base.batching", "base.registry_utils"),
+    "storages": tuple(
+        f"*.{storage}{way}"
+        for storage in ("Alipan", "HF", "OCI", "SFTP")
+        for way in ("Downloader", "Uploader")
+    ),
+    "spark-types": ("*.SPARK_TO_MDS",),
+    "named-datasets": (
+        "multimodal",
+        "*.StreamingInsideWebVid",
+        "*.StreamingOutsideDTWebVid",
+        "*.StreamingOutsideGIWebVid",
+    ),
+}
+
+ABSENT = AbsentNames("streaming", _PACKAGE, "docs/mosaicml.md", _SECTIONS)
+
+
+def _of(home: str, names: str) -> dict[str, str]:
+    """Return where some names are from: a module of this engine."""
+    return dict.fromkeys(names.split(), f"mdstorm_backend.{home}".rstrip("."))
+
+
+_CLASSES = _of("", "LocalDataset MDSWriter Stream StreamingDataLoader StreamingDataset")
+_CONVERTERS = {
+    **_of("spark.dataframe_to_mds", "dataframe_to_mds"),
+    **_of("mosaic.dataframe_schema", "infer_dataframe_schema is_json_compatible"),
+}
+_DOWNLOADERS = _of(
+    "mosaic.transfers",
+    "AzureDataLakeDownloader AzureDownloader CloudDownloader DBFSDownloader "
+    "DatabricksUnityCatalogDownloader GCSDownloader LocalDownloader S3Downloader download_file",
+)
+_UPLOADERS = _of(
+    "mosaic.transfers",
+    "AzureDataLakeUploader AzureUploader CloudUploader DBFSUploader "
+    "DatabricksUnityCatalogUploader GCSUploader LocalUploader S3Uploader",
+)
+
+#: Paths of modules → their names → the modules that define them.
+_MODULES: dict[str, dict[str, str]] = {
+    "": {**_CLASSES, "text": _PACKAGE, "vision": _PACKAGE},
+    "base": _CLASSES,
+    "base.array": _of("datasets.sample_access", "Array"),
+    "base.compression": _of(
+        "mosaic.compression",
+        "Brotli Bzip2 Compression Gzip Snappy Zstandard compress decompress "
+        "get_compression_extension get_compressions is_compression",
+    ),
+    "base.constant": _of("mosaic.util", "DEFAULT_TIMEOUT TICK"),
+    "base.converters": _CONVERTERS,
+    "base.converters.dataframe_to_mds": _CONVERTERS,
+    "base.dataloader": _of("", "StreamingDataLoader"),
+    "base.dataset": _of("", "StreamingDataset"),
+    "base.distributed": _of(
+        "mosaic.distributed",
+        "all_gather all_gather_object barrier broadcast get_local_rank get_local_world_size "
+        "get_rank get_world_size",
+    ),
+    "base.format": {**_of("", "MDSWriter"), **_of("mosaic.util", "get_index_basename")},
+    "base.format.index": _of("mosaic.util", "get_index_basename"),
+    "base.format.mds": _of("", "MDSWriter"),
+    "base.format.mds.encodings": {
+        **_of(
+            "mosaic.encoding_classes",
+            "Bytes Encoding Float16 Float32 Float64 Int Int8 Int16 Int32 Int64 JPEG JPEGArray "
+            "JPEGList JSON List NDArray PIL PILList PNG PNGList Pickle Scalar Str StrDecimal "
+            "StrEncoding StrFloat StrInt UInt8 UInt16 UInt32 UInt64",
+        ),
+        **_of(
+            "mosaic.encoding_registry",
+            "_encodings _get_coder get_mds_encoded_size get_mds_encodings is_mds_encoding "
+            "is_mds_encoding_safe mds_decode mds_encode",
+        ),
+    },
+    "base.hashing": _of("mosaic.compression", "get_hash get_hashes is_hash"),
+    "base.local": _of("", "LocalDataset"),
+    "base.partition": _of("mosaic.sample_ids", "get_partitions"),
+    "base.sampling": _of("mosaic.sample_ids", "get_sampling"),
+    "base.shuffle": _of(
+        "mosaic.sample_ids",
+        "get_shuffle get_shuffle_naive get_shuffle_py1br get_shuffle_py1e get_shuffle_py1s "
+        "get_shuffle_py2s",
+    ),
+    "base.spanner": _of("datasets.sample_access", "Spanner"),
+    "base.storage": {**_DOWNLOADERS, **_UPLOADERS},
+    "base.storage.download": _DOWNLOADERS,
+    "base.storage.upload": _UPLOADERS,
+    "base.stream": _of("", "Stream streams_registry"),
+    "base.util": {
+        **_of("", "merge_index"),
+        **_of(
+            "mosaic.util",
+            "bytes_to_int clean_stale_shared_memory get_import_exception_message get_list_arg "
+            "number_abbrev_to_int retry wait_for_file_to_exist",
+        ),
+    },
+    "base.world": _of("datasets.world_of_streams", "World"),
+    "text": _of("mosaic.text", "StreamingC4 StreamingEnWiki StreamingPile"),
+    "text.c4": _of("mosaic.text", "StreamingC4"),
+    "text.enwiki": _of("mosaic.text", "StreamingEnWiki"),
+    "text.pile": _of("mosaic.text", "StreamingPile"),
+    "vision": _of(
+        "mosaic.vision", "StreamingADE20K StreamingCIFAR10 StreamingCOCO StreamingImageNet"
+    ),
+    "vision.ade20k": _of("mosaic.vision", "StreamingADE20K"),
+    "vision.base": _of("mosaic.vision", "StandardTransform StreamingVisionDataset"),
+    "vision.cifar10": _of("mosaic.vision", "StreamingCIFAR10"),
+    "vision.coco": _of("mosaic.vision", "StreamingCOCO"),
+    "vision.imagenet": _of("mosaic.vision", "StreamingImageNet"),
+}
+
+#: What `mdstorm_backend.streaming` and the modules below it are made from.
+MIRROR = Mirror(ABSENT, _MODULES)
+
 
 _STREAMING = StandIn(
     absent=ABSENT,

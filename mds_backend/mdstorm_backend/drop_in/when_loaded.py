@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -32,6 +33,19 @@ def when_loaded(names: Iterable[str], function: Done) -> None:
             functions.append(function)
         if name in sys.modules:
             function(sys.modules[name])
+
+
+def wrap(owner: object, name: str, make: Callable[[Any], Any]) -> None:
+    """Replace a function of a module or class by what `make` makes of it, once.
+
+    Nothing happens where there is no such function.
+    """
+    function = getattr(owner, name, None)
+    if function is None or hasattr(function, "_is_wrapped_by_mdstorm"):
+        return
+    wrapper: Any = functools.wraps(function)(make(function))
+    wrapper._is_wrapped_by_mdstorm = True
+    setattr(owner, name, wrapper)
 
 
 class _Finder(MetaPathFinder):

@@ -13,7 +13,6 @@ from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.format.size_limit import parse_size
 from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
-from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.batch import (
     Batch,
     Values,
@@ -28,17 +27,15 @@ from mdstorm_backend.format.values.decimals import (
     check_decimals,
     decimals_to_floats,
     holds_decimals,
-    without_decimals,
 )
 from mdstorm_backend.format.values.nested_lists import (
     depth_of,
-    elements_of,
     list_type,
     lists_of_arrays,
     shapes_of,
     with_nan_elements,
 )
-from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
+from mdstorm_backend.format.values.numpy_dtypes import is_number, numpy_dtype
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.format.values.spark_types import SparkType
 
@@ -61,7 +58,6 @@ __all__ = [
     "common_type",
     "decimals_to_floats",
     "depth_of",
-    "elements_of",
     "gather_binary",
     "gather_fixed",
     "holds_decimals",
@@ -79,6 +75,5 @@ __all__ = [
     "slice_batch",
     "take_values",
     "with_nan_elements",
-    "without_decimals",
     "without_form",
 ]

@@ -58,6 +58,11 @@ class ShardInfo:
     hashes: tuple[str, ...] = ()
     size_limit: int | str | None = None
 
+    @property
+    def stored(self) -> FileInfo:
+        """The file that the dataset consists of: the compressed one where there is one."""
+        return self.zip_data or self.raw_data
+
     def to_json(self) -> dict[str, Any]:
         """Return the eleven keys of a shard object."""
         return {

@@ -15,7 +15,6 @@ from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.elastic_state import ElasticEpochs, EpochStart, Joining
 from mdstorm_backend.loaders.legs import Batching, ElasticLeg, Leg
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Pass
 from mdstorm_backend.loaders.state_values import VERSION
 from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.order.world import World
@@ -52,7 +51,7 @@ class ElasticSchedule:
         self.options = options
         self.epochs = epochs or ElasticEpochs()
         #: The pass of a loader that was begun last; None for an iteration over samples.
-        self.last: Pass | None = None
+        self.last: ElasticPass | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "last": None}
@@ -190,24 +189,24 @@ class ElasticPass:
 
     Parameters
     ----------
-    reading : ElasticSchedule
+    schedule : ElasticSchedule
         What it is a pass of.
     batching : Batching
         How batches are made.
     goes_on : EpochStart, optional
         Where the next pass goes on.
     here : ElasticSchedule, optional
-        The reading with the share of this pass, once it has begun.
+        The same with the share of this pass, once it has begun.
     """
 
     def __init__(
         self,
-        reading: ElasticSchedule,
+        schedule: ElasticSchedule,
         batching: Batching,
         goes_on: EpochStart | None = None,
         here: ElasticSchedule | None = None,
     ) -> None:
-        self._reading = reading
+        self._schedule = schedule
         self._here = here
         self._batching = batching
         self._goes_on = goes_on
@@ -223,14 +222,14 @@ class ElasticPass:
     def following(self) -> ElasticPass:
         """Return what the next iteration goes through."""
         if self._goes_on is not None:
-            self._reading.epochs.go_on(self._goes_on)
-        following = ElasticPass(self._reading, self._batching, here=self._reading.begin())
-        self._reading.last = following
+            self._schedule.epochs.go_on(self._goes_on)
+        following = ElasticPass(self._schedule, self._batching, here=self._schedule.begin())
+        self._schedule.last = following
         return following
 
     def num_batches(self) -> int:
         """Batches of a whole pass."""
-        return self._reading.num_batches(self._batching)
+        return self._schedule.num_batches(self._batching)
 
     def legs(self) -> Iterator[Leg]:
         """Yield the epochs."""
@@ -248,7 +247,7 @@ class ElasticPass:
 
     def copied(self) -> ElasticPass:
         """Return a copy that stands at the same place."""
-        other = ElasticPass(self._reading, self._batching, self._goes_on, self._here)
+        other = ElasticPass(self._schedule, self._batching, self._goes_on, self._here)
         other._start, other.rows = self._start, self.rows
         return other
 
@@ -258,7 +257,7 @@ class ElasticPass:
         if start is not None:
             seen = start.sample_in_epoch + self.rows * self._shared.ranks
             start = replace(start, sample_in_epoch=seen)
-        return ElasticPass(self._reading, self._batching, start)
+        return ElasticPass(self._schedule, self._batching, start)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
@@ -267,5 +266,5 @@ class ElasticPass:
 
     @property
     def _shared(self) -> ElasticSchedule:
-        """The reading with the share of this pass, or before it with the one that it would have."""
-        return self._here or self._reading.in_world()
+        """The schedule with the share of this pass, or before it with that it would have."""
+        return self._here or self._schedule.in_world()

@@ -49,7 +49,7 @@ class ExactSchedule:
         #: Epochs in which a loop may be that goes on with it.
         self._resumed_epochs = range(0)
         #: The iteration that was begun or loaded last, and whether it is one over samples.
-        self._last: ExactPass | None = None
+        self.last: ExactPass | None = None
         self._is_own = False
 
     @property
@@ -79,7 +79,7 @@ class ExactSchedule:
 
     def note(self, begun: ExactPass, *, is_own: bool = False) -> None:
         """Note which iteration was begun."""
-        self._last, self._is_own, self.resumes = begun, is_own, None
+        self.last, self._is_own, self.resumes = begun, is_own, None
 
 
 class ExactPass:
@@ -87,7 +87,7 @@ class ExactPass:
 
     Parameters
     ----------
-    reading : ExactSchedule
+    schedule : ExactSchedule
         What it is a pass of.
     batching : Batching
         How batches are made.
@@ -101,20 +101,20 @@ class ExactPass:
 
     def __init__(
         self,
-        reading: ExactSchedule,
+        schedule: ExactSchedule,
         batching: Batching,
         progress: ExactProgress,
         here: ReaderOptions | None = None,
         *,
         is_begun: bool = False,
     ) -> None:
-        self._reading = reading
+        self._schedule = schedule
         self._here = here
         self._batching = batching
         self._progress = progress
         self._is_begun = is_begun
-        self._is_endless = reading.options.num_epochs is None
-        self._times_set = reading.times_set
+        self._is_endless = schedule.options.num_epochs is None
+        self._times_set = schedule.times_set
         #: Where this iteration begins.
         self._start = progress.position
         self.rows = 0
@@ -137,7 +137,7 @@ class ExactPass:
         history = progress.whole_history(here, self._batching)
         place = history.places(len(here.dataset))[0]
         return ExactPass(
-            self._reading,
+            self._schedule,
             self._batching,
             replace(progress, position=Position(*place, progress.position.batches)),
             replace(here, order=replace(here.exact_order, rank=0)),
@@ -146,17 +146,17 @@ class ExactPass:
 
     def following(self, world: World | None = None) -> ExactPass:
         """Return what the next iteration goes through: where the dataset was told to, if it was."""
-        reading, progress = self._reading, self._progress
-        if self._times_set != reading.times_set and not (
-            reading.resumes is None and progress.resumes and self._is_in(reading.next_epoch)
+        schedule, progress = self._schedule, self._progress
+        if self._times_set != schedule.times_set and not (
+            schedule.resumes is None and progress.resumes and self._is_in(schedule.next_epoch)
         ):
-            return reading.first_pass(self._batching, world).following(world)
-        here = reading.options.begin(world)
+            return schedule.first_pass(self._batching, world).following(world)
+        here = schedule.options.begin(world)
         progress = replace(self._progress_in(here))
         progress.begin()
         here = with_history(here, progress.history)
-        following = ExactPass(reading, self._batching, progress, here, is_begun=True)
-        reading.note(following)
+        following = ExactPass(schedule, self._batching, progress, here, is_begun=True)
+        schedule.note(following)
         return following
 
     def _is_in(self, epoch: int) -> bool:
@@ -181,7 +181,7 @@ class ExactPass:
         """Return how it is read and where it stands: in the world as it is now, until it begins."""
         if self._is_begun and self._here is not None:
             return self._here, self._progress
-        here = self._reading.options.in_world()
+        here = self._schedule.options.in_world()
         progress = self._progress_in(here)
         return with_history(here, progress.history), progress
 
@@ -189,7 +189,7 @@ class ExactPass:
         """Batches of a whole pass, or of the rest of one that was begun in another world."""
         here, progress = self._present()
         if progress.finished or progress.history is None:
-            return self._reading.num_batches(self._batching)
+            return self._schedule.num_batches(self._batching)
         return len(batch_reader(here, self._batching))
 
     def legs(self) -> Iterator[Leg]:
@@ -201,19 +201,19 @@ class ExactPass:
         """Note that a batch was delivered."""
         self._progress.position = mark
         if self._is_endless and mark.epoch > self._progress.first_epoch:
-            options = self._reading.options
+            options = self._schedule.options
             options.notice.give(options.dataset.url)
         self.rows += size
 
     def finish(self) -> None:
         """Note that the pass came to its end."""
-        self._progress.finish(self._reading.options.num_epochs)
+        self._progress.finish(self._schedule.options.num_epochs)
 
     def copied(self) -> ExactPass:
         """Return a copy that stands at the same place."""
         progress = replace(self._progress)
         other = ExactPass(
-            self._reading, self._batching, progress, self._here, is_begun=self._is_begun
+            self._schedule, self._batching, progress, self._here, is_begun=self._is_begun
         )
         other._start, other.rows = self._start, self.rows
         return other
@@ -224,7 +224,7 @@ class ExactPass:
         if progress.started:
             here, progress = self._present()
             progress = progress.to_continue(here, self._batching)
-        return ExactPass(self._reading, self._batching, replace(progress), here)
+        return ExactPass(self._schedule, self._batching, replace(progress), here)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""

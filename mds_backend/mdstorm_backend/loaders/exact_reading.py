@@ -26,7 +26,7 @@ class ExactReading(ExactSchedule):
     _resumed_by: SharedRecord | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}
+        return {**self.__dict__, "last": None}
 
     @property
     def rows_per_epoch(self) -> int:
@@ -38,11 +38,11 @@ class ExactReading(ExactSchedule):
         """Return how to read, and the pass to go on with, from where a state was taken."""
         here = self.options.in_world()
         order, progress = ExactProgress.from_dict(state, here, batching)
-        if self._last is not None and isinstance(state, Mapping):
-            self._last.warn_of_other_place(state)
+        if self.last is not None and isinstance(state, Mapping):
+            self.last.warn_of_other_place(state)
         reading = ExactReading(self._seeded(order), self.next_epoch)
         place = ExactPass(reading, batching, progress, replace(here, order=order))
-        reading._last = place  # where the dataset stands, too, until something is read
+        reading.last = place  # where the dataset stands, too, until something is read
         return reading, place
 
     def _seeded(self, order: ExactOrder) -> ReaderOptions:
@@ -108,8 +108,8 @@ class ExactReading(ExactSchedule):
 
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         """Return the state after so many samples of a pass, over the whole world."""
-        current = self._last or self.first_pass(Batching(1))
-        if self.options.transform is not None and self._last and not self._is_own:
+        current = self.last or self.first_pass(Batching(1))
+        if self.options.transform is not None and self.last and not self._is_own:
             # Samples do not tell how far it is, but the loader has noted it.
             return current.state_dict()
         return current.state_after(num_samples, from_beginning)
@@ -122,14 +122,14 @@ class ExactReading(ExactSchedule):
         StateMismatchError
             If a transform may have dropped rows.
         """
-        current = self._last or self.first_pass(Batching(1))
+        current = self.last or self.first_pass(Batching(1))
         return current.state_after_rows(num_samples) if self._is_own else current.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state was taken."""
         order, progress = ExactProgress.from_dict(state, self.options.in_world(), Batching(1))
         self.options = self._seeded(order)
-        self.resumes, self._last = state, None
+        self.resumes, self.last = state, None
         self._resumed_epochs = progress.epochs_under_way(self.options.in_world(), Batching(1))
         self._next_epoch = progress.position.epoch
         progress.begin()

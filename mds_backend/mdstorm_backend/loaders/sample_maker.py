@@ -17,8 +17,8 @@ from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.format.values.numpy_dtypes import is_number
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.formats import column_to_numpy
 from mdstorm_backend.read.gather import Gatherer

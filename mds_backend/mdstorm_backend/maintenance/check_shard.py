@@ -9,12 +9,11 @@ import numpy as np
 from mdstorm_backend.errors import MDStormError, MissingDependencyError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import HASH_NAMES, digest
-from mdstorm_backend.format.headers import read_header, shown_json
 from mdstorm_backend.format.index import FileInfo, ShardInfo
+from mdstorm_backend.format.layout import read_header, shown_json
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import parse_columns
 from mdstorm_backend.format.values.batch import as_arrow
-from mdstorm_backend.maintenance.report import Problem
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Buffer, Location
@@ -23,6 +22,26 @@ from mdstorm_backend.storage import Buffer, Location
 _CHUNK_BYTES = 16 << 20
 #: Keys of a shard's index entry that its header repeats.
 _REPEATED = ("column_names", "column_encodings", "column_sizes", "format", "version")
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """Something that is wrong, or was not checked.
+
+    Attributes
+    ----------
+    file : str
+        Name of the file in the directory of the dataset.
+    problem : str
+        Description.
+    """
+
+    file: str
+    problem: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return a JSON object."""
+        return {"file": self.file, "problem": self.problem}
 
 
 @dataclass
@@ -53,7 +72,7 @@ class _Checker:
         self._location = location
         self._info = info
         self._schema = schema
-        self._file = info.zip_data or info.raw_data
+        self._file = info.stored
         self._url = location.file_url(self._file.basename)
         self._found = ShardCheck()
 

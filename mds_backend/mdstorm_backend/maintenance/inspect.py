@@ -166,7 +166,7 @@ def inspect(
         columns=_columns(dataset, found),
         shard_rows=Spread.of(dataset.shard_sizes),
         shard_bytes=Spread.of(shard.raw_data.bytes for shard in shards),
-        stored_bytes=Spread.of((shard.zip_data or shard.raw_data).bytes for shard in shards),
+        stored_bytes=Spread.of(shard.stored.bytes for shard in shards),
         compressions=_counts(shard.compression for shard in shards),
         hashes=_counts(", ".join(shard.hashes) for shard in shards),
         size_limits=_counts(str(shard.size_limit or "") for shard in shards),

@@ -20,10 +20,9 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.array_forms import without_form
 from mdstorm_backend.format.compression import decompress_unsized
 from mdstorm_backend.format.hashes import digests
-from mdstorm_backend.format.headers import num_samples, read_header
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.index_parser import parse_shard
-from mdstorm_backend.format.layout import Validity, unpack_validity
+from mdstorm_backend.format.layout import Validity, num_samples, read_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_names import (
     ShardName,
@@ -32,7 +31,7 @@ from mdstorm_backend.format.shard_names import (
     parse_shard_name,
 )
 from mdstorm_backend.format.stored_schema import parse_columns, schema_of
-from mdstorm_backend.maintenance.report import Problem
+from mdstorm_backend.maintenance.check_shard import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
 from mdstorm_backend.write.commit import build_index, write_index

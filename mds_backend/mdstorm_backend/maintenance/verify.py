@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from mdstorm_backend.base.shard_threads import each, num_threads
@@ -14,11 +15,56 @@ from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.maintenance.check_shard import ShardCheck, check_shard
-from mdstorm_backend.maintenance.report import Problem, VerifyReport
+from mdstorm_backend.maintenance.check_shard import Problem, ShardCheck, check_shard
 from mdstorm_backend.storage import Location
 
 _SHARD = re.compile(r".*\.mds(\.[a-z0-9]+)?")
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What `verify` found.
+
+    Attributes
+    ----------
+    url : str
+        Where the dataset is.
+    quick : bool
+        Whether only the sizes of the files were checked.
+    shards, rows, bytes : int
+        What was checked: shards, samples and bytes of the stored files, by the index.
+    problems : tuple of Problem
+        What is wrong; empty if nothing is.
+    notes : tuple of Problem
+        What could not be checked, listed once if the same in many shards; and files that do not
+        belong to the dataset.
+    has_hashes : bool
+        Whether the index holds hashes of every file. Without them changed values cannot be
+        detected.
+    """
+
+    url: str
+    quick: bool
+    shards: int
+    rows: int
+    bytes: int
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+    has_hashes: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            **vars(self),
+            "is_good": self.is_good,
+            "problems": [problem.to_json() for problem in self.problems],
+            "notes": [note.to_json() for note in self.notes],
+        }
 
 
 def verify(
@@ -75,7 +121,7 @@ def verify(
             tally = _Tally()
             for check in each(
                 lambda shard: check_shard(location, shard, schema),
-                [shard for shard in shards if _stored_name(shard) not in failed],
+                [shard for shard in shards if shard.stored.basename not in failed],
                 threads,
                 shown,
             ):
@@ -89,10 +135,10 @@ def verify(
         quick=quick,
         shards=len(shards),
         rows=len(dataset),
-        bytes=sum((shard.zip_data or shard.raw_data).bytes for shard in shards),
+        bytes=sum(shard.stored.bytes for shard in shards),
         problems=tuple(problems),
         notes=tuple(notes),
-        has_hashes=all((shard.zip_data or shard.raw_data).hashes for shard in shards),
+        has_hashes=all(shard.stored.hashes for shard in shards),
     )
 
 
@@ -106,15 +152,11 @@ def _schema(dataset: Dataset) -> Schema:
         return Schema.from_shards(dataset.index.shards).opened(dataset.url)
 
 
-def _stored_name(shard: ShardInfo) -> str:
-    return (shard.zip_data or shard.raw_data).basename
-
-
 def _check_files(
     location: Location, shards: Iterable[ShardInfo], threads: int
 ) -> tuple[list[Problem], list[Problem]]:
     """Check that every file exists with its size, and find shards that are not listed."""
-    expected = {_stored_name(shard): (shard.zip_data or shard.raw_data).bytes for shard in shards}
+    expected = {shard.stored.basename: shard.stored.bytes for shard in shards}
     try:
         listed = dict(location.list_sizes())
     except (NotImplementedError, OSError):  # for example HTTP servers, which list nothing

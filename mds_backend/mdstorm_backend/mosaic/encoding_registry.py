@@ -16,7 +16,7 @@ from mdstorm_backend.format.encodings.registry import (
     register_encoding,
     unregister_encoding,
 )
-from mdstorm_backend.format.encodings.user_kinds import UserKind
+from mdstorm_backend.format.encodings.user_encoding import UserKind
 from mdstorm_backend.mosaic.encoding_classes import FORMAT_CLASSES, OfFormat
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.parquet.file_metadata import has_same_files, read_file_metadata
-from mdstorm_backend.parquet.opening import open_parquet
+from mdstorm_backend.parquet.opening import has_same_files, open_parquet, read_file_metadata
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.row_groups import PartitionValue, RowGroup
 from mdstorm_backend.parquet.value_bounds import Bounds

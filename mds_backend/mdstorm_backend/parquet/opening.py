@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.common_schema import common_schema
-from mdstorm_backend.parquet.footers import Footer, read_footers
+from mdstorm_backend.parquet.footers import Footer, read_footers, read_metadata
 from mdstorm_backend.parquet.hive_partitions import partition_field, partition_values
 from mdstorm_backend.parquet.listing import FoundFiles, find_files, locate, shown
 from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
@@ -26,6 +28,8 @@ from mdstorm_backend.tables import (
     part_of_a_table,
     table_around,
 )
+
+_THREADS = 16
 
 
 def open_parquet(
@@ -132,3 +136,34 @@ def _fingerprint(files: Sequence[ParquetFileInfo], footers: Sequence[Footer]) ->
         for file, footer in zip(files, footers, strict=True)
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_file_metadata(
+    dataset: ParquetDataset, files: Sequence[ParquetFileInfo]
+) -> list[pq.FileMetaData]:
+    """Read the footers of some files of a dataset, several at a time, and keep all of them.
+
+    Raises
+    ------
+    DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
+        If a footer cannot be read.
+    """
+    options = dataset.cache or CacheOptions()
+    with ThreadPoolExecutor(min(_THREADS, len(files)) or 1) as pool:
+        return list(pool.map(lambda file: read_metadata(dataset.location, file, options), files))
+
+
+def has_same_files(dataset: ParquetDataset) -> bool:
+    """Whether there are the same files as when the dataset was opened.
+
+    The directory is listed again; names, sizes, and what else the storage tells are compared.
+
+    Raises
+    ------
+    CredentialsError, StorageError
+        If the storage denies access or fails.
+    """
+    location = dataset.location
+    locations = locate(dataset.url, location.storage_options, location.filesystem)
+    found = find_files(locations, check=False)
+    return found.files == dataset.files

@@ -9,15 +9,162 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from mdstorm_backend.format.encodings.encoding import DecodeSpan
+from mdstorm_backend.format.encodings import Encoding
+from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan
+from mdstorm_backend.format.encodings.numbers import PythonInteger
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.nested_lists import depth_of
+from mdstorm_backend.format.values.numpy_dtypes import is_number
+from mdstorm_backend.read.late import object_decoder
+from mdstorm_backend.read.logical import view_dtype
 from mdstorm_backend.read.mds_file import MDSFile
-from mdstorm_backend.read.sample_values import ValueDecoder
+
+#: From the row of a value to the value.
+OfRow: TypeAlias = Callable[[int], Any]
+
+#: The number of 1970-01-01 among Python's dates.
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAYS = np.dtype("datetime64[D]")
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
+
+
+class ValueDecoder:
+    """Finds the fastest way to one value of a column.
+
+    Parameters
+    ----------
+    shard : MDSFile
+        Where the values lie. The functions keep its bytes, but not the shard.
+    name : str
+        The column.
+    """
+
+    def __init__(self, shard: MDSFile, name: str) -> None:
+        self.column: Column = shard.schema[name]
+        self._shard = shard
+        self._number = shard.layout.names.index(name)
+        self._encoding: Encoding = shard.layout.encodings[self._number]
+        self._encoding.check_decodable(name)
+        self._is_typed = self.column.spark_type is not None and not self.column.is_late
+        self._dtype = view_dtype(self.column) if self._is_typed else self._encoding.dtype
+        #: Whether the value is a Python object rather than a NumPy one.
+        self._to_python = isinstance(self._encoding, PythonInteger) or (
+            self._is_typed
+            and not self.column.is_array
+            and not self.column.is_numpy(exact_nulls=True)
+        )
+
+    @property
+    def needs_core(self) -> bool:
+        """Whether the reading core has to decode the row: its value is not just the stored one."""
+        if self._encoding.is_verbatim:
+            return False
+        if not (self._encoding.is_viewed or self._encoding.is_array):
+            # What stands in the place of a null need not be decodable.
+            is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
+            return self.column.null_count > 0 or not is_plain
+        if self.column.element_null_count or self.column.uneven:
+            return True
+        if not self._is_typed or self._is_date:
+            return False
+        return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
+
+    @property
+    def _is_date(self) -> bool:
+        """Whether values, or the elements of arrays, are dates."""
+        if not self._is_typed:
+            return False
+        type_ = self.column.arrow_type
+        return bool(pa.types.is_date(type_.value_type if self.column.is_array else type_))
+
+    def of_row(self) -> OfRow:
+        """Return the function for a column of samples of one size."""
+        sizes = [encoding.size or 0 for encoding in self._shard.layout.encodings]
+        start = int(self._shard.offsets[0]) + sum(sizes[: self._number])
+        if not self._encoding.is_viewed:
+            get, stride, size = self.of_span(), sum(sizes), sizes[self._number]
+            return lambda row: get(start + row * stride, start + row * stride + size)
+        return self._of_view(self._view(start, self._shard.num_samples, sum(sizes)))
+
+    def of_span(self) -> DecodeSpan:
+        """Return the function for a column of samples of varying size."""
+        encoding, data = self._encoding, self._shard.data
+        if encoding.is_viewed and encoding.size is not None:
+            get = self._of_view(self._view(0, len(data) - encoding.size + 1, 1))
+            return lambda start, stop: get(start)
+        decode = encoding.span_decoder(data, self._object_decoder())
+        return self._of_array(decode) if encoding.is_array else decode
+
+    def of_core(self) -> Callable[[Any], Any]:
+        """Return the function from a value of the reading core to what it stands for."""
+        if self.column.uneven and not self.column.element_null_count:
+            dtype, depth = self._dtype, depth_of(self.column.arrow_type)
+            return lambda value: None if value is None else _with_arrays(value, depth, dtype)
+        if not self.column.is_late:
+            return lambda value: value
+        decode = self._object_decoder()
+        return lambda value: None if value is None else decode(value)
+
+    def _object_decoder(self) -> Decode:
+        decode = object_decoder(self._encoding, self.column, self._shard.url)
+        if not (self._is_typed and pa.types.is_decimal(self.column.arrow_type)):
+            return decode
+        scale = self.column.arrow_type.scale
+        return lambda stored: _with_scale(decode(stored), scale)
+
+    def _of_array(self, decode: DecodeSpan) -> DecodeSpan:
+        if not self._is_typed:
+            return decode
+        if self._is_date:
+            return lambda start, stop: decode(start, stop).astype(_DAYS)
+        dtype = self._dtype
+        return lambda start, stop: decode(start, stop).view(dtype)
+
+    def _view(self, start: int, count: int, stride: int) -> npt.NDArray[Any]:
+        """Return all places where a value may begin as an array of values."""
+        dtype = self._encoding.dtype if self._is_date else self._dtype
+        shape = self._encoding.shape
+        assert dtype is not None
+        assert shape is not None
+        strides = (stride, *np.empty(shape, dtype).strides)
+        view: npt.NDArray[Any] = np.ndarray(
+            (count, *shape), dtype, self._shard.data, start, strides
+        )
+        return view
+
+    def _of_view(self, view: npt.NDArray[Any]) -> OfRow:
+        if self._encoding.shape:
+            if self._is_date:
+                return lambda place: view[place].astype(_DAYS)
+            return lambda place: view[place].copy()
+        get = view.item
+        if not self._is_date:
+            return get if self._to_python else view.__getitem__
+        if self._to_python:
+            return lambda place: date.fromordinal(get(place) + _EPOCH)
+        return lambda place: np.datetime64(get(place), "D")
+
+
+def _with_arrays(lists: list[Any], depth: int, dtype: np.dtype[Any] | None) -> Any:
+    """Return nested lists with arrays for the innermost ones."""
+    if depth == 1:
+        return np.array(lists, dtype)
+    return [_with_arrays(inner, depth - 1, dtype) for inner in lists]
+
+
+def _with_scale(number: Decimal, scale: int) -> Decimal:
+    if number.as_tuple().exponent != -scale:
+        raise ValueError(f"the decimal {number} has other digits than its type says")
+    return number
 
 
 def sample_decoder(shard: MDSFile, columns: Sequence[str]) -> SampleDecoder:

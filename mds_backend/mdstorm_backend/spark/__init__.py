@@ -5,8 +5,13 @@ from __future__ import annotations
 from mdstorm_backend.spark.materialization import checked_shard_size, materialize
 from mdstorm_backend.spark.probe import check_driver_writes, why_not_writable
 from mdstorm_backend.spark.refusals import is_refusal
-from mdstorm_backend.spark.session import is_local, read_conf, session_conf, spark_url
-from mdstorm_backend.spark.start import start_session
+from mdstorm_backend.spark.session import (
+    is_local,
+    read_conf,
+    session_conf,
+    spark_url,
+    start_session,
+)
 
 __all__ = [
     "check_driver_writes",

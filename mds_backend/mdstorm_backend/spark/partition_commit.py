@@ -112,7 +112,7 @@ def _check_seen(location: Location, parts: Sequence[Part]) -> None:
 
 
 def _publish(job: PartitionJob, location: Location, parts: Sequence[Part], merged: bool) -> None:
-    won = {(shard.zip_data or shard.raw_data).basename for part in parts for shard in part.shards}
+    won = {shard.stored.basename for part in parts for shard in part.shards}
     for name in shards_of(job.job, location.list_names()):
         if name not in won:
             location.remove(name)

@@ -1,4 +1,4 @@
-"""Tell names of tables in a catalog from paths."""
+"""Tell names of tables from paths, and how Spark reads a table that is not read here."""
 
 from __future__ import annotations
 
@@ -28,3 +28,11 @@ def check_no_table_name(text: str) -> None:
             f"{text!r} looks like the name of a table in a catalog, which only Spark can resolve: "
             f"give the path of the table's files, or spark.table({text!r}) to make_spark_converter"
         )
+
+
+def read_by_spark(url: str, kind: str = "delta") -> str:
+    """Return the sentence that says how Spark reads a table, by the name of its format."""
+    return (
+        "Read it by Spark and convert the frame: "
+        f"make_spark_converter(spark.read.format({kind!r}).load({url!r}))"
+    )

@@ -9,7 +9,7 @@ import pyarrow as pa
 from mdstorm_backend.errors import EncodingError, EncodingRangeError, MDStormError
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
-from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.write.samples import Samples, assemble_samples
 from mdstorm_backend.write.shard_buffer import ShardBuffer

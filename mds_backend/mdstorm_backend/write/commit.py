@@ -71,7 +71,7 @@ def commit(
         As `check_seen`.
     """
     infos = [report.info for report in reports]
-    names = {(info.zip_data or info.raw_data).basename for info in infos}
+    names = {info.stored.basename for info in infos}
     sizes = check_seen(location, infos, [INDEX_NAME])
     index = build_index(schema, reports)
     index = replace(index, extra={**(extra or {}), **index.extra})
@@ -106,7 +106,7 @@ def check_seen(
     DatasetExistsError
         If another job has published a dataset there in the meantime.
     """
-    expected = [shard.zip_data or shard.raw_data for shard in shards]
+    expected = [shard.stored for shard in shards]
     sizes = dict(location.list_sizes())
     # Mounts of remote storage may list neither what was just written nor what was just removed.
     unlisted = [file for file in expected if sizes.get(file.basename) != file.bytes]

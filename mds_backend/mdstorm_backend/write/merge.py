@@ -179,7 +179,7 @@ def _check_replaceable(location: Location, index: Index) -> None:
         return
     merged = {shard.raw_data.basename for shard in index.shards}
     for shard in _read(location).shards:
-        stored = shard.zip_data or shard.raw_data
+        stored = shard.stored
         if shard.raw_data.basename not in merged and location.exists(stored.basename):
             raise WriteError(
                 f"{location.url} has a dataset of its own: its index lists {stored.basename}, "

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoding import EncodedColumn
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.layout import Validity, pack_validity, preamble_size
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES

@@ -132,24 +132,6 @@ def test_a_refused_type_does_not_remove_what_was_to_be_replaced(
     assert len(open_dataset(str(target))) == 30
 
 
-def test_an_interrupted_conversion_goes_on_or_starts_anew(
-    source: Path, target: Path, run: Run
-) -> None:
-    def stop(done: int, total: int) -> None:
-        if done >= 20:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        mdstorm.convert(str(source), str(target), shard_size=700, workers=1, progress=stop)
-    assert list(target.glob("*.done"))
-    other = run("convert", source, target)
-    assert other.exit_code == 3
-    assert "--no-resume" in other.stderr
-    assert run("convert", source, target, "--shard-size", 700).exit_code == 0
-    assert not list(target.glob("*.done"))
-    assert open_dataset(str(target)).to_table().equals(numbers(30))
-
-
 @pytest.mark.parametrize("inside", ["", "mds"])
 def test_the_result_does_not_go_into_the_source(source: Path, inside: str) -> None:
     with pytest.raises(InvalidArgumentError, match="inside, the directory to convert"):

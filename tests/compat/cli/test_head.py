@@ -45,9 +45,3 @@ def test_long_values_and_line_breaks_do_not_break_the_table(tmp_path: Path, run:
 @pytest.mark.parametrize("arguments", [["-n", "-1"], ["-n", "x"]])
 def test_a_wrong_number_is_a_usage_error(arguments: list[str], dataset: Path, run: Run) -> None:
     assert run("head", dataset, *arguments).exit_code == 2
-
-
-def test_a_column_that_is_not_there_is_an_error(dataset: Path, run: Run) -> None:
-    result = run("head", dataset, "--columns", "nothing")
-    assert result.exit_code == 3
-    assert "no columns ['nothing']" in result.stderr

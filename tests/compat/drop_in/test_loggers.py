@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm._drop_in import loggers
+from mdstorm._drop_in.install import install_as_petastorm
 
 READER = "mdstorm.reader"
 CONVERTER = "mdstorm.spark.spark_dataset_converter"
@@ -27,7 +27,7 @@ def installed() -> Iterator[None]:
         logging.getLogger(name).setLevel(level)
 
 
-@pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.whole_passes"])
+@pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.options"])
 def test_the_level_of_petastorm_silences_all(name: str) -> None:
     assert logging.getLogger(name).isEnabledFor(logging.WARNING)
     logging.getLogger("petastorm").setLevel(logging.ERROR)
@@ -65,7 +65,7 @@ def test_levels_of_mdstorm_hold_as_well() -> None:
 
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE])
 def test_handlers_of_petastorm_hear_each_record_once(name: str) -> None:
-    loggers.install()  # again does nothing
+    install_as_petastorm()  # again does nothing
     heard: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = heard.append  # type: ignore[method-assign]

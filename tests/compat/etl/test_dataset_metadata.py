@@ -162,7 +162,7 @@ OTHER = Unischema("Other", [UnischemaField("other", np.int32, ())])
 def test_a_schema_of_other_data_is_not_added(plain: Path) -> None:
     with pytest.raises(PetastormMetadataError, match="Could not find"):
         generate_petastorm_metadata(None, f"file://{plain}")
-    with pytest.raises(MissingColumnError, match="have no column 'other', which the schema names"):
+    with pytest.raises(MissingColumnError, match="has no column 'other', which the schema names"):
         generate_petastorm_metadata(None, f"file://{plain}", f"{__name__}.OTHER")
     assert not (plain / "_common_metadata").exists()
 

@@ -220,22 +220,6 @@ def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
     assert dataset[1]["other"] == 2.5
 
 
-def test_a_file_system_of_the_callers_own(tmp_path: Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    fs = fsspec.filesystem("memory")
-    url = f"memory://{tmp_path.name}/data"
-    with materialize(None, url, SCHEMA, filesystem_factory=lambda: fs):
-        file = pa.BufferOutputStream()
-        pq.write_table(encoded(range(6)), file)
-        fs.pipe_file(f"/{tmp_path.name}/data/a.parquet", file.getvalue().to_pybytes())
-    names = [Path(name).name for name in fs.ls(f"/{tmp_path.name}/data", detail=False)]
-    assert sorted(name for name in names if not name.endswith(".mds")) == ["_mdstorm", "index.json"]
-    dataset = open_dataset(url)
-    found = stored_unischema(dataset)
-    assert found is not None
-    assert_rows(read_rows(decoded(dataset, found), found), [row(i) for i in range(6)])
-
-
 @pytest.mark.long
 def test_spark_writes_datasets(spark: Any, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/data"

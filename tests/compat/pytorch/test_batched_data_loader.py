@@ -11,13 +11,12 @@ from tests.compat.readers import (
     batch_reader,
     items,
     row_reader,
+    with_either,
     write_parquet,
 )
 
 from mdstorm.errors import NullValueError, UnsupportedTypeError
 from mdstorm.pytorch import BatchedDataLoader
-
-with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
 
 @with_either

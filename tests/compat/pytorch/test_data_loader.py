@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tests.compat.readers import batch_reader, numbers, row_reader, rows, write_parquet
+from tests.compat.readers import batch_reader, numbers, row_reader, rows, with_either, write_parquet
 
 from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader, decimal_friendly_collate
-
-with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
 
 class TestBatches:

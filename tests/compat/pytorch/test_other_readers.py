@@ -74,11 +74,6 @@ class TestBatches:
         of_batches = ItemReader(items(**arrays), batched=True)
         assert list(DataLoader(of_rows, 2)) == list(DataLoader(of_batches, 2)) == [values]
 
-    def test_collation_by_the_user(self) -> None:
-        seen: list[Any] = []
-        list(DataLoader(batches_of(1, 2), 2, collate_fn=seen.append))
-        assert seen == [[{"number": 0}, {"number": 1}], [{"number": 2}]]
-
     def test_nulls(self) -> None:
         flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
@@ -99,26 +94,6 @@ class TestShuffling:
             assert [len(batch["number"]) for batch in batches] == [8] * 12 + [4]
             assert sorted(rows(batches)) == list(range(100))
 
-    @with_each
-    def test_rows_travel_about_as_far_as_the_queue_is_long(self, class_: Any) -> None:
-        loader = class_(batches_of(*[10] * 100), 1, shuffling_queue_capacity=100)
-        found = np.array(rows(loader))
-        distances = np.abs(found - np.arange(1000))
-        assert 30 < distances.mean() < 200
-
-    @pytest.mark.parametrize(
-        ("class_", "seed"),
-        [(DataLoader, np.random.seed), (BatchedDataLoader, torch.manual_seed)],
-    )
-    @pytest.mark.parametrize("kind", ["batch", "row"])
-    def test_the_seed_is_where_petastorm_has_it(self, class_: Any, seed: Any, kind: str) -> None:
-        def read(value: int) -> list[list[int]]:
-            seed(value)
-            reader = batches_of(50, 50) if kind == "batch" else rows_up_to(100)
-            return numbers(class_(reader, 10, shuffling_queue_capacity=20))
-
-        assert read(1) == read(1) != read(2)
-
 
 class TestPasses:
     def test_a_second_pass_resets_the_reader(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -128,11 +103,6 @@ class TestPasses:
             assert not caplog.records
             list(loader)
         assert "Start a new pass of Petastorm DataLoader" in caplog.text
-
-    def test_a_reader_at_its_end_is_reset(self) -> None:
-        reader = batches_of(5)
-        list(reader)
-        assert numbers(DataLoader(reader, 5)) == [[0, 1, 2, 3, 4]]
 
     def test_after_a_break_the_reader_says_that_it_cannot(self) -> None:
         loader = DataLoader(batches_of(2, 2), 2)

@@ -100,7 +100,6 @@ class TestReaders:
             ({"cache_size_limit": None}, TypeError, "cache_size_limit must be a number of bytes"),
             ({"cache_row_size_estimate": None}, TypeError, "cache_row_size_estimate must be a"),
             ({"cache_location": None}, TypeError, "cache_location must be a directory"),
-            ({"cache_row_size_estimate": 1 << 20}, ValueError, "Condition 'size_limit_bytes / sh"),
             ({"order": "elastic"}, RuntimeError, "not supported together with order='elastic'"),
         ],
         ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
@@ -120,18 +119,6 @@ class TestReaders:
 
 def kilobytes(count: int) -> Any:
     return lambda: np.zeros(count << 10, np.uint8)
-
-
-def test_an_error_of_a_cache_does_not_end_a_finished_run(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail() -> None:
-        raise RuntimeError("mine")
-
-    reader = cached(url, tmp_path / "c", cleanup=True)
-    monkeypatch.setattr(reader.cache, "cleanup", fail)
-    with pytest.warns(UserWarning, match="Error cleaning cache: mine"):
-        assert read(reader) == list(range(10))
 
 
 class TestLocalDiskCache:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.readers import batch_reader, row_reader, stop_readers, write_parquet
+from tests.compat.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec, convert
 from mdstorm.errors import UnsupportedTypeError
@@ -24,12 +24,6 @@ from mdstorm.tf_utils import make_petastorm_dataset
 PRICES = [Decimal("0.10"), None, Decimal("2.25"), Decimal("-3.00")]
 NUMBERS = [0.1, math.nan, 2.25, -3.0]
 WARNING = "column 'price' of file:///.* holds decimals, which arrive in {} as {}, and no model"
-
-
-@pytest.fixture(autouse=True)
-def _stopped() -> Any:
-    yield
-    stop_readers()
 
 
 @pytest.fixture
@@ -112,13 +106,6 @@ def test_the_loader_of_rows_warns_once(url: str) -> None:
     assert caught[0].filename == __file__
     assert batches[0]["price"] == PRICES
     DataLoader(batch_reader(url, **options), 4)  # a second warning would be an error
-
-
-def test_arrays_of_decimals_that_are_asked_for_are_warned_of(url: str) -> None:
-    reader = batch_reader(url, schema_fields=["id", "pair"])
-    with pytest.warns(UserWarning, match=r"column 'pair' of .* holds decimals"):
-        loader = DataLoader(reader, 4)
-    assert next(iter(loader))["pair"][1] == [Decimal(1), None]
 
 
 def test_tensorflow_warns_of_texts(parquet: str) -> None:

@@ -270,17 +270,6 @@ def test_rows_and_n_grams_are_made_of_live_rows(table: Path) -> None:
     assert found == [(n, n + 1) for n in ALIVE if n + 1 in ALIVE]
 
 
-def test_a_cache_on_disk_keeps_live_rows(table: Path, tmp_path: Path) -> None:
-    options: dict[str, Any] = {
-        "cache_type": "local-disk",
-        "cache_location": str(tmp_path / "cache"),
-        "cache_size_limit": 1 << 24,
-        "cache_row_size_estimate": 10,
-        "num_epochs": 2,
-    }
-    assert ids(table, **options) == 2 * ALIVE
-
-
 @pytest.mark.parametrize("keep", [True, False])
 def test_conversions_keep_row_groups_of_live_rows(table: Path, tmp_path: Path, keep: bool) -> None:
     dataset = convert(str(table), str(tmp_path / "mds"), keep_row_groups=keep)

@@ -9,7 +9,6 @@ import pytest
 from tests.compat.readers import IN_ORDER, write_parquet
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm._datasets.file_lists import directory_of
 from mdstorm.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -92,16 +91,3 @@ def test_some_shards_come_from_the_cache_of_all(dataset: Dataset, tmp_path: Path
     assert (len(part), part.is_part, part[1]) == (whole.shard_sizes[0], True, whole[1])
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert whole.with_shards(range(len(whole.shard_sizes))) is whole
-
-
-@pytest.mark.parametrize(
-    ("urls", "directory"),
-    [
-        (["file:///a/b/1.mds"], "file:///a/b"),
-        (["file:/a/b/1.mds", "file:///a/b/2.mds"], "file:///a/b"),
-        (["s3://b/x/1/1.mds", "s3://b/x/12/2.mds"], "s3://b/x"),
-        (["memory://x/1.mds", "memory://x/y/1.mds"], "memory://x"),
-    ],
-)
-def test_the_directory_has_all_files(urls: list[str], directory: str) -> None:
-    assert directory_of(urls) == directory

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.compat.readers import write_parquet
 
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import make_batch_reader
 
@@ -57,19 +56,3 @@ def test_so_does_a_loader_over_it(url: str, order: str, kind: Any, of_reader: bo
             assert read(loader) == epochs[epoch]
         assert read(loader) == epochs[2]
     assert epochs[0] != epochs[1] != epochs[2]
-
-
-def test_naming_the_epoch_that_goes_on_changes_nothing(url: str) -> None:
-    with reader_of(url, "exact") as reader:
-        next(reader)
-        state = reader.state_dict()
-        rest = ids(reader)
-    with reader_of(url, "exact") as reader:
-        reader.load_state_dict(state)
-        reader.set_epoch(0)
-        assert ids(reader) == rest
-
-
-def test_an_epoch_is_a_number(url: str) -> None:
-    with reader_of(url, "exact") as reader, pytest.raises(InvalidArgumentError, match="from 0 on"):
-        reader.set_epoch(-1)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.readers import ItemReader, batch_reader, row_reader, stop_readers, write_parquet
+from tests.compat.readers import ItemReader, batch_reader, row_reader, write_parquet
 from tests.mds_backend.clocks import Clock
 from tests.mds_backend.small_datasets import write_numbers
 
@@ -25,12 +24,6 @@ ROWS, GROUPS = 12, 3
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Twelve rows in three row groups."""
     return write_parquet(tmp_path_factory.mktemp("twelve"), {"id": range(ROWS)})
-
-
-@pytest.fixture(autouse=True)
-def readers() -> Iterator[None]:
-    yield
-    stop_readers()
 
 
 def test_batches_of_a_reader_are_row_groups(url: str) -> None:

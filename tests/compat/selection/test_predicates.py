@@ -1,8 +1,6 @@
 """Predicates asked directly, as user code and its tests do."""
 
 import datetime as dt
-import itertools
-import pickle
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,7 @@ from mdstorm.predicates import (
     PredicateBase,
     in_intersection,
     in_lambda,
-    in_negate,
     in_pseudorandom_split,
-    in_reduce,
     in_set,
 )
 
@@ -76,24 +72,12 @@ def test_a_split_is_that_of_petastorm() -> None:
     assert chosen([0.3, 0.7], 1, [None]) == [None]
 
 
-def test_a_split_gives_each_value_to_one_subset() -> None:
-    parts = [chosen([0.1] * 10, index, range(2000)) for index in range(10)]
-    assert sorted(itertools.chain(*parts)) == list(range(2000))
-    assert all(140 < len(part) < 260 for part in parts)
-
-
 def test_a_split_has_so_many_subsets() -> None:
     for index in (2, -3, 0.5, None):
         with pytest.raises(InvalidArgumentError, match="subset_index is out of range"):
             in_pseudorandom_split([0.3, 0.7], index, "a")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Tested values does not have split key: a"):
         in_pseudorandom_split([0.3, 0.7], 0, "a").do_include({"b": 1})
-
-
-def test_predicates_pickle() -> None:
-    predicate = in_reduce([in_negate(in_set([1], "a")), in_intersection([1], "b")], all)
-    again = pickle.loads(pickle.dumps(predicate))  # noqa: S301
-    assert again.do_include({"a": 2, "b": [1]})
 
 
 def test_the_base_is_abstract() -> None:

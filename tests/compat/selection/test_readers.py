@@ -12,10 +12,9 @@ from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.ngram import NGram
-from mdstorm.predicates import in_lambda, in_negate, in_pseudorandom_split, in_set
+from mdstorm.predicates import in_set
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.selectors import SingleIndexSelector
-from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only")
 
@@ -57,23 +56,6 @@ def ids(make: Any, url: str, **options: Any) -> list[int]:
 
 
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader], ids=["rows", "batches"])
-
-
-@READERS
-def test_the_predicate_is_kept_with_shuffled_rows(make: Any, url: str) -> None:
-    odd = in_lambda(["id"], lambda i: i % 2 == 1)
-    found = ids(make, url, predicate=odd, shuffle_rows=True, seed=5)
-    assert sorted(found) == list(range(1, ROWS, 2))
-    assert found != sorted(found)
-
-
-@READERS
-def test_a_split_and_its_complement_hold_all_rows(make: Any, url: str) -> None:
-    split = in_pseudorandom_split([0.5, 0.5], 0, "id")
-    one, other = (ids(make, url, predicate=p) for p in (split, in_negate(split)))
-    assert sorted(one + other) == list(range(ROWS))
-    assert one
-    assert other
 
 
 @READERS
@@ -138,17 +120,6 @@ def test_every_n_gram_is_delivered_once(url: str) -> None:
 def test_n_grams_need_rows_in_order(url: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedArgumentError, match="made of consecutive rows"):
         ngrams(url, **arguments)
-
-
-def test_readers_are_drawn_from(url: str) -> None:
-    readers = [make_reader(url, schema_fields=["id"], num_epochs=None) for _ in range(2)]
-    with WeightedSamplingReader(readers, [0.9, 0.1], seed=0) as reader:
-        found = [next(reader).id for _ in range(20)]
-    assert len(found) == 20
-    batches = [make_batch_reader(url), make_batch_reader(url, num_epochs=None)]
-    with WeightedSamplingReader(batches, [0.5, 0.5]) as reader:
-        assert sum(len(batch.id) for batch in reader) >= ROWS
-        assert reader.last_row_consumed
 
 
 def test_nothing_may_be_left(url: str) -> None:

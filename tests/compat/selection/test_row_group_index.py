@@ -170,10 +170,6 @@ class TestWhatIsNotThere:
         with pytest.raises(ValueError, match=r"Some of required indexes \['of id', 'of s'\]"):
             select_row_groups(selector, open_parquet(str(directory)))
 
-    def test_no_index_at_all(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="Row groups index is not available at"):
-            select_row_groups(a_or_c, write(tmp_path, TABLE))
-
     def test_row_groups_are_others_now(self, tmp_path: Path) -> None:
         write(tmp_path, TABLE, rows=2)
         build(tmp_path.as_uri())
@@ -187,14 +183,6 @@ class TestWhatIsNotThere:
         (tmp_path / INDEX_FILE).write_text(text, "latin-1")
         with pytest.raises(CorruptDatasetError, match=f"{INDEX_FILE} is not a row group index"):
             get_row_group_indexes(dataset)
-
-    def test_metadata_are_damaged(self, tmp_path: Path) -> None:
-        write(tmp_path, TABLE, rows=2)
-        build(tmp_path.as_uri())
-        path = tmp_path / "_common_metadata"
-        path.write_bytes(path.read_bytes()[:-20])
-        with pytest.raises(CorruptDatasetError, match="_common_metadata was truncated"):
-            get_row_group_indexes(open_parquet(str(tmp_path)))
 
     def test_an_index_that_petastorm_built_later_is_not_ours(self, tmp_path: Path) -> None:
         write(tmp_path, TABLE, rows=2)
@@ -213,18 +201,6 @@ class TestWhatIsNotThere:
     def test_something_else_is_no_dataset(self) -> None:
         with pytest.raises(ArgumentTypeError, match="takes a dataset or its URL"):
             get_row_group_indexes(5)
-
-
-def test_an_index_of_petastorm_is_read() -> None:
-    golden = Path(__file__).parents[1] / "etl/golden/codecs"
-    found = get_row_group_indexes(golden.as_uri())
-    assert {type(index) for index in found.values()} == {SingleFieldIndexer, FieldNotNullIndexer}
-    dataset = open_parquet(str(golden))
-    for name, index in found.items():
-        selector = SingleIndexSelector(name, index.indexed_values[:1])
-        chosen = select_row_groups(selector, dataset)
-        numbers = index.get_row_group_indexes(index.indexed_values[0])
-        assert len(chosen) == sum(dataset.shard_sizes[number] for number in numbers) > 0
 
 
 def test_an_index_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
@@ -292,11 +268,6 @@ class TestIndexersByHand:
             _ = one + some
         with pytest.raises(ValueError, match="index the same fields"):
             _ = one + SingleFieldIndexer("i", "b")
-
-    def test_there_must_be_rows(self) -> None:
-        for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
-            with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
-                indexer.build_index([], 0)
 
 
 @pytest.mark.parametrize("class_", [IntersectIndexSelector, UnionIndexSelector])

@@ -91,25 +91,11 @@ def test_the_plan_is_not_compared(spark: Any, cache_dir: Path) -> None:
     assert first.cache_dir_url == second.cache_dir_url
 
 
-def test_other_columns_are_another_copy(spark: Any, cache_dir: Path) -> None:
-    first = make_spark_converter(spark.range(5), cache_key="rows")
-    second = make_spark_converter(spark.range(5).toDF("number"), cache_key="rows")
-    assert first.cache_dir_url != second.cache_dir_url
-
-
 def test_a_copy_that_was_made_without_a_name_gets_one(spark: Any, cache_dir: Path) -> None:
     first = make_spark_converter(spark.range(5))
     named = make_spark_converter(spark.range(5), cache_key="rows")
     found = make_spark_converter(spark.range(6), cache_key="rows")
     assert first.cache_dir_url == named.cache_dir_url == found.cache_dir_url
-
-
-def test_a_copy_that_is_gone_is_written_again(spark: Any, cache_dir: Path) -> None:
-    first = make_spark_converter(spark.range(5), cache_key="rows")
-    first.delete()
-    second = make_spark_converter(spark.range(5), cache_key="rows")
-    assert second.cache_dir_url != first.cache_dir_url
-    assert len(second) == 5
 
 
 @pytest.mark.parametrize("content", ["", '{"directory": "file:///nowhere"}'])

@@ -56,14 +56,6 @@ class TestDataLoaderFunction:
         with ten.make_torch_dataloader(data_loader_fn=Recorder, **arguments) as loader:
             assert [part.number.tolist() for part in loader] == [[10, 12, 14, 16, 18]]
 
-    def test_a_loader_of_batches_can_be_built_on_it(self, ten: SparkDatasetConverter) -> None:
-        def rows_of(reader: Any, batch_size: int, shuffling_queue_capacity: int) -> Any:
-            rows = [row for part in reader for row in part.number]
-            return torch.utils.data.DataLoader(rows, batch_size=batch_size)
-
-        with ten.make_torch_dataloader(4, 1, None, 0, rows_of, shuffle_row_groups=False) as loader:
-            assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
     def test_an_error_in_it_comes_out(self, ten: SparkDatasetConverter) -> None:
         manager = ten.make_torch_dataloader(data_loader_fn=torch.utils.data.DataLoader)
         with pytest.raises(TypeError, match="unexpected keyword argument 'reader'"):
@@ -91,11 +83,6 @@ class TestDataLoaderFunction:
 
 class TestByHand:
     """The managers made without a converter, with Petastorm's arguments."""
-
-    def test_torch_with_a_function(self, ten: SparkDatasetConverter) -> None:
-        manager = TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder)
-        with manager as loader:
-            assert [part.number.tolist() for part in loader] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
 
     def test_torch_by_keyword_and_without_a_function(self, ten: SparkDatasetConverter) -> None:
         manager = TorchDatasetContextManager(

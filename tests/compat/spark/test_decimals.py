@@ -103,18 +103,6 @@ def test_what_a_converter_was_told_its_loaders_know(
     assert [str(value) for value in batch["x"]] == ["0.0", "0.5", "1.0", "1.5"]
 
 
-def test_the_reader_of_a_data_loader_fn_delivers_numbers(
-    spark: Any, cache_dir: Any, tmp_path: Path
-) -> None:
-    from mdstorm.pytorch import BatchedDataLoader
-
-    converter = make_spark_converter(parquet_of(spark, tmp_path), decimals="float32")
-    loader = converter.make_torch_dataloader(data_loader_fn=BatchedDataLoader, **IN_ORDER)
-    with loader as batches:
-        (batch,) = batches
-    assert batch["x"].dtype == torch.float32
-
-
 @pytest.mark.parametrize("df", ["frame", "path"])
 def test_other_names_are_refused_before_anything_is_written(
     spark: Any, cache_dir: Path, df: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,17 +36,6 @@ def test_rows_come_as_from_the_streaming_dataset(fifty: SparkDatasetConverter, r
     found = numbers(read(fifty, batch_size=8, num_epochs=2, **ELASTIC))
     assert found == [batch["number"].tolist() for batch in loader]
     assert [len(batch) for batch in found] == [8, 8, 8, 8, 8, 8, 2] * 2
-
-
-@with_either
-def test_stored_order_is_dealt_to_ranks(fifty: SparkDatasetConverter, read: Read) -> None:
-    arguments = {"order": "elastic", "num_epochs": 1, "shuffle_row_groups": False}
-    # Explicit ranks are nodes of their own, and each reads a stretch; 50 rows for three nodes are
-    # one short, so a row comes twice.
-    expected = [[*range(16), 15], [*range(16, 33)], [*range(33, 50)]]
-    for rank in range(3):
-        found = numbers(read(fifty, cur_shard=rank, shard_count=3, batch_size=10, **arguments))
-        assert [*chain(*found)] == expected[rank]
 
 
 def test_a_transform_gets_the_rows_of_a_batch(fifty: SparkDatasetConverter) -> None:

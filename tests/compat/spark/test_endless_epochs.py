@@ -29,15 +29,6 @@ def test_it_comes_once_after_the_first_epoch(loader: Any, caplog: pytest.LogCapt
     assert "pass num_epochs=1 for one epoch" in record.getMessage()
 
 
-def test_it_comes_where_the_loop_is_in_code_without_a_module(
-    many: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
-) -> None:
-    loop = "list(islice(batches, 5))"
-    batches = many.make_torch_dataloader(batch_size=100)
-    exec(loop, {"__name__": None, "batches": batches, "islice": islice})
-    assert len(caplog.records) == 1
-
-
 @pytest.mark.parametrize("arguments", [{}, {"order": "elastic"}])
 def test_it_does_not_come_before(
     many: SparkDatasetConverter, arguments: Any, caplog: pytest.LogCaptureFixture
@@ -67,13 +58,12 @@ def test_it_does_not_come_ahead_of_use(
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize("eagerly", [False, True])
 def test_it_does_not_come_where_keras_counts_steps(
-    many: SparkDatasetConverter, eagerly: bool, caplog: pytest.LogCaptureFixture
+    many: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
 ) -> None:
     keras = pytest.importorskip("tensorflow").keras
     model = keras.Sequential([keras.layers.Dense(1)])
-    model.compile(loss="mse", run_eagerly=eagerly)
+    model.compile(loss="mse")
     dataset = many.make_tf_dataset(batch_size=100, features="n", labels="n")
     dataset = dataset.map(lambda x, y: (x[:, None], y))
     model.fit(dataset, epochs=2, steps_per_epoch=5, verbose=0)

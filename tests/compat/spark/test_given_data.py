@@ -13,7 +13,8 @@ from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torc
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm._spark.make_converter import databricks_path, open_given
+from mdstorm._datasets.sources import open_stored
+from mdstorm._spark.make_converter import databricks_path
 from mdstorm._spark.session import session_of
 from mdstorm.errors import DatasetNotFoundError, UnsupportedURLError
 from mdstorm.spark import make_spark_converter
@@ -144,4 +145,4 @@ def test_other_paths_on_databricks_are_refused(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_name_may_look_like_a_pattern(tmp_path: Path) -> None:
     write(tmp_path / "a[1]", TABLE)
-    assert len(open_given(str(tmp_path / "a[1]"))) == 6
+    assert len(open_stored(str(tmp_path / "a[1]"))) == 6

@@ -174,13 +174,6 @@ def test_shards_of_other_shapes_are_joined_after_a_transform(
     assert in_tf(made, transform_spec=spec)[1].to_list() == expected
 
 
-def test_an_uneven_column_passes_through_a_transform(tmp_path: Path) -> None:
-    made, spec = converter(tmp_path, UNEVEN), TransformSpec(lambda frame: frame)
-    found = in_torch(made, transform_spec=spec)
-    assert [[tensor.tolist() for tensor in row] for row in found] == UNEVEN
-    assert in_tf(made, transform_spec=spec)[1].to_list() == UNEVEN
-
-
 def test_a_transform_gets_lists_of_arrays_of_an_uneven_column(tmp_path: Path) -> None:
     def total(frame: pd.DataFrame) -> pd.DataFrame:
         sums = [float(sum(inner.sum() for inner in cell)) for cell in frame["v"]]
@@ -189,24 +182,6 @@ def test_a_transform_gets_lists_of_arrays_of_an_uneven_column(tmp_path: Path) ->
     made = converter(tmp_path, UNEVEN)
     spec = TransformSpec(total, [("v", np.float64, (), False)])
     assert in_torch(made, transform_spec=spec).tolist() == [6.0, 4.0, 0.0, 0.0]
-
-
-def test_keras_takes_nested_arrays(tmp_path: Path) -> None:
-    made = converter(tmp_path, MATRICES.tolist())
-    model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    with made.make_tf_dataset(**ONCE) as dataset:
-        pairs = dataset.map(lambda batch: (batch.v / 64, tf.cast(batch.id, tf.float32)))
-        history = model.fit(pairs, verbose=0)
-    assert np.isfinite(history.history["loss"]).all()
-
-
-def test_a_batch_map_gets_tensors(tmp_path: Path) -> None:
-    made = converter(tmp_path, MATRICES.tolist())
-    arguments = {**ONCE, "batch_map": lambda batch: batch["v"].sum((1, 2))}
-    with made.make_torch_dataloader(**arguments) as loader:
-        (sums,) = loader
-    assert sums.tolist() == MATRICES.sum((1, 2)).tolist()
 
 
 @pytest.mark.parametrize(("values", "shape"), [(MATRICES.tolist(), (2, 4)), (SHAPES, (None, None))])

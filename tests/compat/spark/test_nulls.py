@@ -34,9 +34,8 @@ def nulls(tmp_path: Path, name: str) -> SparkDatasetConverter:
 
 
 @with_either
-@pytest.mark.parametrize(
-    ("how", "pool"), [("predicate", "thread"), ("filters", "thread"), ("predicate", "process")]
-)
+@pytest.mark.parametrize("pool", ["thread", pytest.param("process", marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", ["predicate", "filters"])
 def test_nulls_in_rows_that_are_left_out_do_not_matter(
     tmp_path: Path, read: Read, how: str, pool: str
 ) -> None:

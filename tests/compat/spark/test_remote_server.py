@@ -110,17 +110,3 @@ print(len(mdstorm.convert("../both/source", "../both/converted", spark=spark)))
     out = server.run(program.replace("{both}", str(place / "both")), place / "client")
     assert out.split() == ["10", "5"]
     assert (place / "both" / "relative" / "index.json").is_file()
-
-
-def test_workers_without_mdstorm_stage(place: Path, tmp_path: Path) -> None:
-    package = tmp_path / "absent" / "mdstorm_backend"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise ModuleNotFoundError('no mdstorm here')\n")
-    server = SparkConnectServer(tmp_path, environment={"PYTHONPATH": str(package.parent)})
-    try:
-        found = converted(server, place, parent_cache_dir_url=f"file://{place}/both/cache")
-    finally:
-        server.close()
-    assert found["rows"] == list(range(10))
-    (warning,) = found["warnings"]
-    assert "mdstorm cannot be imported on a Spark worker (no mdstorm here)" in warning

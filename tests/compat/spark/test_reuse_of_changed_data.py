@@ -21,15 +21,6 @@ def test_an_overwritten_source_is_noticed(spark: Any, cache_dir: Path, tmp_path:
     assert (ids(first), ids(second)) == ([0, 1, 2, 3, 4], [7, 8])
 
 
-def test_a_source_file_that_grew_is_noticed(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("1\n2\n")
-    first = make_spark_converter(spark.read.csv(str(source), "x int"))
-    source.write_text("1\n2\n3\n")
-    second = make_spark_converter(spark.read.csv(str(source), "x int"))
-    assert (ids(first), ids(second)) == ([1, 2], [1, 2, 3])
-
-
 @pytest.mark.parametrize("left", ["nothing", "no index"])
 def test_a_copy_deleted_behind_our_back_is_written_again(
     spark: Any, cache_dir: Path, left: str

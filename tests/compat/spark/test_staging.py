@@ -179,14 +179,6 @@ def test_a_driver_without_credentials_raises_its_own_error(
 
 
 @runs_python_on_executors
-def test_where_executors_can_write_they_do(spark: Any, cache_dir: Path) -> None:
-    converter = make_spark_converter(spark.range(3))
-    assert ids(converter) == [0, 1, 2]
-    assert why_not_writable(spark, Location.of(str(cache_dir))) == ""
-    assert directories(cache_dir) == len(list(cache_dir.iterdir()))
-
-
-@runs_python_on_executors
 def test_what_executors_write_to_disks_of_their_own_is_not_seen(spark: Any, tmp_path: Path) -> None:
     class Elsewhere(Location):
         def child(self, name: str) -> Elsewhere:

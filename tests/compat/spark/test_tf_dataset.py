@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.small_datasets import array_of
 
@@ -47,12 +46,6 @@ def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetCo
     assert batch.pair.numpy().tolist() == [[0, 1], [1, 2], [2, 3]]
     assert batch.ragged.to_list() == [[], [1], [2, 2]]
     assert batch.name.numpy().tolist() == [b"n0", b"n1", b"n2"]
-
-
-def test_it_is_a_dataset_of_both_versions(ten: SparkDatasetConverter) -> None:
-    dataset = ten.make_tf_dataset()
-    assert isinstance(dataset, tf.data.Dataset)
-    assert isinstance(dataset, tf.compat.v1.data.Dataset)
 
 
 @pytest.mark.parametrize("prefetch", [None, 0, 1, 5])

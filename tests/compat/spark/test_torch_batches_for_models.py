@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -67,20 +66,6 @@ def test_one_name_is_one_tensor_and_all_others_are_features(
 def test_columns_that_are_not_named_are_not_read(converter: SparkDatasetConverter) -> None:
     loader = loader_of(converter, features="a", labels="label")
     assert loader.dataset._mdstorm.options.delivered == ("a", "label")
-
-
-def test_reading_goes_on_where_a_state_was_taken(converter: SparkDatasetConverter) -> None:
-    def labels(batches: Any) -> list[list[int]]:
-        return [y.tolist() for _, y in batches]
-
-    names = {"features": "a", "labels": "label", "shuffling_queue_capacity": 20}
-    loader, again = (loader_of(converter, **names) for _ in range(2))
-    iterator = iter(loader)
-    next(iterator)
-    again.load_state_dict(loader.state_dict())
-    copy = pickle.loads(pickle.dumps(loader))  # noqa: S301 - our own bytes
-    rest = labels(iterator)
-    assert labels(again) == labels(copy) == rest
 
 
 def test_a_map_makes_anything_of_a_batch(converter: SparkDatasetConverter) -> None:

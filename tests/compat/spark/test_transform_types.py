@@ -59,7 +59,7 @@ def tf_x(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
         (np.float64, torch.float64, tf.float64),
     ],
 )
-@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(), pytest.param((2, 3), marks=pytest.mark.long)], ids=str)
 def test_numpy_types(
     two: SparkDatasetConverter, dtype: Any, in_torch: Any, in_tf: Any, shape: tuple[int, ...]
 ) -> None:

@@ -16,12 +16,11 @@ from tests.compat.spark.converters import (
     converter_of,
     with_either,
     with_tf,
-    with_torch,
 )
 from tests.mds_backend.small_datasets import array_of, map_of
 
 from mdstorm import TransformSpec
-from mdstorm.errors import NullValueError, TransformError
+from mdstorm.errors import NullValueError
 from mdstorm.spark import SparkDatasetConverter
 
 NAN = float("nan")
@@ -93,19 +92,6 @@ def test_the_identity_changes_nothing_in_tensorflow(
     converter = two_shards(tmp_path, values, type_)
     plain_batches = with_tf(converter, **BATCH)
     assert with_tf(converter, transform_spec=IDENTITY, **BATCH) == plain_batches
-
-
-def test_null_arrays_in_one_shard_only(tmp_path: Path) -> None:
-    converter = two_shards(tmp_path, [[1.5], None, [2.5], [3.5]], array_of("float"))
-
-    def fill(frame: pd.DataFrame) -> pd.DataFrame:
-        empty = np.zeros(1, np.float32)
-        frame["x"] = [empty if cell is None else cell for cell in frame["x"]]
-        return frame
-
-    assert plain(torch_x(converter, TransformSpec(fill))) == [[1.5], [0.0], [2.5], [3.5]]
-    with pytest.raises(NullValueError, match="column 'x' holds 1 null"):
-        torch_x(converter, IDENTITY)
 
 
 @pytest.mark.parametrize(
@@ -187,22 +173,3 @@ def test_named_nested_columns_pass_through(tmp_path: Path, type_: Any, values: l
     fields = ["id", "x"]
     (batch,) = converter.make_torch_dataloader(schema_fields=fields, **BATCH)
     assert torch_x(converter, IDENTITY, schema_fields=fields) == batch["x"]
-
-
-def test_timedeltas_are_declared_as_such(tmp_path: Path) -> None:
-    converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
-    spec = TransformSpec(
-        lambda f: f.assign(x=pd.to_timedelta(f["x"], "s")), [("x", np.timedelta64, (), False)]
-    )
-    seconds = [i * 10**6 for i in range(1, 5)]
-    for read in (with_torch, with_tf):
-        (batch,) = read(converter, transform_spec=spec, **BATCH)
-        assert batch["x"] == seconds
-
-
-def test_shards_without_a_common_type_are_an_error(tmp_path: Path) -> None:
-    converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
-    spec = TransformSpec(lambda f: f.assign(x=f["x"] if f["id"][0] else "a"))
-    message = "column 'x' is string in some shards and int64 in others.* return the same type"
-    with pytest.raises(TransformError, match=message):
-        torch_x(converter, spec)

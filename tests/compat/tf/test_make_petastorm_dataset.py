@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.compat.readers import ItemReader, batch_reader, items, row_reader, write_parquet
+from tests.compat.readers import (
+    ItemReader,
+    batch_reader,
+    items,
+    row_reader,
+    with_either,
+    write_parquet,
+)
 
 from mdstorm.ngram import NGram
 from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm.unischema import Unischema, UnischemaField
-
-with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
 IN_GROUPS = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
@@ -38,10 +43,6 @@ class TestElements:
         opened = reader(ten)
         element = next(iter(make_petastorm_dataset(opened)))
         assert type(element) is type(next(opened))
-
-    def test_batches_of_two_datasets_can_be_joined(self, ten: str) -> None:
-        one, two = (make_petastorm_dataset(batch_reader(ten)) for _ in range(2))
-        assert taken(one.concatenate(two)) == IN_GROUPS * 2
 
     @pytest.mark.long
     @with_either
@@ -114,10 +115,6 @@ class TestPasses:
         for one, two in zip(dataset, dataset, strict=True):
             assert one.number.numpy().tolist() == two.number.numpy().tolist()
 
-    def test_each_has_permutations_of_its_own(self, thousand: str) -> None:
-        dataset = make_petastorm_dataset(batch_reader(thousand, shuffle_rows=True, seed=1))
-        assert taken(dataset) != taken(dataset)
-
     def test_the_rest_of_a_reader_and_then_everything(self, ten: str) -> None:
         reader = batch_reader(ten)
         next(reader)
@@ -140,21 +137,6 @@ class TestPasses:
         for reader, expected in ((batches, [[0, 1, 2], [0, 1]]), (rows, [0, 1, 2])):
             dataset = make_petastorm_dataset(reader)
             assert taken(dataset) == taken(dataset) == expected
-
-
-class TestGraphMode:
-    @with_either
-    def test_a_one_shot_iterator_in_a_session(self, ten: str, reader: Any) -> None:
-        with reader(ten) as opened, tf.Graph().as_default():
-            dataset = make_petastorm_dataset(opened)
-            rows = dataset.unbatch() if opened.batched_output else dataset
-            batch = rows.batch(8).make_one_shot_iterator().get_next()
-            assert batch.number.shape.as_list() == [None]
-            with tf.compat.v1.Session() as session:
-                assert session.run(batch).number.tolist() == list(range(8))
-                assert session.run(batch.number).tolist() == [8, 9]
-                with pytest.raises(tf.errors.OutOfRangeError):
-                    session.run(batch)
 
 
 def test_n_grams_are_dicts_of_namedtuples(tmp_path: Path) -> None:

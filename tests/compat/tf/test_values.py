@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 from tests.compat.readers import ItemReader, batch_reader, items, row_reader, write_parquet
 
-from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NullValueError
 from mdstorm.predicates import in_lambda
 from mdstorm.tf_utils import date_to_nsec_from_epoch, make_petastorm_dataset
@@ -20,8 +19,6 @@ from mdstorm.unischema import Unischema, UnischemaField
 SECONDS = 1577836800  # 2020-01-01
 DAY = datetime.date(2020, 1, 1)
 TIME = datetime.datetime(2020, 1, 1, 0, 0, 1)
-
-with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
 
 @pytest.fixture
@@ -94,14 +91,6 @@ def test_of_rows(url: str, skip: int) -> None:
     }
 
 
-@with_either
-def test_shapes_are_those_of_the_schema(url: str, reader: Any) -> None:
-    spec = TransformSpec(edit_fields=[("array", np.float32, (2,), False)])
-    dataset = make_petastorm_dataset(reader(url, schema_fields=["array"], transform_spec=spec))
-    expected = (None, 2) if reader is batch_reader else (2,)
-    assert dataset.element_spec.array == tf.TensorSpec(expected, tf.float32)
-
-
 @pytest.mark.parametrize("dtype", [np.object_, np.complex64])
 def test_types_without_a_counterpart(dtype: Any) -> None:
     reader = ItemReader([], batched=False)
@@ -137,12 +126,6 @@ class TestNulls:
         expected = "Encountered " + ", ".join(f'"{name}"=None' for name in names)
         with pytest.raises(tf.errors.UnknownError, match=expected):
             list(make_petastorm_dataset(reader))
-
-    @with_either
-    def test_of_floats_are_nan(self, url: str, reader: Any) -> None:
-        dataset = make_petastorm_dataset(reader(url, schema_fields=["real"]))
-        values = np.concatenate([np.atleast_1d(element.real) for element in dataset])
-        assert np.isnan(values).tolist() == [False, True]
 
     def test_that_are_filled_are_none(self, url: str) -> None:
         reader = batch_reader(url, schema_fields=["number"], fill_nulls={"number": 7})

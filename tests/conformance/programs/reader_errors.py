@@ -62,14 +62,32 @@ def unknown_arguments(place: Place) -> Any:
     ]
 
 
-def an_unknown_pool(place: Place) -> Any:
+def wrong_arguments(place: Place) -> Any:
     url = place.numbers()
-    return error_of(lambda: batches(url, reader_pool_type="xx"), "Unknown reader_pool_type: xx")
-
-
-def an_unknown_cache(place: Place) -> Any:
-    url = place.numbers()
-    return error_of(lambda: batches(url, cache_type="xx"), "Unknown cache_type: xx")
+    no_field = "No fields matching the criteria"
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        "an_unknown_pool": ({"reader_pool_type": "xx"}, "Unknown reader_pool_type: xx"),
+        "an_unknown_cache": ({"cache_type": "xx"}, "Unknown cache_type: xx"),
+        "no_field_matches": ({"schema_fields": ["nothing"]}, no_field),
+        "field_names_as_one_text": ({"schema_fields": "id"}, no_field),
+        "fields_that_are_no_list": (
+            {"schema_fields": 5},
+            "Fields must be either None, an iterable",
+        ),
+        "fields_of_a_wrong_type": (
+            {"schema_fields": [5]},
+            'Elements of "fields" must be either a string',
+        ),
+        "a_predicate_of_a_wrong_type": (
+            {"predicate": lambda row: True},
+            "expected to be derived from PredicateBase",
+        ),
+        "a_selector_of_a_wrong_type": ({"rowgroup_selector": "by_id"}, ""),
+    }
+    return {
+        name: error_of(lambda: batches(url, **arguments), says)  # noqa: B023
+        for name, (arguments, says) in cases.items()
+    }
 
 
 def a_known_cache_that_does_nothing(place: Place) -> Any:
@@ -85,48 +103,12 @@ def wrong_numbers_of_epochs(place: Place) -> Any:
     ]
 
 
-def no_field_matches(place: Place) -> Any:
-    url = place.numbers()
-    return error_of(
-        lambda: batches(url, schema_fields=["nothing"]), "No fields matching the criteria"
-    )
-
-
-def field_names_as_one_text(place: Place) -> Any:
-    url = place.numbers()
-    return error_of(lambda: batches(url, schema_fields="id"), "No fields matching the criteria")
-
-
-def fields_that_are_no_list(place: Place) -> Any:
-    url = place.numbers()
-    return error_of(
-        lambda: batches(url, schema_fields=5), "Fields must be either None, an iterable"
-    )
-
-
-def fields_of_a_wrong_type(place: Place) -> Any:
-    url = place.numbers()
-    return error_of(
-        lambda: batches(url, schema_fields=[5]), 'Elements of "fields" must be either a string'
-    )
-
-
 def a_field_of_another_schema(place: Place) -> Any:
     import numpy as np
     from petastorm.unischema import UnischemaField
 
     url, field = place.numbers(), UnischemaField("other", np.int64, (), None, False)
     return error_of(lambda: batches(url, schema_fields=[field]), "does not belong to the schema")
-
-
-def a_predicate_of_a_wrong_type(place: Place) -> Any:
-    url, says = place.numbers(), "expected to be derived from PredicateBase"
-    return error_of(lambda: batches(url, predicate=lambda row: True), says)
-
-
-def a_selector_of_a_wrong_type(place: Place) -> Any:
-    url = place.numbers()
-    return error_of(lambda: batches(url, rowgroup_selector="by_id"))
 
 
 def names_that_are_no_identifiers(place: Place) -> Any:

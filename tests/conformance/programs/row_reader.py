@@ -29,24 +29,10 @@ def rows_are_named_tuples(place: Place) -> Any:
     return [type(row).__name__, row._fields]
 
 
-def integers(place: Place) -> Any:
-    return [_column(place, name) for name in ("id", "small", "byte")]
-
-
-def floats_and_booleans(place: Place) -> Any:
-    return [_column(place, name) for name in ("half", "flag")]
-
-
-def strings(place: Place) -> Any:
-    return _column(place, "name")
-
-
-def nullable_strings_without_a_codec(place: Place) -> Any:
-    return _column(place, "word")
-
-
-def decimals(place: Place) -> Any:
-    return _column(place, "price")
+def columns_of_all_codecs(place: Place) -> Any:
+    """Scalars with and without nulls, arrays of fixed and of free shapes, and images."""
+    names = "id small byte half flag name word price maybe matrix ragged zipped hole png grey"
+    return {name: _column(place, name) for name in names.split()}
 
 
 def dates(place: Place) -> Any:
@@ -55,34 +41,6 @@ def dates(place: Place) -> Any:
 
 def timestamps(place: Place) -> Any:
     return [[str(value.dtype), str(value)] for value in _column(place, "time")]
-
-
-def nullable_integers(place: Place) -> Any:
-    return _column(place, "maybe")
-
-
-def matrices(place: Place) -> Any:
-    return _column(place, "matrix")
-
-
-def ragged_arrays(place: Place) -> Any:
-    return _column(place, "ragged")
-
-
-def compressed_arrays(place: Place) -> Any:
-    return _column(place, "zipped")
-
-
-def nullable_arrays(place: Place) -> Any:
-    return _column(place, "hole")
-
-
-def colour_images(place: Place) -> Any:
-    return _column(place, "png")
-
-
-def deep_grey_images(place: Place) -> Any:
-    return _column(place, "grey")
 
 
 def arrays_may_be_written_to(place: Place) -> Any:

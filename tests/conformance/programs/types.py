@@ -13,6 +13,24 @@ from tests.conformance.describing import describe, error_of, warnings_of
 from tests.conformance.place import Place
 from tests.conformance.reading import CALM, batches
 
+#: One column each: its values, and their type.
+_COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {
+    "booleans": ([True, False], pa.bool_()),
+    "booleans_with_nulls": ([True, None, False], pa.bool_()),
+    "large_integers": ([2**53 + 1, -(2**63)], pa.int64()),
+    "integers_that_are_all_null": ([None, None], pa.int64()),
+    "decimals": ([Decimal("4.50"), Decimal("-0.01")], pa.decimal128(10, 2)),
+    "decimals_with_nulls": ([Decimal("4.5"), None], pa.decimal128(38, 1)),
+    "strings": (["a", "", "näme", "in\0side"], pa.string()),
+    "binaries": ([b"\0\xff", b"", b"a\0"], pa.binary()),
+    "binaries_with_nulls": ([b"a", None], pa.binary()),
+    "dates_with_nulls": ([datetime.date(2020, 2, 29), None], pa.date32()),
+    "timestamps_with_nulls": ([datetime.datetime(2020, 1, 1), None], pa.timestamp("us")),
+    "lists_of_booleans": ([[True, False], [False, False]], pa.list_(pa.bool_())),
+    "lists_of_strings": ([["a", "bc"], ["", "d"]], pa.list_(pa.string())),
+    "lists_of_times": ([[datetime.datetime(2020, 1, 1)] * 2], pa.list_(pa.timestamp("ns"))),
+}
+
 
 def _column(place: Place, values: Any, type_: Any, **arguments: Any) -> Any:
     """What the schema says of a column of `values`, and its batches."""
@@ -22,21 +40,13 @@ def _column(place: Place, values: Any, type_: Any, **arguments: Any) -> Any:
         return [field.numpy_dtype, list(field.shape), [batch.c for batch in reader]]
 
 
-def booleans(place: Place) -> Any:
-    return _column(place, [True, False], pa.bool_())
-
-
-def booleans_with_nulls(place: Place) -> Any:
-    return _column(place, [True, None, False], pa.bool_())
+def columns(place: Place) -> Any:
+    return {name: _column(place, *column) for name, column in _COLUMNS.items()}
 
 
 def integers(place: Place) -> Any:
     types = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8()]
     return [_column(place, [0, 1, 127], type_) for type_ in types]
-
-
-def large_integers(place: Place) -> Any:
-    return _column(place, [2**53 + 1, -(2**63)], pa.int64())
 
 
 def integers_with_nulls(place: Place) -> Any:
@@ -46,10 +56,6 @@ def integers_with_nulls(place: Place) -> Any:
 
 def integers_with_nulls_in_one_row_group(place: Place) -> Any:
     return _column(place, [1, 2, None, 4], pa.int32(), group=2)
-
-
-def integers_that_are_all_null(place: Place) -> Any:
-    return _column(place, [None, None], pa.int64())
 
 
 def unsigned_integers_are_left_out(place: Place) -> Any:
@@ -67,18 +73,6 @@ def floats_with_nulls(place: Place) -> Any:
     return [_column(place, [1.5, None], type_) for type_ in (pa.float32(), pa.float64())]
 
 
-def decimals(place: Place) -> Any:
-    return _column(place, [Decimal("4.50"), Decimal("-0.01")], pa.decimal128(10, 2))
-
-
-def decimals_with_nulls(place: Place) -> Any:
-    return _column(place, [Decimal("4.5"), None], pa.decimal128(38, 1))
-
-
-def strings(place: Place) -> Any:
-    return _column(place, ["a", "", "näme", "in\0side"], pa.string())
-
-
 def strings_with_nulls(place: Place) -> Any:
     return _column(place, ["a", None], pa.string())
 
@@ -87,21 +81,9 @@ def strings_that_end_with_nul(place: Place) -> Any:
     return _column(place, ["a\0", "b"], pa.string())
 
 
-def binaries(place: Place) -> Any:
-    return _column(place, [b"\0\xff", b"", b"a\0"], pa.binary())
-
-
-def binaries_with_nulls(place: Place) -> Any:
-    return _column(place, [b"a", None], pa.binary())
-
-
 def dates(place: Place) -> Any:
     days = [datetime.date(2020, 2, 29), datetime.date(1969, 12, 31), datetime.date(9999, 12, 31)]
     return _column(place, days, pa.date32())
-
-
-def dates_with_nulls(place: Place) -> Any:
-    return _column(place, [datetime.date(2020, 2, 29), None], pa.date32())
 
 
 def timestamps(place: Place) -> Any:
@@ -110,31 +92,14 @@ def timestamps(place: Place) -> Any:
     return [_column(place, times, type_) for type_ in types]
 
 
-def timestamps_with_nulls(place: Place) -> Any:
-    return _column(place, [datetime.datetime(2020, 1, 1), None], pa.timestamp("us"))
-
-
 def lists_of_one_length(place: Place) -> Any:
     types = [pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
     return [_column(place, [[0, 1], [1, 0]], pa.list_(type_)) for type_ in types]
 
 
-def lists_of_booleans(place: Place) -> Any:
-    return _column(place, [[True, False], [False, False]], pa.list_(pa.bool_()))
-
-
 def lists_of_no_and_of_one_element(place: Place) -> Any:
     type_ = pa.list_(pa.int32())
     return [_column(place, values, type_) for values in ([[], []], [[1], [2]])]
-
-
-def lists_of_strings(place: Place) -> Any:
-    return _column(place, [["a", "bc"], ["", "d"]], pa.list_(pa.string()))
-
-
-def lists_of_times(place: Place) -> Any:
-    time = datetime.datetime(2020, 1, 1)
-    return _column(place, [[time, time]], pa.list_(pa.timestamp("ns")))
 
 
 def lists_of_several_lengths(place: Place) -> Any:

@@ -101,22 +101,6 @@ def two_blocks_append(place: Place, spark: Any) -> Any:
     return [_ids(url), sorted(_counts(place).values()), spark.read.parquet(url).count()]
 
 
-def spark_appends_and_a_block_renews(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4))
-    _frame(spark, range(4, 6)).write.mode("append").parquet(url)
-    with materialize_dataset(spark, url, _SCHEMA):
-        pass
-    return [_ids(url), len(_counts(place))]
-
-
-def metadata_are_rebuilt(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4))
-    (place.folder / "steps" / "_common_metadata").unlink()
-    with materialize_dataset(spark, url, _SCHEMA):
-        pass
-    return [_ids(url), get_schema_from_dataset_url(url)._name]
-
-
 def a_block_replaces_the_dataset(place: Place, spark: Any) -> Any:
     url = _append(place, spark, range(4))
     schema = Unischema("Other", [_SCHEMA.fields["id"]])
@@ -153,19 +137,6 @@ def metadata_that_were_truncated(place: Place, spark: Any) -> Any:
 def a_summary_from_before(place: Place, spark: Any) -> Any:
     _append(place, spark, range(4), use_summary_metadata=True)
     return _ids(_append(place, spark, range(4, 6)))
-
-
-def a_block_that_fails(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4))
-    before = (place.folder / "steps" / "_common_metadata").read_bytes()
-
-    def fail() -> None:
-        with materialize_dataset(spark, url, _SCHEMA):
-            raise LookupError("my own")
-
-    error = error_of(fail, "my own")
-    same = (place.folder / "steps" / "_common_metadata").read_bytes() == before
-    return [error, same, _ids(url)]
 
 
 def partitions(place: Place, spark: Any) -> Any:

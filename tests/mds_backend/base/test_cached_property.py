@@ -34,16 +34,6 @@ def quick() -> Slow:
     return slow
 
 
-def test_it_is_computed_once() -> None:
-    one = quick()
-    assert one.value is one.value
-    assert one.value is not quick().value
-
-
-def test_the_class_has_its_documentation() -> None:
-    assert Slow.value.__doc__ == "Something new each time."
-
-
 def test_frozen_instances_have_it_too() -> None:
     @dataclass(frozen=True)
     class Frozen:

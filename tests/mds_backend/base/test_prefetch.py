@@ -18,14 +18,6 @@ def own_threads() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name.startswith("mdstorm-prefetch")]
 
 
-def test_without_workers_everything_happens_here_when_it_is_asked_for() -> None:
-    done: list[int] = []
-    with Prefetcher(0, 4) as prefetcher:
-        results = prefetcher.map(done.append, range(5))
-        next(results)
-        assert done == [0]
-
-
 @pytest.mark.parametrize(("depth", "own_depth"), [(3, None), (10, 3)])
 def test_no_more_items_are_taken_than_may_be_ahead(depth: int, own_depth: int | None) -> None:
     taken: list[int] = []
@@ -83,36 +75,11 @@ def test_items_are_taken_in_the_callers_thread() -> None:
     assert threads == {threading.current_thread()}
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_an_error_is_raised_in_its_place(workers: int) -> None:
-    def fail_at_three(n: int) -> int:
-        if n == 3:
-            raise ValueError("three")
-        return n
-
-    with Prefetcher(workers, 8) as prefetcher:
-        results = prefetcher.map(fail_at_three, range(10))
-        assert [next(results) for _ in range(3)] == [0, 1, 2]
-        with pytest.raises(ValueError, match="three"):
-            next(results)
-
-
 def test_threads_end_with_the_block_even_if_work_is_left() -> None:
     with Prefetcher(2, 10) as prefetcher:
         results = prefetcher.map(lambda n: n, range(1000))
         next(results)
         assert own_threads()
-    assert own_threads() == []
-
-
-def test_threads_end_when_the_block_fails() -> None:
-    def fail_inside() -> None:
-        with Prefetcher(2, 10) as prefetcher:
-            next(prefetcher.map(lambda n: n, range(1000)))
-            raise RuntimeError("inside")
-
-    with pytest.raises(RuntimeError, match="inside"):
-        fail_inside()
     assert own_threads() == []
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.mds_backend.clocks import Clock
 
-from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorded_work import Cause, count, work
 from mdstorm_backend.base.recorder import Recorder, Results, current_recorder
 
@@ -27,21 +26,6 @@ def recorder(clock: Clock) -> Recorder:
     recorder.deliver(1)
     recorder.ask()
     return recorder
-
-
-def test_waits_for_the_first_batch_are_kept_apart(clock: Clock) -> None:
-    recorder = Recorder(clock)
-    clock.advance(10)
-    recorder.wait(8, [6.0, 0.0, 0.0, 2.0, 0.0])
-    recorder.deliver(1)
-    recorder.ask()
-    clock.advance(1)
-    recorder.wait(1, [0.0, 0.0, 3.0, 0.0, 0.0])
-    recorder.deliver(1)
-    totals = recorder.totals()
-    assert (totals["startup_for_downloads"], totals["startup_for_transforms"]) == (6, 2)
-    assert totals["waited_for_downloads"] == totals["startup_for_decoding"] == 0
-    assert totals["waited_for_decoding"] == 1
 
 
 class Late(Future[Any]):
@@ -89,14 +73,6 @@ def test_waiting_training_and_the_start_are_told_apart(clock: Clock) -> None:
     assert totals["waited_seconds"] == totals["waited_for_batching"] == 3 + 5
 
 
-def test_an_iteration_that_is_left_does_not_wait_for_its_end(
-    clock: Clock, recorder: Recorder
-) -> None:
-    clock.advance(5)
-    recorder.end(is_waiting=False)
-    assert recorder.totals()["waited_seconds"] == 0
-
-
 def test_a_wait_is_divided_as_the_making_of_the_result_was(
     clock: Clock, recorder: Recorder
 ) -> None:
@@ -108,12 +84,6 @@ def test_a_wait_is_divided_as_the_making_of_the_result_was(
     assert totals["waited_for_downloads"] == pytest.approx(3)
     assert totals["waited_for_decoding"] == pytest.approx(1)
     assert (totals["download_seconds"], totals["decode_seconds"]) == (6, 2)
-
-
-def test_a_result_that_is_there_is_not_waited_for(clock: Clock, recorder: Recorder) -> None:
-    made = recorder.task(busy(clock, DOWNLOADS=6))("block")
-    recorder.result(Late(made, clock, 0))
-    assert recorder.totals()["waited_for_downloads"] == 0
 
 
 def test_what_a_task_waits_for_itself_is_handed_on(clock: Clock, recorder: Recorder) -> None:
@@ -132,19 +102,6 @@ def test_what_a_task_waits_for_itself_is_handed_on(clock: Clock, recorder: Recor
     assert totals["waited_for_downloads"] == pytest.approx(6)
     assert totals["waited_for_decoding"] == pytest.approx(2)
     assert totals["decode_seconds"] == 1  # waiting is not work
-
-
-def test_nested_work_counts_once(clock: Clock, recorder: Recorder) -> None:
-    def decode(_: object) -> None:
-        with work(Cause.DECODING):
-            clock.advance(1)
-            with work(Cause.DOWNLOADS):
-                clock.advance(4)
-            clock.advance(1)
-
-    recorder.called(decode)(None)
-    totals = recorder.totals()
-    assert (totals["decode_seconds"], totals["download_seconds"]) == (2, 4)
 
 
 def test_downloads_at_the_same_time_keep_the_link_busy_once(
@@ -209,26 +166,6 @@ def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder
     assert [results.take(future) for future in futures] == [0, 1, 2]
     totals = recorder.totals()
     assert (totals["results"], totals["results_ready"]) == (3, 3 + 2 + 1)
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_prefetcher_records_what_its_functions_do(workers: int, recorder: Recorder) -> None:
-    def opened(item: int) -> int:
-        count("shards")
-        return item
-
-    with Prefetcher(workers, 2, recorder) as prefetcher:
-        assert list(prefetcher.map(opened, range(5))) == list(range(5))
-    assert recorder.totals()["shards"] == 5
-
-
-def test_where_all_results_are_for_one_thing_waits_are_too(
-    clock: Clock, recorder: Recorder
-) -> None:
-    with Prefetcher(0, 1, recorder, Cause.DECODING) as here:
-        list(here.map(lambda seconds: clock.advance(seconds), [2.0, 3.0]))
-    recorder.deliver(1)
-    assert recorder.totals()["waited_for_decoding"] == 5
 
 
 def test_a_recorder_stays_in_its_process(recorder: Recorder) -> None:

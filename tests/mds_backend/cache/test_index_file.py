@@ -27,7 +27,6 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     StorageError,
 )
-from mdstorm_backend.storage import Location
 
 
 @pytest.fixture
@@ -40,17 +39,6 @@ def index(source: Path) -> Path:
 
 def read(source: Path, **options: Any) -> bytes:
     return read_index(remote(source), CacheOptions(**options), sleep=do_not_sleep)
-
-
-def test_the_index_is_read_and_copied_to_a_named_directory(index: Path, local: Path) -> None:
-    assert read(index.parent) == index.read_bytes()
-    assert read(index.parent, directory=str(local)) == index.read_bytes()
-    assert (local / "index.json").read_bytes() == index.read_bytes()
-
-
-def test_reading_is_tried_again(index: Path, storage: type[RemoteFileSystem]) -> None:
-    storage.faults += [disconnected] * 2
-    assert read(index.parent, retry=3) == index.read_bytes()
 
 
 def test_failures_that_stay_are_named(index: Path, storage: type[RemoteFileSystem]) -> None:
@@ -133,9 +121,3 @@ def test_the_same_index_in_another_spelling_is_left_as_it_is(index: Path, local:
     assert read(index.parent, directory=str(local)) == index.read_bytes()
     assert (local / "index.json").read_text() == text
     assert files_in(local) == ["index.json"]
-
-
-def test_the_datasets_own_directory_gets_no_copy(index: Path) -> None:
-    options = CacheOptions(directory=str(index.parent))
-    assert read_index(Location.of(str(index.parent)), options) == index.read_bytes()
-    assert not (index.parent / ".mdstorm").exists()

@@ -21,11 +21,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "default cache"
 
 
-def test_there_is_nothing_at_first() -> None:
-    assert list_cached() == []
-    assert clear_cached() == 0
-
-
 def test_datasets_are_listed_with_what_they_take_the_least_recently_used_first(
     source: Path,
 ) -> None:
@@ -96,13 +91,6 @@ def test_former_states_of_a_dataset_go_unless_somebody_reads_them(
     assert list(root.iterdir()) == []
 
 
-def test_a_named_directory_is_no_former_state(source: Path, root: Path) -> None:
-    (info,) = make_shards(source, 1)
-    cache(source, directory=root).open(info)
-    cache(source, fingerprint="other").open(info)
-    assert [entry.shards for entry in list_cached()] == [1, 1]
-
-
 def test_a_former_state_that_cannot_be_removed_stays_with_a_warning(
     source: Path, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,16 +122,6 @@ def test_clearing_a_named_directory_leaves_other_files(source: Path, local: Path
     assert files_in(local) == ["notes.txt", infos[0].raw_data.basename]
     assert (local / "empty").is_dir()
     assert not (local / ".mdstorm").exists()
-
-
-def test_a_cache_goes_on_after_it_was_cleared(source: Path, root: Path) -> None:
-    infos = make_shards(source, 2)
-    files = cache(source)
-    held = files.open(infos[0])
-    clear_cached()
-    assert bytes(held) == contents(infos)[0]
-    assert [bytes(files.open(info)) for info in infos] == contents(infos)
-    assert len(list_cached()) == 1
 
 
 def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:

@@ -24,13 +24,6 @@ def locked(path: str) -> FileLock:
     return lock
 
 
-def test_a_held_lock_is_not_given_again(path: str) -> None:
-    with locked(path):
-        assert try_lock(path) is None
-    again = locked(path)
-    again.release()
-
-
 def test_those_who_share_a_lock_keep_others_from_it_together(path: str) -> None:
     first, second = share_lock(path), share_lock(path)
     os.close(first)
@@ -93,10 +86,6 @@ def test_a_file_that_is_removed_while_it_is_locked_is_made_anew(
     monkeypatch.setattr("fcntl.flock", removing)
     with locked(path):
         assert try_lock(path) is None
-
-
-def test_a_free_lock_is_taken_without_a_look_at_any_progress(path: str) -> None:
-    wait_for_lock(path, patience=10, progress=lambda: pytest.fail("looked")).release()
 
 
 def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(path: str) -> None:

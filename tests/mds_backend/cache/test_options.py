@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pickle
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,14 +51,3 @@ def test_other_sizes_are_refused(value: Any) -> None:
 def test_values_outside_their_domain_are_refused(option: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         CacheOptions(**option)
-
-
-def test_a_directory_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert CacheOptions(directory="x").directory == str(tmp_path / "x")
-    assert CacheOptions(directory=f"file://{tmp_path}/x/").directory == str(tmp_path / "x")
-
-
-def test_options_pickle() -> None:
-    options = CacheOptions(directory="/x", limit=7, validate_hash="md5", retry=3, keep_zip=True)
-    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301 - our own bytes

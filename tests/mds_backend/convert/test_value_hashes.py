@@ -9,10 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.convert.parquet_files import every_type
 
 from mdstorm_backend.convert.value_hashes import hash_values
-from mdstorm_backend.format.values.plain_arrow import plain_values
 
 NESTED = pa.struct(
     [("a", pa.list_(pa.string())), ("b", pa.map_(pa.string(), pa.list_(pa.float64())))]
@@ -52,27 +50,6 @@ def test_hashes_are_equal_where_values_are(type_: pa.DataType, data: Any) -> Non
     for place, key in enumerate(keys(values)):
         for other, other_key in enumerate(keys(values)):
             assert (key == other_key) == (texts[place] == texts[other])
-
-
-def test_where_a_value_stands_does_not_matter() -> None:
-    for column in every_type().columns:
-        values = plain_values(pa.concat_arrays(column.chunks))
-        whole = keys(values)
-        for start in range(len(values)):
-            assert keys(values.slice(start, 2)) == whole[start : start + 2]
-        assert keys(values.take(pa.array([3, 0]))) == [whole[3], whole[0]]
-
-
-def test_every_nan_is_the_same_and_zeros_are_not() -> None:
-    for width in (2, 4, 8):
-        one = np.array([np.nan], f"<f{width}")
-        bits = one.view(f"<u{width}")
-        other = (bits | np.array(1, bits.dtype)).view(one.dtype)
-        assert keys(pa.array(one)) == keys(pa.array(-other))
-        zero, minus = (pa.array(np.array([v], one.dtype)) for v in (0.0, -0.0))
-        assert len({*keys(zero), *keys(minus), *keys(pa.array(one))}) == 3
-        lists = [pa.ListArray.from_arrays([0, 1], pa.array(v)) for v in (one, other)]
-        assert keys(lists[0]) == keys(lists[1])
 
 
 def test_garbage_below_nulls_does_not_matter() -> None:

@@ -12,13 +12,12 @@ import pytest
 
 from mdstorm_backend import (
     MDSWriter,
-    Stream,
     StreamingDataLoader,
     StreamingDataset,
     open_dataset,
 )
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
-from mdstorm_backend.display import Described, Description
+from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.storage import Location
@@ -159,15 +158,40 @@ def test_what_is_gone_or_half_made_is_shown(folder: Path, tmp_path: Path) -> Non
     assert repr(StreamingDataLoader.__new__(StreamingDataLoader)).endswith("described now)")
 
 
-def test_streams_that_nobody_has_opened_are_named(folder: Path) -> None:
-    streams = [Stream(local=str(folder)), Stream(remote="s3://me:word@nowhere/x", local="/x")]
-    html = StreamingDataset(streams=streams, order=ExactOrder())._repr_html_()
-    assert f"place {folder}, s3://me:***@nowhere/x state not opened" in text(html)
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (1_234_000_000, "1.2 GB"),
+        (4e18, "4,000.0 PB"),
+    ],
+)
+def test_bytes_are_written_for_people(size: float, expected: str) -> None:
+    assert human_bytes(size) == expected
 
 
-def test_a_lost_schema_is_not_looked_for_in_shards(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = open_dataset(str(folder))
-    monkeypatch.setattr(type(dataset._shards), "_parsed", lambda *_: pytest.fail("opened a shard"))
-    assert "int64" in dataset._repr_html_()
+def test_numbers_go_with_their_nouns() -> None:
+    assert [counted(n, "shard") for n in (0, 1, 2000)] == ["0 shards", "1 shard", "2,000 shards"]
+    assert [counted(n, "batch", "batches") for n in (1, 2)] == ["1 batch", "2 batches"]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("file:///data/part-?.parquet", "file:///data/part-?.parquet"),
+        ("/data/a?b=c", "/data/a?b=c"),
+        ("abfss://box@account.dfs.core.windows.net/x", None),
+        ("s3://me:pass@bucket/x", "s3://me:***@bucket/x"),
+        ("s3://me:p/a@ss@bucket/x, s3://other/y", "s3://me:***@bucket/x, s3://other/y"),
+        ("https://h/x?sv=2020&Signature=abc%2F#y", "https://h/x?sv=***&Signature=***#y"),
+        ("https://h/x?X-Amz-Credential=AKIA&n=1, s3://b/y", None),
+    ],
+)
+def test_nothing_secret_is_shown_of_a_place(url: str, expected: str | None) -> None:
+    if expected is None:
+        expected = url.replace("AKIA", "***").replace("n=1", "n=***")
+    assert shown_place(url) == expected

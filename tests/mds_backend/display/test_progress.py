@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import multiprocessing
 import os
 import pty
 import subprocess
@@ -14,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import IPython
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import RichOutput, capture_output
 
 from mdstorm_backend import MDSWriter
-from mdstorm_backend.display import open_line, progress
+from mdstorm_backend.display import progress
 from mdstorm_backend.maintenance import verify
 
 _ROOT = Path(__file__).parents[3]
@@ -76,15 +74,6 @@ def test_a_terminal_shows_a_bar_and_keeps_nothing_of_it(monkeypatch: pytest.Monk
     assert terminal.getvalue().endswith("\x1b[2K")
 
 
-def test_there_is_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    new_terminal(monkeypatch)
-    with progress("Outer", "things"):
-        assert open_line() is None
-    line = open_line()
-    assert line is not None
-    line.close()
-
-
 def test_the_caller_of_a_function_is_told_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     told: list[tuple[int, int]] = []
@@ -101,12 +90,6 @@ def test_a_variable_silences_it(value: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert terminal.getvalue() == ""
 
 
-def test_false_silences_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = new_terminal(monkeypatch)
-    work(given=False)
-    assert terminal.getvalue() == ""
-
-
 def test_only_the_first_rank_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -117,20 +100,6 @@ def test_only_the_first_rank_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "0")
     work()
     assert "3 of 3 things" in terminal.getvalue()
-
-
-def _line_of_child(queue: Any) -> None:
-    sys.stderr = Terminal()
-    queue.put(open_line() is None)
-
-
-def test_worker_processes_show_nothing() -> None:
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    child = context.Process(target=_line_of_child, args=(queue,))
-    child.start()
-    assert queue.get(timeout=60)
-    child.join()
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
@@ -183,14 +152,6 @@ def test_a_notebook_says_where_work_stopped(notebook: InteractiveShell) -> None:
     with capture_output() as captured, pytest.raises(ValueError, match="why"):
         fail()
     assert "stopped after 2 of 3 things" in captured.outputs[-1].data["text/plain"]
-
-
-def test_ipython_without_a_notebook_is_no_notebook(notebook: InteractiveShell) -> None:
-    del notebook.kernel
-    assert IPython.get_ipython() is notebook
-    with capture_output() as captured:
-        work()
-    assert captured.outputs == []
 
 
 def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.elastic import ElasticOrder, StreamShape, worker_ids
+from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.elastic.order_arguments import BATCHING_METHODS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
@@ -18,7 +18,6 @@ from mdstorm_backend.order.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:(Trying|Attempting) to partition:UserWarning")
 
-methods = pytest.mark.parametrize("method", BATCHING_METHODS)
 counts = st.integers(1, 4)
 shards = st.lists(st.integers(0, 40), min_size=1, max_size=5).filter(any)
 orders = st.builds(
@@ -88,16 +87,6 @@ def test_there_is_no_work_of_workers_that_there_are_not(worker: int) -> None:
 
 
 @patient
-@given(orders, st.integers(1, 50))
-def test_ids_do_not_depend_on_how_many_are_made_at_a_time(order: ElasticOrder, chunk: int) -> None:
-    expected = some_work(STREAMS, World(0, 2), 1, order=order, num_workers=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker_ids, "CHUNK", chunk)
-        found = order.world_work(STREAMS, World(0, 2), 1, num_workers=2)
-    assert np.array_equal(found, expected)
-
-
-@patient
 @given(orders, counts, counts, counts, st.integers(0, 12))
 def test_the_rest_of_an_epoch_is_what_was_not_read(
     order: ElasticOrder, nodes: int, ranks: int, workers: int, batches: int
@@ -156,24 +145,6 @@ def test_per_stream_batches_hold_one_stream_and_stratified_ones_all() -> None:
     assert any(len(streams) == 2 for streams in streams_of("device_per_stream"))
     work = ElasticOrder(5, batching_method="device_per_stream").rank_work(STREAMS, world, 0)
     assert all(len({int(i >= 90) for i in batch}) == 1 for batch in work[0] if batch[0] >= 0)
-
-
-def test_replicated_ranks_see_the_same() -> None:
-    order = ElasticOrder(2, replication=2)
-    works = [order.rank_work(STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
-    assert works[0] == works[1] != works[2] == works[3]
-    assert (
-        works[0] == replace(order, replication=None).rank_work(STREAMS, World(0, 2, 2), 0).tolist()
-    )
-    with pytest.raises(InvalidArgumentError, match="replication=3 does not divide the 4 ranks"):
-        replace(order, replication=3).rank_work(STREAMS, World(0, 4), 0)
-
-
-@methods
-def test_a_dataset_without_samples_has_no_batches(method: str) -> None:
-    order = ElasticOrder(2, shuffle=True, batching_method=method)
-    assert order.rank_work([StreamShape(())], World(), 0, num_workers=3).shape == (3, 0, 2)
-    assert order.rank_work([StreamShape((0, 0))], World(1, 2), 0).shape == (1, 0, 2)
 
 
 @pytest.mark.parametrize(

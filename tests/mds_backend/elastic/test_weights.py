@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.elastic import StreamShape
+from mdstorm_backend.elastic import StreamShape, sampling
+from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
 from mdstorm_backend.elastic.weights import parse_epoch_size, weigh
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -118,3 +119,45 @@ def test_negative_and_broken_epoch_sizes_are_refused() -> None:
             parse_epoch_size(size)
     with pytest.raises(ArgumentTypeError, match="epoch_size must be an integer"):
         parse_epoch_size(1.5)  # type: ignore[arg-type]
+
+
+shards = st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(any)
+
+
+def test_a_shard_before_an_empty_one_gives_whole_picks_as_mosaics_does() -> None:
+    sizes = [2, 1, 0, 1, 2, 1, 1, 1, 1, 2, 1]
+    counts = samples_per_shard(sizes, 24, 2, 319858539505, 1, False)
+    assert counts.tolist() == [2, 3, 0, 2, 3, 2, 2, 2, 2, 4, 2]
+
+
+def test_samples_are_taken_in_granules() -> None:
+    counts = samples_per_shard([20, 20, 20, 20], 40, 10, 0, 0, False)
+    assert set(counts.tolist()) <= {0, 10, 20}
+
+
+@patient
+@given(shards, st.integers(1, 30))
+def test_picks_are_counted_piece_by_piece_as_all_at_once(sizes: list[int], chunk: int) -> None:
+    choose = sum(sizes) * 2 // 3
+    expected = samples_per_shard(sizes, choose, 2, 5, 0, False).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "CHUNK", chunk)
+        assert samples_per_shard(sizes, choose, 2, 5, 0, False).tolist() == expected
+
+
+def test_whole_shards_need_no_table() -> None:
+    sizes = np.array([3, 0, 4])
+    found = resample([ShardSample(0, sizes, sizes), ShardSample(7, sizes, sizes)], 0)
+    assert found.ids is None
+    assert found.units.tolist() == [3, 4, 3, 4]
+
+
+def test_nothing_can_be_taken_of_empty_shards() -> None:
+    assert samples_per_shard([0, 0], 0, 1, 0, 0, False).tolist() == [0, 0]
+    with pytest.raises(InvalidArgumentError, match="cannot take 3 samples"):
+        samples_per_shard([0, 0], 3, 1, 0, 0, False)
+
+
+def test_granules_have_at_least_one_sample() -> None:
+    with pytest.raises(InvalidArgumentError, match="sampling_granularity must be at least 1"):
+        samples_per_shard([3], 2, 0, 0, 0, False)

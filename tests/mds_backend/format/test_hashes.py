@@ -13,6 +13,7 @@ from mdstorm_backend.errors import (
     MissingDependencyError,
 )
 from mdstorm_backend.format.hashes import HASH_NAMES, check_hashes, digest, digests
+from mdstorm_backend.format.size_limit import parse_size_limit
 
 OF_MOSAIC = [
     *("blake2b", "blake2s", "md5", "sha1", "sha224", "sha256", "sha384"),
@@ -33,21 +34,12 @@ def test_a_digest_is_that_of_the_joined_buffers(name: str) -> None:
     assert digests([name], [b"one two"]) == {name: expected}
 
 
-def test_of_nothing_there_is_a_digest_too() -> None:
-    assert digest("md5", []) == hashlib.md5(b"").hexdigest()
-
-
 def test_several_digests_come_from_one_pass() -> None:
     buffers = iter([b"a", b"b"])
     assert digests(["md5", "xxh64"], buffers) == {
         "md5": hashlib.md5(b"ab").hexdigest(),
         "xxh64": xxhash.xxh64(b"ab").hexdigest(),
     }
-
-
-def test_names_are_checked_and_kept() -> None:
-    assert check_hashes(None) == check_hashes([]) == ()
-    assert check_hashes(["md5", "sha1", "xxh64"]) == ("md5", "sha1", "xxh64")
 
 
 @pytest.mark.parametrize(
@@ -82,3 +74,26 @@ def test_without_xxhash_its_names_are_one_clear_error(monkeypatch: pytest.Monkey
     with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[xxhash\]"') as caught:
         check_hashes(["xxh64"])
     assert isinstance(caught.value, MDStormError)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [(67_108_864, 1 << 26), (1000.9, 1000), ("1kb", 1024), ("1KB", 1024), ("1.5mb", 3 << 19),
+     (" 10 kb ", 10_240), ("1e2kb", 102_400), ("100b", 100), ("100", 100), ("3gb", 3 << 30),
+     ((1 << 32) - 1, (1 << 32) - 1), (None, None), (0, None), ("0kb", None)],
+)  # fmt: skip
+def test_sizes_are_numbers_and_texts(value: Any, size: int | None) -> None:
+    assert parse_size_limit(value) == size
+
+
+@pytest.mark.parametrize("value", ["", "kb", "1 parsec", "1xb", "b", "--1", [], "nankb"])
+def test_what_is_no_size_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="unsupported value or suffix") as caught:
+        parse_size_limit(value)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [-1, "-1kb", 1 << 32, "4gb", "1tb"])
+def test_sizes_that_no_shard_can_have_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"greater than zero and less than 2\*\*32"):
+        parse_size_limit(value)

@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
@@ -122,14 +119,6 @@ def test_the_file_is_written_as_the_formats_own_writer_does() -> None:
     assert set(json.loads(data)) == {"shards", "version"}
 
 
-def test_what_the_format_has_no_word_for_stands_outside_of_the_shards(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path, 5)
-    value = json.loads((tmp_path / "index.json").read_text("ascii"))
-    assert set(value) == {"mdstorm", "shards", "version"}
-    assert all(set(shard) == SHARD_KEYS for shard in value["shards"])
-    assert value["mdstorm"] == dataset.index.extra
-
-
 def value_of_index() -> dict[str, Any]:
     return json.loads(Index((SHARD,), {}).to_bytes())  # type: ignore[no-any-return]
 
@@ -157,13 +146,6 @@ def test_what_is_not_an_index_is_refused(data: bytes) -> None:
 def test_another_version_is_refused(version: object) -> None:
     value = {**value_of_index(), "version": version}
     assert repr(version) in check_is_refused(json.dumps(value).encode())
-
-
-@pytest.mark.parametrize("key", ["shards", "version"])
-def test_a_missing_key_is_named(key: str) -> None:
-    value = value_of_index()
-    del value[key]
-    assert f"KeyError: {key!r}" in check_is_refused(json.dumps(value).encode())
 
 
 @pytest.mark.parametrize("key", sorted(SHARD_KEYS))
@@ -357,11 +339,3 @@ def test_the_index_of_a_merge_by_the_formats_own_library_is_read() -> None:
 
 def test_our_own_entry_must_be_an_object() -> None:
     check_is_refused(json.dumps({**value_of_index(), "mdstorm": [1]}).encode())
-
-
-def test_opening_a_dataset_reports_a_corrupt_index_with_its_url(tmp_path: Path) -> None:
-    write_numbers(tmp_path, 5)
-    (tmp_path / "index.json").write_bytes(b"not JSON")
-    with pytest.raises(CorruptDatasetError, match=r"index\.json is not the index") as caught:
-        open_dataset(str(tmp_path))
-    assert caught.value.url == f"file://{tmp_path}/index.json"

@@ -48,20 +48,6 @@ def test_equal_layouts_share_one_dtype_so_that_those_of_many_shards_are_compared
     assert layout(a="int8", b="int64").record_dtype is layout(a="int8", b="int64").record_dtype
 
 
-def test_records_are_packed_in_the_order_of_the_columns() -> None:
-    dtype = layout(a="int8", b="float64", c="ndarray:int16:3").record_dtype
-    assert dtype.itemsize == 1 + 8 + 6
-    assert [dtype.fields[name][1] for name in "abc"] == [0, 1, 9]
-
-
-def test_variable_size_columns_have_a_size_word_each() -> None:
-    mixed = layout(a="int8", b="str", c="ndarray:int16", d="json")
-    assert not mixed.is_fixed
-    assert (mixed.num_variable, mixed.size_words) == (3, 12)
-    assert layout(a="int8", c="ndarray:int16:3").is_fixed
-    assert layout(a="int8").size_words == 0
-
-
 def test_an_opaque_encoding_has_the_size_that_the_index_states() -> None:
     assert ShardLayout.of(info(0, 0, "pkl", None)).num_variable == 1
     sized = ShardLayout.of(info(0, 0, "later", 24))
@@ -91,10 +77,6 @@ def test_validity_survives_the_way_through_json(
 def test_bitmaps_have_one_bit_a_row_least_significant_first() -> None:
     packed = pack_validity(Validity({"a": np.array([True, False, False] + [False] * 5 + [True])}))
     assert packed["rows"] == {"a": {"count": 9, "bits": "AQE="}}
-
-
-def test_absent_bitmaps_mean_that_nothing_is_null() -> None:
-    assert unpack_validity({}) == Validity()
 
 
 @pytest.mark.parametrize(
@@ -127,10 +109,6 @@ def test_a_header_is_read_back(samples: list[bytes]) -> None:
     assert offsets[0] == preamble_size(len(samples), header)
     bounds = itertools.pairwise(offsets)
     assert [data[start:stop] for start, stop in bounds] == samples
-
-
-def test_a_foreign_header_says_nothing_of_ours() -> None:
-    assert parse(shard([b"x"]), 1) == ([14, 15], {})
 
 
 def change(data: bytes, position: int, word: int) -> bytes:

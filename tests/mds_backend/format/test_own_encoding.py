@@ -22,7 +22,6 @@ from tests.mds_backend.maintenance.damage import rewrite
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import (
-    EncodingTypeError,
     InvalidArgumentError,
     UnsupportedEncodingError,
     UnsupportedTypeError,
@@ -33,7 +32,6 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.maintenance.head import head
 from mdstorm_backend.maintenance.inspect import inspect
-from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import open_parquet
@@ -137,35 +135,6 @@ def test_spark_writes_it(spark: Any, tmp_path: Path) -> None:
     check_read_everywhere(tmp_path / "b")
 
 
-@pytest.mark.usefixtures("sent_to_workers")
-def test_functions_of_spark_jobs_write_it(spark: Any, tmp_path: Path) -> None:
-    def samples(frame: Any) -> Iterator[dict[str, Any]]:
-        for number in frame["n"]:
-            yield {"n": number, "u": UUID(int=number)}
-
-    frame = spark.range(5).toDF("n")
-    options = {"out": str(tmp_path), "columns": COLUMNS}
-    dataframe_to_mds(frame, mds_kwargs=options, udf_iterable=samples)
-    check_read_everywhere(tmp_path)
-
-
-def test_nulls_stay_nulls(tmp_path: Path) -> None:
-    with MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path)) as writer:
-        writer.write_batch(pa.record_batch([pa.array([TEXTS[0], None])], names=["u"]))
-    dataset = open_dataset(str(tmp_path))
-    assert [dataset[i]["u"] for i in range(2)] == [UUIDS[0], None]
-    assert [list(batch["u"]) for batch in dataset.batches(2)] == [[UUIDS[0], None]]
-    assert verify(str(tmp_path)).is_good
-
-
-def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
-    with (
-        pytest.raises(EncodingTypeError, match=r"'u' with encoding 'str_uuid' .* uuid\.UUID"),
-        MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path)) as writer,
-    ):
-        writer.write({"u": 5})
-
-
 @WRITERS
 def test_a_damaged_value_is_found(write: Callable[[Path], None], tmp_path: Path) -> None:
     directory = tmp_path / "data"
@@ -175,15 +144,6 @@ def test_a_damaged_value_is_found(write: Callable[[Path], None], tmp_path: Path)
     report = verify(str(directory))
     assert not report.is_good
     assert any("column 'u' holds a value that cannot be" in p.problem for p in report.problems)
-
-
-def test_an_index_is_made_anew(tmp_path: Path) -> None:
-    write_batches(tmp_path)
-    before = (tmp_path / "index.json").read_bytes()
-    (tmp_path / "index.json").unlink()
-    reindex(str(tmp_path))
-    assert (tmp_path / "index.json").read_bytes() == before
-    check_read_everywhere(tmp_path)
 
 
 def test_other_processes_are_told_of_it(tmp_path: Path) -> None:
@@ -196,7 +156,7 @@ def test_other_processes_are_told_of_it(tmp_path: Path) -> None:
     assert found.stdout.split() == [b"True"]
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_workers_of_pytorch_read_it(context: str, tmp_path: Path) -> None:
     write_samples(tmp_path)
     loader = torch_loader(

@@ -42,22 +42,6 @@ def _moment(value: Any) -> Any:
     return value.timestamp() if isinstance(value, datetime) and value.tzinfo else value
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array([1, None]),
-        pa.array([True]),
-        pa.array([[1.5], None]),
-        pa.array([{"a": 1}]),
-        pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())),
-        pa.nulls(2),
-    ],
-    ids=lambda v: str(v.type),
-)
-def test_plain_values_are_not_copied(values: pa.Array) -> None:
-    assert plain_values(values) is values
-
-
 def test_a_tensor_is_a_list_of_its_numbers() -> None:
     if not hasattr(pa, "fixed_shape_tensor"):
         pytest.skip("this Arrow has no tensors")

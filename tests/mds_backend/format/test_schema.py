@@ -4,7 +4,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
+from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import parse_encoding
@@ -27,12 +27,6 @@ def shard(**encodings: str) -> ShardInfo:
     )
 
 
-def test_columns_keep_the_order_of_the_frame() -> None:
-    schema = plan(FIELDS)
-    assert schema.names == tuple(FIELDS) == tuple(column.name for column in schema)
-    assert len(schema) == 5
-
-
 def test_a_schema_survives_the_way_through_json() -> None:
     schema = plan(FIELDS)
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
@@ -53,10 +47,6 @@ def test_columns_are_found_by_name() -> None:
         schema["unknown"]
 
 
-def test_a_selection_has_the_order_that_was_asked_for() -> None:
-    assert plan(FIELDS).select(["s", "z"]).names == ("s", "z")
-
-
 def test_delivered_types_are_those_of_spark_after_the_cast() -> None:
     types = plan(FIELDS, "float32").arrow_schema
     assert types.field("z").type == pa.int64()
@@ -65,28 +55,6 @@ def test_delivered_types_are_those_of_spark_after_the_cast() -> None:
     assert types.field("n").type == pa.decimal128(10, 2)
     assert plan({"d": "double"}, "float32")["d"].arrow_type == pa.float32()
     assert plan({"d": "float"}, "float64")["d"].arrow_type == pa.float64()
-
-
-def test_every_delivered_field_may_be_null_whatever_spark_declared() -> None:
-    assert plan({"a": "long"}, nullable=False).arrow_schema.field("a").nullable
-
-
-@pytest.mark.parametrize(
-    ("encoding", "expected"),
-    [
-        ("int32", pa.int32()),
-        ("float16", pa.float16()),
-        ("int", pa.int64()),
-        ("str", pa.string()),
-        ("bytes", pa.binary()),
-        ("json", pa.string()),
-        ("str_decimal", pa.string()),
-        ("ndarray:uint8", pa.list_(pa.uint8())),
-        ("ndarray:uint8:2,3", pa.list_(pa.uint8())),
-    ],
-)
-def test_without_a_spark_type_the_encoding_decides(encoding: str, expected: pa.DataType) -> None:
-    assert Column("a", encoding).arrow_type == expected
 
 
 def test_an_opaque_column_has_no_type() -> None:
@@ -119,30 +87,6 @@ def test_fixed_size_columns_without_nulls_are_numpy_and_floats_with_nulls_too(
     assert column.is_numpy(exact_nulls=True) is exact
 
 
-def test_nested_columns_are_all_json_but_lists_of_strings_and_binaries() -> None:
-    schema = plan(
-        {
-            "strings": array_of("string"),
-            "struct": struct_of(a="long"),
-            "map": map_of("string", "long"),
-            "matrix": array_of(array_of("long")),
-            "dates": array_of(array_of("date")),
-            "words": array_of(array_of("string")),
-            "binaries": array_of("binary"),
-            "numbers": array_of("long"),
-            "text": "string",
-        }
-    )
-    nested = [column.name for column in schema if column.is_nested]
-    assert nested == ["struct", "map", "dates"]
-
-
-def test_a_foreign_dataset_has_the_columns_in_stored_order() -> None:
-    schema = Schema.from_shards([shard(a="int8", b="str"), shard(a="int8", b="str")])
-    assert schema.names == ("a", "b")
-    assert schema["a"].spark_type is None
-
-
 @pytest.mark.parametrize(
     ("encodings", "encoding", "length"),
     [
@@ -162,10 +106,6 @@ def test_shards_may_hold_arrays_of_different_shapes(
     assert (column.encoding, column.length) == (encoding, length)
 
 
-def test_no_shards_mean_no_columns() -> None:
-    assert Schema.from_shards([]).names == ()
-
-
 def test_what_the_reader_knows_is_no_part_of_the_schema() -> None:
     plain = Schema((Column("a", "pkl"),))
     opened = plain.opened("file:///data", allow_unsafe_types=True)
@@ -180,41 +120,3 @@ def test_a_dataset_cannot_allow_pickles_itself() -> None:
     (value,) = Schema((Column("a", "pkl"),)).to_json()
     value["origin"] = {"url": "", "allow_unsafe_types": True}
     assert Schema.from_json([value])["a"].origin == Origin()
-
-
-@pytest.mark.parametrize(
-    ("column", "is_late"),
-    [
-        (Column("a", "png"), True),
-        (Column("a", "png", "binary"), True),
-        (Column("a", "list[jpeg]"), True),
-        (Column("a", "jpegarray"), True),
-        (Column("a", "pkl"), True),
-        (Column("a", "json"), True),
-        (Column("a", "json", array_of("string")), False),
-        (Column("a", "str_decimal"), True),
-        (Column("a", "str_decimal", "decimal(5,2)"), False),
-        (Column("a", "str"), False),
-        (Column("a", "str_int"), False),
-        (Column("a", "ndarray"), False),
-    ],
-)
-def test_what_only_an_object_can_hold_is_decoded_late(column: Column, is_late: bool) -> None:
-    assert column.is_late is is_late
-
-
-@pytest.mark.parametrize(
-    ("encoding", "type_"),
-    [
-        ("str_int", pa.int64()),
-        ("str_float", pa.float64()),
-        ("str_decimal", pa.string()),
-        ("json", pa.string()),
-        ("png", pa.binary()),
-        ("list[pil]", pa.binary()),
-        ("pkl", pa.binary()),
-        ("ndarray", pa.list_(pa.null())),
-    ],
-)
-def test_columns_without_a_spark_type_have_an_arrow_type(encoding: str, type_: pa.DataType) -> None:
-    assert Column("a", encoding).arrow_type == type_

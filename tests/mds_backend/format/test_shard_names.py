@@ -65,11 +65,6 @@ def test_shards_come_by_directory_partition_and_number(permutation: list[int]) -
     assert order(*(expected[i] for i in permutation)) == expected
 
 
-def test_numbers_grow_past_five_digits() -> None:
-    expected = ["shard.00009.mds", "shard.99999.mds", "shard.100000.mds"]
-    assert order(*reversed(expected)) == expected
-
-
 def test_two_attempts_of_a_partition_are_refused_by_name() -> None:
     paths = ["part-00000-1.00000.mds", "part-00001-2.00000.mds", "part-00001-3.00000.mds"]
     with pytest.raises(WriteError, match="2 attempts of partition 1") as caught:
@@ -93,11 +88,6 @@ def test_shards_of_two_writers_in_one_directory_are_refused_by_name(paths: list[
     with pytest.raises(WriteError, match="shards of several jobs") as caught:
         order(*paths)
     assert all(path in str(caught.value) for path in paths)
-
-
-def test_partitions_may_have_directories_of_their_own() -> None:
-    expected = [f"{n:05}/part-{n:05}-aaaaaaaa-{9 - n}.00000.mds" for n in (0, 2, 7)]
-    assert order(*reversed(expected)) == expected
 
 
 def test_directories_of_their_own_keep_writers_apart() -> None:

@@ -178,10 +178,6 @@ def test_repeated_names_are_refused_by_name() -> None:
         plan_types([*fields(x="long", y="long", z="long"), *fields(x="string", y="long")])
 
 
-def test_names_that_differ_in_case_alone_are_two_columns() -> None:
-    assert plan_types(fields(x="long", X="long")).names == ("x", "X")
-
-
 def test_columns_keep_their_order_spark_type_and_nullability() -> None:
     described = [*fields(z="double"), {"name": "a", "type": array_of("long"), "nullable": False}]
     z, a = plan_types(described)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 import sys
 from collections.abc import Iterator
@@ -28,7 +27,6 @@ from tests.mds_backend.format.own_classes import (
 from mdstorm_backend import MDSWriter, open_dataset, register_encoding
 from mdstorm_backend.errors import (
     ArgumentTypeError,
-    CorruptDatasetError,
     EncodingError,
     EncodingTypeError,
     InvalidArgumentError,
@@ -42,7 +40,7 @@ from mdstorm_backend.format.encodings.registry import (
     kind_of,
     register,
 )
-from mdstorm_backend.format.encodings.user_kinds import LostKind, UserKind
+from mdstorm_backend.format.encodings.user_encoding import LostKind, UserKind
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -106,13 +104,6 @@ def test_it_is_written_and_read_everywhere(columns: list[str], tmp_path: Path) -
     assert (tmp_path / "index.json").read_bytes() == before
 
 
-def test_arrays_and_numbers_are_one_array_in_a_batch(tmp_path: Path) -> None:
-    (batch,) = open_dataset(write(tmp_path, list(COLUMNS))).batches(ROWS)
-    assert (batch["c"].dtype, batch["i"].dtype) == (np.complex128, np.int64)
-    assert (batch["s"].shape, batch["t"].shape) == ((ROWS, 2, 2), (ROWS, 3, 3))
-    assert batch["w"].dtype == object
-
-
 @pytest.mark.parametrize("context", [None, "fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_streaming_datasets_read_it_also_in_workers(context: str | None, tmp_path: Path) -> None:
     dataset = StreamingDataset(local=write(tmp_path, list(COLUMNS)), batch_size=8, shuffle=True)
@@ -130,29 +121,6 @@ def test_streaming_datasets_read_it_also_in_workers(context: str | None, tmp_pat
         assert isinstance(batch["w"], list)
         found += len(batch["n"])
     assert found == ROWS
-
-
-class Plain:
-    """Whatever Python writes as JSON."""
-
-    def encode(self, obj: Any) -> bytes:
-        return json.dumps(obj).encode()
-
-    def decode(self, data: bytes) -> Any:
-        return json.loads(data)
-
-
-def test_python_objects_are_collated_as_pytorch_does_it(tmp_path: Path) -> None:
-    register_encoding("words", Plain)
-    columns = {"flags": "words", "dicts": "words", "ragged": "words"}
-    with MDSWriter(columns=columns, out=str(tmp_path)) as writer:
-        for i in range(4):
-            writer.write({"flags": i > 1, "dicts": {"a": i, "b": "x"}, "ragged": [0] * i})
-    loader = StreamingDataLoader(StreamingDataset(local=str(tmp_path), batch_size=4), batch_size=4)
-    (batch,) = loader
-    assert batch["flags"].tolist() == [False, False, True, True]
-    assert (batch["dicts"]["a"].tolist(), batch["dicts"]["b"]) == ([0, 1, 2, 3], ["x"] * 4)
-    assert batch["ragged"] == [[], [0], [0, 0], [0, 0, 0]]
 
 
 def test_bytes_are_stored_as_they_are_and_arrow_data_value_by_value(tmp_path: Path) -> None:
@@ -258,17 +226,6 @@ def test_a_column_travels_with_the_classes_that_it_needs() -> None:
             pickle.dumps(Column("a", text))
 
 
-def test_a_wrong_size_in_an_index_is_not_read_as_something_else(tmp_path: Path) -> None:
-    with MDSWriter(columns={"a": "int32", "b": "str"}, out=str(tmp_path)) as writer:
-        writer.write({"a": 1, "b": "text"})
-    index = tmp_path / "index.json"
-    index.write_text(index.read_text().replace("[4, null]", "[null, null]"))
-    with pytest.raises(UnsupportedEncodingError, match=r"'a' .*'int32'.*the index is damaged"):
-        next(iter(open_dataset(str(tmp_path)).batches(1)))
-    with pytest.raises(CorruptDatasetError, match="do not add up"):
-        open_dataset(str(tmp_path)).sample(0, ["b"])
-
-
 def test_values_of_the_format_written_before_are_given_to_the_new_class(tmp_path: Path) -> None:
     class Doubled:
         def encode(self, obj: Any) -> bytes:
@@ -300,15 +257,6 @@ def test_a_value_that_does_not_fit_is_refused_and_leaves_no_trace(tmp_path: Path
         writer.write({"c": bytearray(16)})
     assert len(open_dataset(str(tmp_path))) == 1
     unregister_encoding("wrong")
-
-
-def test_a_damaged_value_is_reported(tmp_path: Path) -> None:
-    url = write(tmp_path, ["i", "n"])
-    shard = tmp_path / "shard.00000.mds"
-    shard.write_bytes(shard.read_bytes().replace(b"1000", b"1x00"))
-    with pytest.raises(CorruptDatasetError, match=r"'i' .*cannot be decoded as int"):
-        open_dataset(url)[1]
-    assert not verify(url).is_good
 
 
 def test_a_class_in_the_place_of_pickles_is_as_unsafe(tmp_path: Path) -> None:

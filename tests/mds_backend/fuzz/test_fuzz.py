@@ -6,42 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from tests.mds_backend.fuzz.targets import (
-    CODECS,
-    NAMES,
-    attack_compression,
-    attack_index,
-    attack_shard,
-)
-
-few = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-randoms = st.randoms(use_true_random=False)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@few
-@given(randoms)
-def test_damaged_shards_are_read_or_reported(name: str, random: Random) -> None:
-    attack_shard(name, random)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@few
-@given(randoms)
-def test_damaged_indexes_are_read_or_reported(name: str, random: Random) -> None:
-    attack_index(name, random)
-
-
-@pytest.mark.parametrize("codec", CODECS)
-@few
-@given(randoms)
-def test_damaged_compressed_files_are_read_or_reported(codec: str, random: Random) -> None:
-    attack_compression(codec, random)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")

@@ -52,3 +52,14 @@ def test_streams_are_a_list_of_streams(streams: Any) -> None:
 def test_no_streams_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="streams is empty"):
         StreamingDataset(streams=[])
+
+
+def test_what_is_in_the_default_cache_directory_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))
+    written = write_numbers(tmp_path / "data", 10, tasks=2, compression="zstd")
+    dataset = StreamingDataset(remote=written.url, batch_size=2)
+    assert dataset.cache_usage == 0
+    assert dataset[0]
+    assert dataset.cache_usage == written.index.shards[0].raw_data.bytes

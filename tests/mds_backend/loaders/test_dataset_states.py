@@ -69,16 +69,6 @@ def test_samples_go_on_from_a_state_without_arguments(
     assert samples(third) == samples(second) or seen == ROWS * num_epochs
 
 
-@in_either_order
-def test_without_arguments_the_place_of_a_loader_counts(url: str, order: str) -> None:
-    first, second = (dataset_of(url, order) for _ in range(2))
-    loader = loader_of(first)
-    seen = rows(islice(loader, 5))
-    assert first.state_dict() == loader.state_dict()
-    second.load_state_dict(first.state_dict())
-    assert Counter(seen + rows(loader_of(second))) == Counter(range(ROWS))
-
-
 def test_every_sample_is_counted_when_it_is_delivered(url: str) -> None:
     dataset = dataset_of(url, "elastic")
     counts = [dataset.state_dict()["sample_in_epoch"] for _ in dataset]
@@ -92,8 +82,8 @@ def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str) -> None:
         dataset.state_dict()
 
 
-@pytest.mark.parametrize("num_epochs", [1, 3, 10, None])
-@pytest.mark.parametrize("batches", [0, 1, 4, 7, 63])
+@pytest.mark.parametrize("num_epochs", [1, 3, None])
+@pytest.mark.parametrize("batches", [0, 1, 7, 63])
 @pytest.mark.parametrize("batch_size", [BATCH, 50])
 @pytest.mark.parametrize(("num_rows", "of_rank"), [(100, 0), (100, 1), (101, None)])
 def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(

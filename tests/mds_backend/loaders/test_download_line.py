@@ -89,14 +89,6 @@ def test_a_notebook_shows_the_downloads_of_the_whole_pass(
     assert "<progress" not in captured.outputs[-1].data["text/html"]
 
 
-def test_the_share_of_a_rank_has_no_known_number_of_files(
-    notebook: InteractiveShell, url: str, tmp_path: Path
-) -> None:
-    with capture_output() as captured:
-        list(loader(url, tmp_path, world_size=2))
-    assert captured.outputs[-1].data["text/plain"].startswith("Downloading shards: 2 files, ")
-
-
 class SharedTerminal(Terminal):
     """A terminal that forks of this process write to as well."""
 
@@ -142,11 +134,3 @@ def test_a_fork_does_not_wait_for_the_threads_of_its_parent(
         child.kill()
         goes_on.set()
         thread.join()
-
-
-def test_a_pass_that_is_left_ends_its_line(
-    notebook: InteractiveShell, url: str, tmp_path: Path
-) -> None:
-    with capture_output() as captured, loader(url, tmp_path) as loaded:
-        next(iter(loaded))
-    assert "<progress" not in captured.outputs[-1].data["text/html"]

@@ -6,7 +6,7 @@ import pytest
 
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.elastic_state import ElasticEpochs, EpochStart, Joining
+from mdstorm_backend.loaders.elastic_state import ElasticEpochs, Joining
 from mdstorm_backend.order.world import World
 
 ORDER = ElasticOrder(batch_size=4, shuffle_seed=5)
@@ -23,16 +23,6 @@ def state(epochs: ElasticEpochs, num_samples: int = 0, **options: Any) -> dict[s
     world = options.pop("world", World())
     options = {"from_beginning": False, **options}
     return epochs.state_dict(options.pop("order", ORDER), world, num_samples, **options)
-
-
-def test_epochs_are_counted_when_they_begin() -> None:
-    epochs = ElasticEpochs()
-    assert epochs.next_epoch == 0
-    assert [epochs.begin().epoch for _ in range(3)] == [0, 1, 2]
-    epochs.next_epoch = 7
-    assert epochs.begin() == EpochStart(7, first_epoch=7)
-    assert epochs.next_epoch == 8
-    assert epochs.begin(first_epoch=7) == EpochStart(8, first_epoch=7)
 
 
 @pytest.mark.parametrize("epoch", [-1, 1.5, True, "1"])
@@ -76,22 +66,6 @@ def test_a_loaded_state_is_gone_on_with_and_says_how_to_order() -> None:
     following = epochs.begin()
     assert (following.epoch, following.sample_in_epoch, following.shuffle_seed) == (4, 0, 1)
     assert state(epochs, 8)["sample_in_epoch"] == 8
-
-
-def test_a_state_of_an_earlier_epoch_is_gone_back_to() -> None:
-    epochs = ElasticEpochs()
-    for _ in range(5):
-        epochs.begin()
-    epochs.load_state_dict(STATE)
-    assert epochs.begin().epoch == 3
-
-
-def test_a_state_from_before_the_first_epoch_begins_it() -> None:
-    epochs = ElasticEpochs()
-    epochs.load_state_dict({**STATE, "epoch": -1})
-    assert state(epochs)["epoch"] == -1
-    start = epochs.begin()
-    assert (start.epoch, start.sample_in_epoch, start.shuffle_seed) == (0, 0, None)
 
 
 def test_old_states_know_nothing_of_the_first_nodes() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import pickle
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -151,14 +149,6 @@ def test_spawned_and_persistent_workers_of_pytorch_count_epochs(numbers: Dataset
     loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
-def test_an_epoch_can_be_chosen(numbers: Dataset) -> None:
-    whole = make(numbers)
-    expected = [column(whole) for _ in range(3)]
-    loader = make(numbers)
-    loader.dataset.set_epoch(2)  # type: ignore[attr-defined]
-    assert column(loader) == expected[2]
-
-
 def test_epochs_of_one_pass_do_not_share_batches(numbers: Dataset) -> None:
     loader = make(numbers, num_epochs=2)
     whole = make(numbers)
@@ -246,29 +236,6 @@ def test_a_state_knows_how_many_epochs_are_left_of_a_pass(
     assert column(second) == batches[done : done + left]
 
 
-def test_states_of_a_loader_are_added_up(numbers: Dataset) -> None:
-    whole = column(make(numbers))
-    state: Any = None
-    for start in range(0, 12, 3):
-        loader = make(numbers)
-        if state is not None:
-            loader.load_state_dict(state)
-        assert taken(loader, 3) == whole[start : start + 3]
-        state = loader.state_dict()
-        assert state["sample_in_epoch"] == 4 * (start + 3)
-
-
-def test_a_state_goes_back_in_a_loader_that_went_on(numbers: Dataset) -> None:
-    loader = make(numbers)
-    taken(loader, 2)
-    state = loader.state_dict()
-    rest = column(make(numbers))[2:]
-    column(loader)
-    for _ in range(2):
-        loader.load_state_dict(state)
-        assert column(loader) == rest
-
-
 @pytest.mark.parametrize("done", [251, 256])
 def test_what_mosaic_cannot_resume_is_the_end_of_the_epoch(tmp_path: Path, done: int) -> None:
     """Canonical nodes that do not divide the samples make an epoch longer than `len`."""
@@ -329,26 +296,6 @@ def test_a_state_of_the_exact_order_is_refused(numbers: Dataset) -> None:
         make(numbers).load_state_dict(state)
     with pytest.raises(StateMismatchError, match="not taken from a loader with the order 'exact'"):
         exact.load_state_dict(make(numbers).state_dict())
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
-@pytest.mark.parametrize("done", [0, 3, 13])
-def test_a_copy_goes_on_from_the_same_state(numbers: Dataset, duplicate: Any, done: int) -> None:
-    loader = make(numbers)
-    iterator = iter(loader)
-    list(islice(iterator, done))
-    other = duplicate(loader)
-    assert other.state_dict() == loader.state_dict()
-    assert column(other) == (column(iterator) or column(loader))
-    other.close()
-
-
-def test_two_iterations_are_two_epochs(numbers: Dataset) -> None:
-    reference = make(numbers)
-    loader = make(numbers)
-    pairs = list(zip(loader, loader, strict=True))
-    assert column(a for a, _ in pairs) == column(reference)
-    assert column(b for _, b in pairs) == column(reference)
 
 
 def test_a_state_is_made_of_plain_values(numbers: Dataset, tmp_path: Path) -> None:

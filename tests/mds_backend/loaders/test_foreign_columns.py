@@ -87,16 +87,6 @@ def test_images_of_several_shapes_are_a_list_of_tensors(tmp_path: Path) -> None:
         list(make_specs(dataset))
 
 
-def test_whether_images_are_one_tensor_is_decided_for_each_batch(tmp_path: Path) -> None:
-    dataset = write(tmp_path, "png", [png(3, 2, n) for n in range(4)], [png(1, 1, 4)])
-    batches = [batch["x"] for batch in torch_loader(dataset, batch_size=2)]
-    assert [tuple(batch.shape) for batch in batches] == [(2, 2, 3), (2, 2, 3), (1, 1, 1)]
-    batches = [batch["x"] for batch in torch_loader(dataset, batch_size=3)]
-    assert batches[0].shape == (3, 2, 3)
-    assert [tuple(image.shape) for image in batches[1]] == [(2, 3), (1, 1)]
-    assert [batch["x"].shape for batch in dataset.batches(2)] == [(2, 2, 3), (2, 2, 3), (1, 1, 1)]
-
-
 def make_specs(dataset: Dataset) -> Any:
     """Deliver to TensorFlow without its generator, which would wrap the error."""
     from mdstorm_backend.loaders.tf.tf_specs import spec_of_column
@@ -105,14 +95,6 @@ def make_specs(dataset: Dataset) -> Any:
 
     for batch in BatchReader(dataset, ExactOrder(), batch_size=100):
         yield to_tf(batch["x"], spec_of_column(dataset.schema["x"]))
-
-
-def test_images_are_their_bytes_in_arrow_and_arrays_in_pandas(tmp_path: Path) -> None:
-    values = [png(3, 2, 7), png(3, 2, 8)]
-    dataset = write(tmp_path, "png", values)
-    assert dataset.to_table()["x"].to_pylist() == values
-    frame = dataset.to_pandas()
-    assert [image.shape for image in frame["x"]] == [(2, 3), (2, 3)]
 
 
 def test_missing_images_stay_missing_beside_their_mask(tmp_path: Path) -> None:
@@ -229,15 +211,6 @@ def test_arrays_that_state_their_dtype_keep_it(tmp_path: Path) -> None:
         dataset.to_table()
 
 
-def test_arrays_that_state_one_dtype_are_lists_in_arrow(tmp_path: Path) -> None:
-    arrays = [np.array([1, 2], np.int16), np.array([], np.int16), np.array([3], np.int16)]
-    dataset = write(tmp_path, "ndarray", *([stored] for stored in states_dtype(*arrays)))
-    table = dataset.to_table()
-    assert table["x"].type == pa.list_(pa.int16())
-    assert table["x"].to_pylist() == [[1, 2], [], [3]]
-    assert [t.tolist() for t in as_torch(dataset)] == [[1, 2], [], [3]]
-
-
 def test_shards_of_several_dtypes_make_no_table(tmp_path: Path) -> None:
     arrays = states_dtype(np.array([1], np.int16), np.array([1], np.float32))
     dataset = write(tmp_path, "ndarray", *([stored] for stored in arrays))
@@ -285,17 +258,6 @@ def test_whether_arrays_are_one_tensor_is_decided_for_each_batch(
 def test_arrays_without_elements_are_one_tensor_too(tmp_path: Path) -> None:
     dataset = write(tmp_path, "ndarray:int16", [array(np.empty(0, np.int16))] * 2)
     assert as_torch(dataset).shape == (2, 0)
-
-
-def test_arrays_of_one_shape_are_a_tensor_of_it(tmp_path: Path) -> None:
-    samples = [np.arange(6, dtype=np.int16).tobytes(), bytes(12)]
-    dataset = foreign_dataset(tmp_path, [(samples, {"x": ("ndarray:int16:2,3", 12)})])
-    expected = [[[0, 1, 2], [3, 4, 5]], [[0, 0, 0], [0, 0, 0]]]
-    for read in (as_numpy, as_torch):
-        assert read(dataset).tolist() == expected
-    found = as_tf(dataset)
-    assert found.shape == (2, 2, 3)
-    assert found.numpy().tolist() == expected
 
 
 def test_a_damaged_image_is_an_error_that_names_column_and_dataset(tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ class Same:
         ({"num_epochs": 2}, "num_epochs"),
         ({"num_epochs": None}, "num_epochs"),
         ({"transform": Same()}, "transform"),
+        ({"shuffle": {"window": ROWS}}, "shuffle"),
+        ({"shuffle": {"shuffle_rows": True}}, "shuffle"),
+        ({"shuffle": {"shuffle_shards": True}}, "shuffle"),
     ],
 )
 def test_a_state_of_another_reading_is_refused(
@@ -94,44 +97,6 @@ def test_states_without_a_key_are_refused(numbers: Dataset, key: str) -> None:
     del state["mdstorm"][key]
     with pytest.raises(StateMismatchError, match=key):
         torch_loader(numbers).load_state_dict(state)
-
-
-@pytest.mark.parametrize("exhausted", [False, True])
-@pytest.mark.parametrize("other_size", [4, 7])
-@pytest.mark.parametrize("rank", [0, 1, 2])
-def test_after_the_last_batch_the_next_pass_begins(
-    numbers: Dataset, exhausted: bool, other_size: int, rank: int
-) -> None:
-    shuffle = {**SHUFFLED, "rank": rank, "world_size": 3}
-    first = torch_loader(numbers, shuffle=shuffle, num_epochs=2)
-    iterator = iter(first)
-    list(iterator if exhausted else islice(iterator, len(first)))
-    options = {"shuffle": shuffle, "num_epochs": 2, "batch_size": other_size}
-    whole, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
-    second.load_state_dict(first.state_dict())
-    list(whole)
-    assert column(second) == column(whole)
-
-
-def test_after_a_pass_through_a_transform_the_next_one_begins(numbers: Dataset) -> None:
-    options = {"shuffle": SHUFFLED, "transform": Same()}
-    first, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
-    list(first)
-    second.load_state_dict(first.state_dict())
-    assert column(second) == column(first)
-
-
-def test_the_state_is_that_of_the_iteration_which_was_advanced_last(numbers: Dataset) -> None:
-    loader = torch_loader(numbers)
-    first, second = iter(loader), iter(loader)
-    list(islice(first, 3))
-    next(second)
-    assert (loader.state_dict()["mdstorm"]["row"], loader.num_samples_yielded) == (4, 4)
-    next(first)
-    assert (loader.state_dict()["mdstorm"]["row"], loader.num_samples_yielded) == (16, 16)
-    assert loader.state_dict()["epoch"] == 0
-    next(second)
-    assert (loader.state_dict()["mdstorm"]["row"], loader.state_dict()["epoch"]) == (8, 1)
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301

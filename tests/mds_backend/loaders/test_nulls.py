@@ -72,12 +72,6 @@ def test_nulls_of_numbers_are_nan(
     np.testing.assert_array_equal(found.numpy(), expected)
 
 
-def test_null_elements_of_ragged_arrays_are_nan_in_every_tensor(tmp_path: Path) -> None:
-    found = read(write(tmp_path, array_of("integer"), [[1], [None, 2], []]))["a"]
-    assert [value.dtype for value in found] == [torch.float64] * 3
-    assert repr(listed(found)) == "[[1.0], [nan, 2.0], []]"
-
-
 @pytest.mark.parametrize(
     ("spark_type", "values"),
     [
@@ -222,18 +216,6 @@ def test_masks_tell_which_rows_are_null(
     assert found["a_is_null"].dtype == torch.uint8
     assert found["a_is_null"].tolist() == [int(value is None) for value in values]
     assert repr(listed(found["a"])) == repr(expected)
-
-
-def test_a_mask_can_stand_beside_a_fill(tmp_path: Path) -> None:
-    found = read(write(tmp_path, "long", [1, None]), fill_nulls={"a": -1}, null_masks=["a"])
-    assert found["a"].tolist() == [1, -1]
-    assert found["a_is_null"].tolist() == [0, 1]
-
-
-def test_masks_of_columns_without_nulls_are_zero(tmp_path: Path) -> None:
-    found = read(write(tmp_path, "long", [1, 2]), null_masks=["a"], fill_nulls={"a": 0})
-    assert found["a"].dtype == torch.int64
-    assert found["a_is_null"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("option", [{"fill_nulls": {"b": 0, "a": 0}}, {"null_masks": ["a", "b"]}])

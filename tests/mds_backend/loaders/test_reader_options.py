@@ -7,7 +7,6 @@ import pytest
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.loaders.legs import Batching, batch_reader, samples_ahead
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -31,26 +30,6 @@ def dataset(tmp_path: Path) -> Dataset:
 
 def options(dataset: Dataset, **given: Any) -> ReaderOptions:
     return ReaderOptions(dataset, ExactOrder(seed=1), **given)
-
-
-def test_all_columns_are_delivered_unless_some_are_chosen(dataset: Dataset) -> None:
-    assert options(dataset).delivered == ("a", "b")
-    assert options(dataset, columns=("b",)).delivered == ("b",)
-    with pytest.raises(ArgumentTypeError):
-        _ = options(dataset, columns=("x",)).schema
-
-
-def test_masks_are_delivered_after_the_columns(dataset: Dataset) -> None:
-    masked = options(dataset, null_masks=("a",))
-    assert masked.delivered == ("a", "b", "a_is_null")
-    assert masked.column("a_is_null") is None
-
-
-def test_a_transform_says_what_is_delivered(dataset: Dataset) -> None:
-    transformed = options(dataset, transform=Renamed())
-    assert transformed.delivered == ("c",)
-    assert transformed.column("b") is None
-    assert [batch["c"].tolist() for batch in batch_reader(transformed, Batching(2))] == [[3, 4]]  # type: ignore[union-attr]
 
 
 def test_a_column_whose_nulls_are_treated_has_none(dataset: Dataset) -> None:

@@ -85,13 +85,6 @@ class TestBatches:
         batches = list(read_by(runner_of(numbers, order, drop_last=True)))
         assert [len(batch) for batch in batches] == [3] * 6
 
-    @in_either_order
-    def test_each_pass_has_permutations_of_its_own(self, numbers: Dataset, order: str) -> None:
-        runner = runner_of(numbers, order)
-        first, second = flat(read_by(runner)), flat(read_by(runner))
-        assert first != second
-        assert sorted(first) == sorted(second) == list(range(ROWS))
-
     def test_passes_without_an_end_go_on(self, numbers: Dataset) -> None:
         batches = read_by(runner_of(numbers, num_epochs=None))
         assert len(flat(islice(batches, 50))) == 150
@@ -265,14 +258,6 @@ class TestItems:
         state["mdstorm"]["items"] = wrong
         with pytest.raises(StateMismatchError, match="'items' has to be an integer from 0 on"):
             runner.load_state_dict(state)
-
-    def test_restart_forgets_them(self, numbers: Dataset) -> None:
-        runner = runner_of(numbers, by_item=True)
-        running = read_by(runner, items)
-        list(islice(running, 2))
-        running.close()
-        runner.restart()
-        assert sorted(read_by(runner, items)) == list(range(ROWS))
 
 
 class TestThreads:

@@ -49,15 +49,6 @@ def test_samples_with_nulls_are_those_of_blocks(with_nulls: str, names: list[str
     assert {len(sample) for sample in iterated} == {len(names)}
 
 
-def test_simple_columns_with_nulls_need_no_block(
-    with_nulls: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = StreamingDataset(local=with_nulls, columns=SIMPLE)
-    monkeypatch.setattr("mdstorm_backend.loaders.sample_maker.Gatherer", None)
-    assert dataset[1]["text"] is None
-    assert np.isnan(dataset[1]["long"])
-
-
 @pytest.mark.parametrize("stated", [True, False])
 def test_numbers_are_cut_out_of_whole_columns_and_stay_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -45,13 +44,6 @@ def test_the_exact_order_has_no_predownload_to_raise() -> None:
     assert 'order="elastic"' in str(verdict)
 
 
-def test_a_link_that_is_never_idle_wants_fewer_bytes() -> None:
-    verdict = found(62, "downloads", downloads=8, downloading_seconds=95).verdict
-    assert verdict.cause == "downloads"
-    assert "compress the shards" in str(verdict)
-    assert "predownload" not in str(verdict)
-
-
 def test_worker_processes_download_at_the_same_time() -> None:
     of_four = found(50, "downloads", workers=4, downloaded_bytes=4_000, downloading_seconds=40)
     assert of_four.download_rate == 400
@@ -79,12 +71,6 @@ def test_every_other_cause_has_its_remedy(cause: str, remedy: str) -> None:
     assert verdict.cause == cause
     assert "training waits 30 % of the time, 30 % for" in str(verdict)
     assert remedy in str(verdict)
-
-
-def test_the_largest_part_decides() -> None:
-    mixed = found(30, "decoding", waited_for_decoding=14.0, waited_for_transforms=16.0)
-    assert mixed.verdict.cause == "transforms"
-    assert "waits 30 % of the time, 16 % for transforms" in str(mixed.verdict)
 
 
 def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> None:
@@ -152,26 +138,3 @@ def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:
     assert "0 hits, 2 evictions" in text
     assert "for transforms" not in text  # nothing to say of it
     assert " ".join(text.split()).endswith(str(shown.verdict))
-
-
-def test_a_notebook_gets_the_same_as_html_that_is_well_formed() -> None:
-    class Cells(HTMLParser):
-        def __init__(self) -> None:
-            super().__init__()
-            self.open: list[str] = []
-            self.text: list[str] = []
-
-        def handle_starttag(self, tag: str, attrs: Any) -> None:
-            self.open.append(tag)
-
-        def handle_endtag(self, tag: str) -> None:
-            assert self.open.pop() == tag
-
-        def handle_data(self, data: str) -> None:
-            self.text.append(data)
-
-    cells = Cells()
-    cells.feed(found(62, "downloads", downloads=8)._repr_html_())
-    assert cells.open == []
-    assert "62.00 s (62 %)" in cells.text
-    assert cells.text[-1] == str(found(62, "downloads", downloads=8).verdict)

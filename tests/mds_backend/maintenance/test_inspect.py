@@ -9,8 +9,7 @@ import pytest
 from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.maintenance.inspect import Inspection, Spread, inspect
+from mdstorm_backend.maintenance.inspect import Inspection, inspect
 
 FIELDS = {
     "number": "long",
@@ -106,22 +105,3 @@ def test_every_dataset_of_the_formats_own_library_is_described(directory: str) -
     assert found.rows == found.shard_rows.total
     if found.rows:
         assert all(column.statistics for column in found.columns)
-
-
-def test_a_dataset_without_rows_has_no_values(tmp_path: Path) -> None:
-    write_numbers(tmp_path, 0)
-    found = inspect(str(tmp_path), statistics=True)
-    assert (found.rows, found.shards, found.shard_rows) == (0, 0, Spread())
-    (column,) = found.columns
-    assert column.statistics is not None
-    assert (column.statistics.rows, column.statistics.min, column.statistics.mean) == (
-        0,
-        None,
-        None,
-    )
-    check_json(found)
-
-
-def test_no_dataset_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DatasetNotFoundError):
-        inspect(str(tmp_path))

@@ -65,15 +65,6 @@ def test_a_lost_index_comes_back_as_it_was(compression: str | None, tmp_path: Pa
     assert json.loads(json.dumps(report.to_json()))["url"] == f"file://{tmp_path}"
 
 
-def test_arrays_that_have_one_length_have_it_again(tmp_path: Path) -> None:
-    fields = {"same": array_of("long"), "other": array_of("long")}
-    rows = {"same": [[1, 2]] * 4, "other": [[1], [2], [3, 4], [5, 6]]}
-    write_dataset(tmp_path, rows, fields, tasks=2)
-    before = lose_index(tmp_path)
-    reindex(str(tmp_path))
-    assert index_of(tmp_path) == before
-
-
 @pytest.mark.parametrize(
     "name", [n for n in GOLDEN_NAMES if n not in ("zero_samples", "merged_lexicographic")]
 )
@@ -210,18 +201,6 @@ def test_a_header_that_asks_for_what_nobody_knows_is_named(tmp_path: Path) -> No
             continue
         with pytest.raises(CorruptDatasetError, match="is not a shard that can be indexed"):
             reindex(str(tmp_path))
-
-
-def test_a_header_whose_schema_is_not_that_of_its_samples_is_refused(tmp_path: Path) -> None:
-    write_dataset(tmp_path, {"n": [1, 2]}, {"n": "long"})
-    lose_index(tmp_path)
-    (file,) = tmp_path.glob("*.mds")
-    header = header_of(file.read_bytes())
-    header["mdstorm"]["columns"][0].update(encoding="str", spark_type="string")
-    rewrite(file, with_header(file.read_bytes(), header))
-    with pytest.raises(CorruptDatasetError, match="a schema that is not that of its shards"):
-        reindex(str(tmp_path))
-    assert not (tmp_path / "index.json").exists()
 
 
 def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:

@@ -160,13 +160,6 @@ def test_a_step_that_cannot_be_is_refused(
         find_world()
 
 
-def test_the_first_launcher_in_the_list_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    for i, (rank, size) in enumerate(LAUNCHERS):
-        monkeypatch.setenv(rank, str(i))
-        monkeypatch.setenv(size, "9")
-    assert find_world() == World(0, 9)
-
-
 @pytest.mark.parametrize("variable", ["RANK", "WORLD_SIZE"])
 def test_a_variable_that_is_no_integer_is_named(
     variable: str, monkeypatch: pytest.MonkeyPatch
@@ -188,12 +181,6 @@ def test_ranks_per_node_come_from_the_same_launcher(
     for variable, value in zip(launcher, ("5", "8"), strict=True):
         monkeypatch.setenv(variable, value)
     assert find_world() == World(5, 8, 4)
-
-
-def test_pmi_has_one_rank_per_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable, value in zip((*LAUNCHERS[3], *LOCAL_SIZES), "28444", strict=True):
-        monkeypatch.setenv(variable, value)
-    assert find_world() == World(2, 8, 1)
 
 
 @pytest.mark.parametrize(

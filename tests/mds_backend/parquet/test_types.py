@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -31,21 +31,6 @@ def dataset_of(
 def batch_of(dataset: ParquetDataset) -> dict[str, Any]:
     (batch,) = dataset.batches(len(dataset))
     return batch  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("name", ["uint8", "uint16", "uint32", "uint64", "int8", "float32"])
-def test_numbers_keep_their_dtype(name: str, tmp_path: Path) -> None:
-    column = batch_of(dataset_of(tmp_path, {"x": pa.array([1, 2, 3], name)}))["x"]
-    assert column.dtype == name
-    assert column.tolist() == [1, 2, 3]
-    column[0] = 0  # the caller's own
-
-
-def test_half_floats(tmp_path: Path) -> None:
-    if int(pa.__version__.split(".")[0]) < 15:
-        pytest.skip("this version of Arrow does not write them to Parquet")
-    dataset = dataset_of(tmp_path, {"x": pa.array(np.array([1, 2], np.float16))})
-    assert batch_of(dataset)["x"].dtype == np.float16
 
 
 @pytest.mark.parametrize(
@@ -95,13 +80,6 @@ def test_timestamps_are_microseconds(options: dict[str, Any], tmp_path: Path) ->
     assert found.tolist() == [moment, None, moment]
 
 
-def test_int96_reaches_as_far_as_microseconds_do(tmp_path: Path) -> None:
-    far = datetime(9999, 12, 31)
-    table = pa.table({"t": pa.array([far], pa.timestamp("us"))})
-    dataset = dataset_of(tmp_path, table, use_deprecated_int96_timestamps=True)
-    assert dataset[0]["t"] == np.datetime64(far)
-
-
 @pytest.mark.parametrize("unit", ["us", "ns"])
 def test_int96_before_1970_of_old_versions_of_arrow(unit: str) -> None:
     late = 2**64
@@ -147,33 +125,6 @@ def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
     assert found["t"].astype(np.int64).tolist() == [1, 2]  # type: ignore[union-attr]
 
 
-def test_times_with_a_zone_are_utc(tmp_path: Path) -> None:
-    moment = datetime(2024, 1, 1, tzinfo=timezone.utc)
-    dataset = dataset_of(tmp_path, {"t": pa.array([moment], pa.timestamp("us", "Asia/Tokyo"))})
-    assert dataset.schema["t"].arrow_type == pa.timestamp("us", "UTC")
-    assert dataset.to_table()["t"].to_pylist() == [moment]
-
-
-def test_dates_of_either_width(tmp_path: Path) -> None:
-    day = date(2024, 2, 29)
-    dataset = dataset_of(
-        tmp_path, {"a": pa.array([day], pa.date32()), "b": pa.array([day], pa.date64())}
-    )
-    batch = batch_of(dataset)
-    assert batch["a"].dtype == batch["b"].dtype == "datetime64[D]"
-    assert batch["a"].tolist() == batch["b"].tolist() == [day]
-
-
-def test_lists_of_a_fixed_size_are_a_matrix(tmp_path: Path) -> None:
-    vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
-    dataset = dataset_of(tmp_path, {"v": vectors})
-    assert dataset.schema["v"].length == 2
-    read = dataset.shard(0).read(np.array([1]), ["v"])["v"]
-    assert isinstance(read, np.ndarray)
-    assert read.tolist() == [[3.0, 4.0]]
-    assert dataset[0]["v"].tolist() == [1.0, 2.0]
-
-
 def test_lists_of_a_fixed_size_with_null_rows(tmp_path: Path) -> None:
     if int(pa.__version__.split(".")[0]) < 15:
         pytest.skip("this version of Arrow does not write them to Parquet")
@@ -196,17 +147,6 @@ def test_tensors_of_a_fixed_shape(tmp_path: Path) -> None:
     assert dataset[1]["v"].tolist() == tensors[1].tolist()
 
 
-def test_arrays_of_one_length_in_a_batch_are_a_matrix(tmp_path: Path) -> None:
-    dataset = dataset_of(
-        tmp_path, {"v": [[1, 2], [3, 4], [5], [6]], "s": [["a"], ["b"], [], ["c"]]}
-    )
-    first, second = dataset.batches(2)
-    assert first["v"].tolist() == [[1, 2], [3, 4]]
-    assert second["v"].shape == (2, 1)
-    assert first["s"].shape == (2, 1)
-    assert second["s"].tolist() == [[], ["c"]]
-
-
 def test_columns_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
     dataset = dataset_of(
         tmp_path, {"a": [1], "n": pa.nulls(1), "t": pa.array([1], pa.time64("us"))}
@@ -214,21 +154,6 @@ def test_columns_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> N
     assert dataset.schema.names == ("a",)
     assert set(dataset.left_out) == {"n", "t"}
     assert dataset.left_out["t"] == pa.time64("us")
-
-
-def test_names_with_dots_are_names(tmp_path: Path) -> None:
-    table = pa.table({"a.b": [1], "a": [{"b": 2}], "": [3], "c.": [[4]]}).select(["a.b", "a", "c."])
-    dataset = dataset_of(tmp_path, table)
-    assert dataset.to_table().to_pylist() == [{"a.b": 1, "a": {"b": 2}, "c.": [4]}]
-    assert dataset.to_table(["a.b"]).to_pylist() == [{"a.b": 1}]
-    assert dataset.to_table(["a"]).to_pylist() == [{"a": {"b": 2}}]
-
-
-def test_integers_with_nulls_are_floats_throughout(tmp_path: Path) -> None:
-    dataset = dataset_of(tmp_path, {"x": [1, 2, None, 4]}, row_group_size=2)
-    assert dataset.schema["x"].null_count == 1
-    first, second = dataset.batches(2)
-    assert first["x"].dtype == second["x"].dtype == np.float64
 
 
 def test_without_statistics_each_row_group_decides(tmp_path: Path) -> None:

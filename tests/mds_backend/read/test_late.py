@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import io
-import json
-import pickle
 import struct
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from PIL import Image
 from mdstorm_backend.errors import CorruptDatasetError, UnsafeTypeError
 from mdstorm_backend.format.schema import Column, Origin
 from mdstorm_backend.read.late import LateDecoder, check_safe
+from mdstorm_backend.read.parallel import decode_pixels, map_in_threads
 
 URL = "file:///data"
 
@@ -38,58 +36,14 @@ def binary(*values: bytes | None) -> pa.Array:
     return pa.array(values, pa.binary())
 
 
-@pytest.mark.parametrize("workers", [None, 1, 2])
-def test_images_of_one_shape_are_stacked(workers: int | None) -> None:
-    found = LateDecoder(column("png"))(binary(png(3, 2, 5), png(3, 2, 6)), workers=workers)
-    assert found.dtype == np.uint8
-    assert found[:, 0, 0].tolist() == [5, 6]
-    assert found.shape == (2, 2, 3)
-
-
-def test_images_of_several_shapes_and_missing_ones_are_objects() -> None:
-    found = LateDecoder(column("png"))(binary(png(3, 2), None, png(2, 2)))
-    assert found.dtype == object
-    assert [None if p is None else p.shape for p in found] == [(2, 3), None, (2, 2)]
-
-
 def test_images_may_be_had_as_pillow_images() -> None:
     found = LateDecoder(column("png"))(binary(png(3, 2), None), as_="object")
     assert [getattr(image, "size", None) for image in found] == [(3, 2), None]
 
 
-def test_lists_of_images_are_lists() -> None:
-    values = binary(several(png(3, 2), png(1, 1)), several(), None)
-    arrays = LateDecoder(column("list[png]"))(values)
-    assert [v if v is None else [a.shape for a in v] for v in arrays] == [
-        [(2, 3), (1, 1)],
-        [],
-        None,
-    ]
-    images = LateDecoder(column("list[png]"))(values, as_="object")
-    assert [image.size for image in images[0]] == [(3, 2), (1, 1)]
-
-
 def test_an_array_of_jpegs_may_be_empty() -> None:
     assert LateDecoder(column("jpeg_array"))(binary(bytes(4))).tolist() == [[]]
     assert LateDecoder(column("jpegarray"))(binary(bytes(4))).tolist() == [[]]
-
-
-@pytest.mark.parametrize(
-    ("encoding", "values", "encode"),
-    [
-        ("json", [{"a": [1, None]}, [], None, "é", 1.5], json.dumps),
-        ("str_decimal", [Decimal("1.50"), Decimal("1E+5")], str),
-    ],
-)
-def test_texts_become_what_they_stand_for(encoding: str, values: list[Any], encode: Any) -> None:
-    texts = pa.array([*map(encode, values), None], pa.string())
-    found = LateDecoder(column(encoding))(texts)
-    assert list(map(repr, found)) == [*map(repr, values), "None"]
-
-
-def test_pickles_become_their_objects_if_allowed() -> None:
-    values = binary(pickle.dumps({"a": (1, 2)}), pickle.dumps(None), None)
-    assert LateDecoder(column("pkl"))(values).tolist() == [{"a": (1, 2)}, None, None]
 
 
 def test_pickles_are_refused_unless_allowed(tmp_path: Path) -> None:
@@ -126,3 +80,39 @@ def test_texts_that_cannot_be_decoded_are_named() -> None:
     for encoding, text in (("json", "{"), ("json", "[" * 100_000), ("str_decimal", "x")):
         with pytest.raises(CorruptDatasetError, match="column 'x' of file:///data"):
             LateDecoder(column(encoding))(pa.array([text]))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 100])
+def test_results_come_in_the_order_of_the_items(workers: int, count: int) -> None:
+    assert map_in_threads(str, range(count), workers) == [str(n) for n in range(count)]
+
+
+def test_an_error_in_a_thread_is_an_error_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        map_in_threads(lambda n: 1 // n, [1, 0, 1], 2)
+
+
+def decode(value: bytes, place: np.ndarray | None) -> np.ndarray:
+    """Decode pixels of one row: the value itself, into the place if that fits."""
+    pixels = np.frombuffer(value, np.uint8)[None]
+    if place is None or place.shape != pixels.shape:
+        return pixels.copy()
+    place[:] = pixels
+    return place
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("values", [[b"ab", b"c", b"de"], [b"c", b"ab", b"ab"], [None, b"a"]])
+def test_images_of_several_shapes_are_objects(workers: int, values: list[Any]) -> None:
+    found = decode_pixels(decode, values, workers)
+    assert found.dtype == object
+    assert [None if p is None else p.tobytes() for p in found] == values
+    assert all(pixels is None or pixels.flags.owndata for pixels in found)
+
+
+def test_memory_is_not_asked_for_on_the_word_of_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdstorm_backend.read.parallel._MAX_STACK_BYTES", 5)
+    found = decode_pixels(decode, [b"ab", b"cd", b"ef"], 2)
+    assert found.dtype == object  # and no array for all of them
+    assert [pixels.tobytes() for pixels in found] == [b"ab", b"cd", b"ef"]

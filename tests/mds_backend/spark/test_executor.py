@@ -13,7 +13,6 @@ from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.spark.executor import make_task, write_partition
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_format import ShardReport
 
 
 @pytest.fixture
@@ -49,21 +48,6 @@ def reports(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_shards_are_named_after_partition_job_and_attempt(target: Path) -> None:
-    target.mkdir()
-    done = reports(
-        list(write_partition(iter([rows(*range(2000))]), **task_arguments(target, shard_size=9000)))
-    )
-    names = [ShardReport.from_json(report).info.raw_data.basename for report in done]
-    assert len(names) > 1
-    assert names == [f"part-00003-{JOB}-17.{i:05}.mds" for i in range(len(names))]
-    assert [(report["partition"], report["sequence"]) for report in done] == [
-        (3, i) for i in range(len(names))
-    ]
-    assert sorted(path.name for path in target.iterdir()) == names
-
-
-@pytest.mark.usefixtures("in_a_task")
 @pytest.mark.parametrize("batches", [[], [rows()], [rows(), rows()]], ids=len)
 def test_a_partition_without_rows_writes_nothing(
     target: Path, batches: list[pa.RecordBatch]
@@ -84,20 +68,6 @@ def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> Non
         contents.append([path.read_bytes() for path in sorted(directory.iterdir())])
     assert contents[0] == contents[1] == contents[2]
     assert len(contents[0]) == 1
-
-
-@pytest.mark.usefixtures("in_a_task")
-def test_columns_are_taken_by_position(target: Path) -> None:
-    target.mkdir()
-    (report,) = reports(
-        list(write_partition(iter([rows(1, names=("c0", "c1"))]), **task_arguments(target)))
-    )
-    assert report["info"]["column_names"] == ["id", "text"]
-
-
-def test_outside_of_a_task_it_is_an_error(target: Path) -> None:
-    with pytest.raises(RuntimeError, match="outside a Spark task"):
-        list(write_partition(iter([]), **task_arguments(target)))
 
 
 def test_a_worker_that_cannot_import_mdstorm_says_what_to_do(

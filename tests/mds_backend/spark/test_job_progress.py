@@ -72,25 +72,6 @@ def test_shards_and_bytes_are_shown_on_a_terminal(
     assert not watchers()
 
 
-def test_the_line_ends_when_the_block_fails(
-    location: Location, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with pytest.raises(ValueError, match="the job failed"), write_progress(session(), location):
-        raise ValueError("the job failed")
-    assert not watchers()
-
-
-def test_nothing_is_shown_where_there_is_no_terminal(
-    location: Location, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    with write_progress(session(), location):
-        assert not watchers()
-    assert stream.getvalue() == ""
-
-
 def test_nothing_is_shown_to_who_wants_silence(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,28 +55,6 @@ def test_columns_keep_order_type_and_nullability(spark: Any, target: Path) -> No
     assert dataset.index.shards[0].column_names == ("a", "m", "z")
 
 
-def test_many_columns(spark: Any, target: Path) -> None:
-    names = [f"column_{i}" for i in range(300)]
-    df = spark.range(2).selectExpr(*(f"id + {i} AS {name}" for i, name in enumerate(names)))
-    assert materialize(df, str(target))[1] == {name: i + 1 for i, name in enumerate(names)}
-
-
-def test_shards_keep_to_their_size(spark: Any, target: Path) -> None:
-    df = spark.range(0, 4000, 1, 2).selectExpr("id", "repeat('x', CAST(id % 50 AS INT)) AS text")
-    dataset = materialize(df, str(target), shard_size=20_000)
-    sizes = [shard.raw_data.bytes for shard in dataset.index.shards]
-    assert len(sizes) > 4
-    assert max(sizes) <= 20_000
-    assert sizes == [(target / s.raw_data.basename).stat().st_size for s in dataset.index.shards]
-    assert ids(target) == list(range(4000))
-
-
-def test_a_sample_larger_than_a_shard_gets_one_of_its_own(spark: Any, target: Path) -> None:
-    df = spark.range(0, 3, 1, 1).selectExpr("id", "repeat('x', 5000) AS text")
-    dataset = materialize(df, str(target), shard_size=4000)
-    assert [shard.samples for shard in dataset.index.shards] == [1, 1, 1]
-
-
 @pytest.mark.parametrize(
     ("shard_size", "limit"),
     [(None, 1 << 26), (0, 1 << 26), ("5000", 5000), (1 << 40, (1 << 32) - 1)],
@@ -89,7 +67,7 @@ def test_shard_size_has_a_default_and_a_maximum(
     assert dataset.index.shards[0].size_limit == limit
 
 
-@pytest.mark.parametrize("compression", ["zstd", "zstd:1", "gz", "bz2:9", "br:5", "snappy"])
+@pytest.mark.parametrize("compression", ["zstd:1", "snappy"])
 def test_compressed_shards(spark: Any, target: Path, compression: str) -> None:
     dataset = materialize(spark.range(0, 100, 1, 1), str(target), compression=compression)
     (shard,) = dataset.index.shards
@@ -101,7 +79,7 @@ def test_compressed_shards(spark: Any, target: Path, compression: str) -> None:
     assert ids(target) == list(range(100))
 
 
-@pytest.mark.parametrize("name", ["with blank", "per%20cent", "ümlaut", "a+b", "deep/er/still"])
+@pytest.mark.parametrize("name", ["a+b per%20cent", "deep/ümlaut"])
 def test_directories_of_any_name(spark: Any, tmp_path: Path, name: str) -> None:
     dataset = materialize(spark.range(3), f"file://{tmp_path}/{name}")
     assert dataset.url == f"file://{tmp_path}/{name}"

@@ -11,7 +11,7 @@ import pytest
 from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
+from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.spark import partition_commit
 from mdstorm_backend.spark.partition_commit import (
     abandon_partitions,
@@ -126,11 +126,6 @@ def test_a_dataset_of_another_job_is_left_as_it_is(target: Path) -> None:
     assert len(files(target)) == 2
 
 
-def test_no_samples_at_all_are_an_error(target: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="Input dataframe is None or Empty!"):
-        publish_partitions(make_job(target), SCHEMA, [], merged=True)
-
-
 def test_an_index_that_cannot_be_written_takes_the_others_with_it(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,15 +154,6 @@ def test_what_a_failed_job_has_written_goes_with_its_directories(target: Path) -
     assert Location.of("memory://failed").list_names() == []
 
 
-def test_a_directory_that_was_there_stays_after_a_failure(target: Path) -> None:
-    target.mkdir()
-    job = make_job(target)
-    made = make_directories(job)
-    write(job, 0, 1)
-    abandon_partitions(job, made)
-    assert list(target.iterdir()) == []
-
-
 def test_files_of_others_stay_after_a_failure(target: Path) -> None:
     job, other = make_job(target), make_job(target, name="89abcdef")
     made = make_directories(job)
@@ -175,20 +161,3 @@ def test_files_of_others_stay_after_a_failure(target: Path) -> None:
     write(other, 0, 2)
     abandon_partitions(job, made)
     assert files(target) == {"00000/part-00000-89abcdef-0.00000.mds"}
-
-
-def test_a_failure_to_clean_up_is_logged(
-    target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(self: Location) -> list[str]:
-        raise PermissionError("no")
-
-    monkeypatch.setattr(Location, "list_names", refuse)
-    abandon_partitions(make_job(target), [])
-    assert "could not clean up" in caplog.text
-
-
-def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(WriteError, match="cannot be written to"):
-        make_directories(make_job(tmp_path / "file" / "below"))

@@ -85,14 +85,6 @@ def test_frames_become_the_samples_that_the_function_makes(target: Path) -> None
     assert "mdstorm" not in (target / "00003").glob("*.mds").__next__().read_text("latin-1")
 
 
-def test_an_empty_partition_leaves_nothing(target: Path) -> None:
-    empty = pa.RecordBatch.from_arrays([pa.array([], pa.int64())], ["c0"])
-    assert run_batches(job(target), iter([])) == []
-    assert run_batches(job(target), iter([empty])) == []
-    assert run_frames(job(target), [], list) == []
-    assert not target.exists()
-
-
 def test_every_directory_gets_every_shard(target: Path) -> None:
     remote = Location.of("memory://partition")
     run_batches(job(target, remote.url), batches_of(*range(99)))
@@ -114,11 +106,3 @@ def test_a_function_that_returns_no_samples_is_refused(target: Path, result: Any
     with pytest.raises(ArgumentTypeError, match="needs to return an iterable of samples"):
         run_frames(job(target), [pd.DataFrame({"c0": [1]})], lambda frame: result)
     assert not target.exists()
-
-
-def test_outside_of_a_task_there_is_no_partition(
-    target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pyspark.TaskContext, "get", lambda: None)
-    with pytest.raises(RuntimeError, match="only be written in a Spark task"):
-        run_batches(job(target), batches_of(1))

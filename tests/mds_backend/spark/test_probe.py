@@ -148,8 +148,3 @@ def test_a_disk_that_the_driver_cannot_write_to_raises_its_own_error(tmp_path: P
     with pytest.raises(WriteError, match=r"file cannot be written to .*Choose a") as caught:
         why_not_writable(IDLE, location_of(tmp_path / "file"))
     check_short(caught.value)
-
-
-def test_what_the_driver_can_write_to_is_left_as_it_was(tmp_path: Path) -> None:
-    check_driver_writes(location_of(tmp_path / "new"))
-    assert list((tmp_path / "new").iterdir()) == []

@@ -90,36 +90,6 @@ def test_arrays(
         assert dataset.schema["v"].element_null_count == missing
 
 
-@pytest.mark.parametrize(
-    ("dtype", "element", "expected"),
-    [
-        ("float32", pa.float32(), [[1.100000023841858, None], [float("inf"), NAN]]),
-        ("float64", pa.float64(), [[1.1, None], [1e300, NAN]]),
-        (None, pa.float64(), [[1.1, None], [1e300, NAN]]),
-    ],
-)
-def test_arrays_of_doubles_are_cast_as_dtype_says(
-    frame: MakeFrame, target: Path, dtype: str | None, element: pa.DataType, expected: list[Any]
-) -> None:
-    df = frame("array(1.1D, NULL)", "array(1e300D, double('nan'))")
-    assert_column(materialize(df, str(target), dtype=dtype), expected, pa.list_(element))
-
-
-def test_arrays_of_one_length_are_stored_as_fixed_size(frame: MakeFrame, target: Path) -> None:
-    dataset = materialize(frame("array(1, 2)", "array(3, 4)").coalesce(1), str(target))
-    (shard,) = dataset.index.shards
-    assert shard.column_encodings == ("ndarray:int32:2",)
-    assert dataset.schema["v"].length == 2
-
-
-def test_shards_may_hold_arrays_of_different_lengths(frame: MakeFrame, target: Path) -> None:
-    dataset = materialize(frame("array(1, 2)", "array(3)"), str(target))
-    encodings = [shard.column_encodings for shard in dataset.index.shards]
-    assert encodings == [("ndarray:int32:2",), ("ndarray:int32:1",)]
-    assert dataset.schema["v"].length is None
-    assert_column(dataset, [[1, 2], [3]], pa.list_(pa.int32()))
-
-
 def vectors(spark: Any, library: str, rows: list[Any]) -> Any:
     """A frame of vectors: a list is dense, a dict from index to value sparse of size 3."""
     linalg = pytest.importorskip(f"pyspark.{library}.linalg")
@@ -152,18 +122,3 @@ def test_vectors(
 ) -> None:
     dataset = materialize(vectors(spark, library, rows), str(target))
     assert_column(dataset, expected, pa.list_(pa.float32()))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "element", "value"),
-    [
-        ("float32", pa.float32(), 1.100000023841858),
-        ("float64", pa.float64(), 1.1),
-        (None, pa.float64(), 1.1),
-    ],
-)
-def test_vectors_are_cast_as_dtype_says(
-    spark: Any, target: Path, dtype: str | None, element: pa.DataType, value: float
-) -> None:
-    dataset = materialize(vectors(spark, "ml", [{0: 1.1}, [1.1, 0, 0]]), str(target), dtype=dtype)
-    assert_column(dataset, [[value, 0.0, 0.0]] * 2, pa.list_(element))

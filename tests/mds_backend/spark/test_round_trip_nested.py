@@ -96,12 +96,6 @@ def test_arrays_of_what_has_no_array_encoding(
     assert_column(materialize(frame(*literals), str(target)), expected, type_)
 
 
-def test_dtype_leaves_doubles_inside_nested_values_alone(frame: MakeFrame, target: Path) -> None:
-    dataset = materialize(frame("named_struct('a', array(1.1D))"), str(target), dtype="float32")
-    type_ = pa.struct([("a", pa.list_(pa.float64()))])
-    assert_column(dataset, [{"a": [1.1]}], type_)
-
-
 def test_the_stored_text_is_json_for_anybody(frame: MakeFrame, target: Path) -> None:
     df = frame(
         "named_struct('when', TIMESTAMP'2020-01-01 00:00:00', 'pairs', map('k', 1),"
@@ -116,34 +110,3 @@ def test_the_stored_text_is_json_for_anybody(frame: MakeFrame, target: Path) -> 
         "bytes": "AP8=",
         "pairs": [["k", 1]],
     }
-
-
-def test_nested_arrays_are_arrays_of_one_shape_in_each_task(frame: MakeFrame, target: Path) -> None:
-    dataset = materialize(frame("array(array(1, 2), array(3, NULL))", "NULL"), str(target))
-    type_ = pa.list_(pa.list_(pa.int32()))
-    assert_column(dataset, [[[1, 2], [3, None]], None], type_)
-    encodings = [shard.column_encodings for shard in dataset.index.shards]
-    assert encodings == [("ndarray:int32:2,2",), ("ndarray:int32",)]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "element", "value"),
-    [
-        ("float32", pa.float32(), 1.100000023841858),
-        ("float64", pa.float64(), 1.1),
-        (None, pa.float64(), 1.1),
-    ],
-)
-@pytest.mark.parametrize("more", ["", ", array()"], ids=["array", "uneven"])
-def test_doubles_of_nested_arrays_are_cast_as_dtype_says(
-    frame: MakeFrame, target: Path, dtype: str | None, element: pa.DataType, value: float, more: str
-) -> None:
-    dataset = materialize(frame(f"array(array(1.1D, NULL){more})"), str(target), dtype=dtype)
-    expected = [[value, None], *([[]] if more else [])]
-    assert_column(dataset, [expected], pa.list_(pa.list_(element)))
-    assert dataset.schema["v"].uneven == bool(more)
-
-
-def test_binaries_may_be_nested_too(frame: MakeFrame, target: Path) -> None:
-    dataset = materialize(frame("array(array(X'00FF', NULL), array())"), str(target))
-    assert_column(dataset, [[[b"\x00\xff", None], []]], pa.list_(pa.list_(pa.binary())))

@@ -52,13 +52,6 @@ class LostConf(Conf):
     failure = ConnectionError("connection refused")
 
 
-class FixedConf(Conf):
-    """May be read, and not set."""
-
-    def set(self, key: str, value: str) -> None:
-        raise refusal("CANNOT_MODIFY_CONFIG", f"Cannot modify the value of {key}")
-
-
 def session(conf: Conf) -> Any:
     return SimpleNamespace(conf=conf)
 
@@ -111,13 +104,6 @@ def test_what_can_be_set_is_set_and_restored() -> None:
     assert conf == {"a": "1", "other": "2"}
 
 
-def test_settings_are_restored_after_a_failure() -> None:
-    conf = Conf({"a": "1"})
-    with pytest.raises(KeyboardInterrupt), session_conf(session(conf), {"a": "2", "b": "3"}):
-        raise KeyboardInterrupt
-    assert conf == {"a": "1"}
-
-
 def test_a_session_that_is_gone_does_not_hide_why(caplog: pytest.LogCaptureFixture) -> None:
     class GoneConf(Conf):
         is_gone = False
@@ -140,13 +126,6 @@ def test_a_session_that_is_gone_does_not_hide_why(caplog: pytest.LogCaptureFixtu
         "the conf a could not be restored to '1' (ConnectionError: connection refused)",
         "the conf b could not be restored to None (ConnectionError: connection refused)",
     ]
-
-
-def test_what_can_only_be_read_is_refused() -> None:
-    conf = FixedConf({"a": "1"})
-    with session_conf(session(conf), {"a": "2"}) as refused:
-        assert refused == {"a"}
-    assert conf == {"a": "1"}
 
 
 @pytest.mark.parametrize(

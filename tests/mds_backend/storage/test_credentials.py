@@ -89,19 +89,6 @@ def test_a_driver_without_credentials_raises_this_error_alone(
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_s3_with_credentials_that_it_does_not_know(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    s3.check_credentials(True)
-    try:
-        refused(
-            Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}),
-            "set: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
-        )
-    finally:
-        s3.check_credentials(False)
-
-
 def test_azure_without_credentials(azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
     location = Location.of(f"az://{CONTAINER}/x")

@@ -18,7 +18,7 @@ from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.filesystems import open_filesystem
-from mdstorm_backend.write.commit import abandon, commit, mark_directory, remove_dataset
+from mdstorm_backend.write.commit import commit, mark_directory, remove_dataset
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 FIELDS = {"number": "long", "text": "string"}
@@ -85,13 +85,6 @@ def test_shards_come_through_a_cache_and_survive_their_storage(
         files.open(index.shards[0])
 
 
-def test_a_failed_job_leaves_nothing(store: Store) -> None:
-    mark_directory(store.location)
-    store.location.write("part-00000-0123abcd-7.00000.mds", [b"half"])
-    abandon(store.location, "0123abcd")
-    assert store.location.list_names() == []
-
-
 def test_a_second_dataset_is_not_written_over_the_first(store: Store) -> None:
     write(store.location)
     with pytest.raises(WriteError, match="in the meantime"):
@@ -121,14 +114,6 @@ def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path:
     location.remove("b/c")
     assert location.list_names() == []
     location.remove_directory_if_empty()
-
-
-def test_what_is_missing_is_not_found(store: Store, tmp_path: Path) -> None:
-    for ask in (store.location.read, store.location.stat):
-        with pytest.raises(FileNotFoundError, match="missing"):
-            ask("missing")
-    with pytest.raises(FileNotFoundError, match="missing"):
-        store.location.download("missing", str(tmp_path / "x"))
 
 
 def test_files_that_another_client_writes_are_seen(s3: S3Server) -> None:

@@ -74,11 +74,6 @@ def test_a_secret_in_a_url_is_refused_and_not_shown(url: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["abfss://box@account.dfs.core.windows.net/a:b@c", "s3://b/a@b:c"])
-def test_an_at_sign_makes_no_secret(url: str) -> None:
-    assert Location.of(url).url == url
-
-
 @pytest.mark.parametrize(
     "options",
     [

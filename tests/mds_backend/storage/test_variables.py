@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from urllib.error import HTTPError
 
 import pytest
 from tests.servers.azure import ACCOUNT, CONTAINER
@@ -29,15 +28,6 @@ def any_host(no_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def write(url: str) -> None:
     with MDSWriter(columns={"a": "int"}, out=url) as writer:
         writer.write({"a": 7})
-
-
-def test_s3_is_where_the_endpoint_says(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_ENDPOINT_URL")
-    monkeypatch.setenv("S3_ENDPOINT_URL", s3.url)
-    write(f"s3://{BUCKET}/endpoint")
-    assert open_dataset(f"s3://{BUCKET}/endpoint")[0] == {"a": 7}
-    with pytest.raises(HTTPError):
-        s3.request("GET", f"/{BUCKET}/endpoint/index.json")
 
 
 @pytest.mark.parametrize("given", ["endpoint_url", "client_kwargs"])

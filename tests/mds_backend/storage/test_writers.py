@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from tests.mds_backend.storage.conftest import Store
-from tests.servers.http import respond
-from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
-from mdstorm_backend.errors import DatasetExistsError, WriteError
-from mdstorm_backend.storage import Location
-from mdstorm_backend.write import directories
+from mdstorm_backend.errors import DatasetExistsError
 
 
 @pytest.fixture(autouse=True)
@@ -70,43 +65,3 @@ def fail_while_writing(writer: MDSWriter) -> None:
         for number in range(30):
             writer.write({"n": number})
         raise RuntimeError("mine")
-
-
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    seconds: list[float] = []
-    monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
-    return seconds
-
-
-REFUSED = respond("400 Bad Request", b"<Error><Code>Malformed</Code></Error>")
-
-
-def write_to_s3(retry: int) -> Location:
-    url = f"s3://{BUCKET}/uploads/{retry}"
-    with MDSWriter(columns={"n": "int"}, out=url, size_limit=400, retry=retry) as writer:
-        for number in range(90):
-            writer.write({"n": number})
-    return Location.of(url)
-
-
-def test_an_upload_that_failed_is_tried_again(s3: S3Server, pauses: list[float]) -> None:
-    name = "shard.00001.mds"
-    s3.fault = lambda method, path: (
-        REFUSED if method == "PUT" and path.endswith(name) and s3.count("PUT", name) == 1 else None
-    )
-    location = write_to_s3(retry=1)
-    assert s3.count("PUT", name) == 2
-    assert len(pauses) == 1
-    assert open_dataset(location.url).to_table()["n"].to_pylist() == list(range(90))
-
-
-@pytest.mark.parametrize("name", ["shard.00001.mds", "index.json"])
-def test_an_upload_that_fails_for_good_leaves_no_dataset(
-    s3: S3Server, pauses: list[float], name: str
-) -> None:
-    s3.fault = lambda method, path: REFUSED if method == "PUT" and path.endswith(name) else None
-    with pytest.raises(WriteError, match=name):
-        write_to_s3(retry=2)
-    assert s3.count("PUT", name) == 3
-    assert Location.of(f"s3://{BUCKET}/uploads/2").list_names() == []

@@ -13,7 +13,7 @@ from tests.programs import run_program
 
 import mdstorm_backend
 import mdstorm_backend.streaming
-from mdstorm_backend.drop_in.streaming_names import ABSENT, MIRROR
+from mdstorm_backend.drop_in.streaming import ABSENT, MIRROR
 from mdstorm_backend.errors import MissingNameError
 
 ROOT = Path(__file__).parents[3]

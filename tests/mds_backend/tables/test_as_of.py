@@ -27,10 +27,6 @@ def test_times_are_in_utc_unless_they_have_an_offset(given: Any) -> None:
     assert AsOf(timestamp=given).time == NOON
 
 
-def test_a_day_is_its_beginning() -> None:
-    assert AsOf(timestamp="2024-05-31").time == NOON - timedelta(hours=12)
-
-
 @pytest.mark.parametrize("version", [-1, 1.0, "1", True])
 def test_versions_are_whole_numbers(version: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="version must be a whole number"):

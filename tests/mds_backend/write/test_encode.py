@@ -9,7 +9,7 @@ from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder
-from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 from mdstorm_backend.write.batch_shards import encode_column

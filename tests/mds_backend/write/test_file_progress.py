@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mdstorm_backend.display.file_progress import FileProgress
+from mdstorm_backend.display.progress import FileProgress
 
 
 class Terminal(io.StringIO):

@@ -14,11 +14,14 @@ from tests.mds_backend.shard_decoder import DecodedShard, decode_files
 from tests.mds_backend.small_datasets import array_of, plan, to_table, write_shards
 from tests.mds_backend.strategies import Data, data, moderate
 
+from mdstorm_backend.errors import EncodingError, WriteError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digests
 from mdstorm_backend.format.values.spark_types import arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write import sample_shards
+from mdstorm_backend.write.sample_shards import SampleShards
+from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Types whose stored form is the Python value itself.
@@ -194,3 +197,73 @@ def test_the_hashes_are_those_of_the_files(tmp_path: Path, compression: str | No
         raw = decompress(compression, content, info.raw_data.bytes) if compression else content
         assert info.raw_data.hashes == digests(hashes, [raw])
         assert DecodedShard(bytes(raw)).header["hashes"] == list(hashes)
+
+
+def test_the_header_is_that_of_the_format() -> None:
+    format_ = ShardFormat(None, "zstd:1", ("md5",))
+    header = format_.header(("a", "é"), ("int8", "str"), None)
+    assert header == (
+        b'{"column_encodings": ["int8", "str"], "column_names": ["a", "\\u00e9"], '
+        b'"column_sizes": [1, null], "compression": "zstd:1", "format": "mds", '
+        b'"hashes": ["md5"], "size_limit": null, "version": 2}'
+    )
+    assert json.loads(format_.header((), (), {"x": 1}))["mdstorm"] == {"x": 1}
+
+
+def test_a_shard_of_4_gib_is_refused_not_wrapped() -> None:
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return 1 << 32
+
+    with pytest.raises(WriteError, match=r"x\.mds would take 4294967296 bytes.* a size limit"):
+        FullShard((), (), 1, [Huge()]).pack("x.mds", ShardFormat(None))
+
+
+def cut(values: list[bytes], limit: int | None, extra: dict[str, Any] | None = None) -> list[bytes]:
+    shards: list[FullShard] = []
+    writer = SampleShards({"v": "bytes"}, ShardFormat(limit), shards.append, extra)
+    for value in values:
+        writer.write({"v": value})
+    writer.flush()
+    writer.flush()
+    for shard in shards:
+        assert (shard.names, shard.encodings) == (("v",), ("bytes",))
+    return [b"".join(shard.content) for shard in shards]
+
+
+def expected_counts(values: list[bytes], limit: int | None, empty: int) -> list[int]:
+    """The rule of the format, less the empty shard before a first sample that is too large."""
+    counts, used = [0], empty
+    for value in values:
+        need = 4 + len(value) + 4
+        if limit and used + need > limit:
+            counts.append(0)
+            used = empty
+        counts[-1] += 1
+        used += need
+    return [count for count in counts if count]
+
+
+@given(
+    st.lists(st.integers(0, 200).map(bytes), max_size=40),
+    st.none() | st.integers(1, 1500),
+)
+def test_shards_end_where_the_next_sample_would_not_fit(
+    values: list[bytes], limit: int | None
+) -> None:
+    shards = cut(values, limit)
+    decoded = [DecodedShard(shard) for shard in shards]
+    assert [row["v"] for shard in decoded for row in shard.rows] == values
+    empty = 4 + 4 + len(ShardFormat(limit).header(("v",), ("bytes",), None))
+    counts = [len(shard.rows) for shard in decoded]
+    assert counts == expected_counts(values, limit, empty)
+    for shard, count in zip(shards, counts, strict=True):
+        assert limit is None or len(shard) <= limit or count == 1
+
+
+def test_without_a_limit_a_shard_keeps_to_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_shards, "MAX_SHARD_BYTES", 1000)
+    shards = cut([bytes(300)] * 5, None)
+    assert [len(DecodedShard(shard).rows) for shard in shards] == [2, 2, 1]
+    with pytest.raises(EncodingError, match=r"a sample takes 1004 bytes.* 4 GiB"):
+        cut([bytes(1000)], None)

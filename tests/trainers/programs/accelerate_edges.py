@@ -67,10 +67,12 @@ for _, batch in zip(range(10), endless, strict=False):
     assert not accelerator.gradient_state.end_of_dataloader
 endless.close()
 
-# Samples one by one, which Accelerate splits, are a share already.
-split = Accelerator(
-    cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=False)
-).prepare(DataLoader(StreamingDataset(local=url, batch_size=10), batch_size=10))
-with pytest.raises(InvalidArgumentError, match="StreamingTrainerMixin"):
-    next(iter(split))
+# Samples one by one, which Accelerate splits, are a share already: each rank says so, also where
+# the first one alone would read.
+for dispatches in (False, True):
+    splitting = Accelerator(
+        cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatches)
+    )
+    with pytest.raises(InvalidArgumentError, match="StreamingTrainerMixin"):
+        splitting.prepare(DataLoader(StreamingDataset(local=url, batch_size=10), batch_size=10))
 accelerator.end_training()

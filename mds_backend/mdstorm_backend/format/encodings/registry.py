@@ -12,16 +12,15 @@ from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.binary import Bytes, Pickle
 from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.encodings.images import IMAGE_ENCODINGS
-from mdstorm_backend.format.encodings.json import Json
 from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
 from mdstorm_backend.format.encodings.opaque import Mixed, Opaque, Redefined
-from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, String
-from mdstorm_backend.format.encodings.user_encoding import value_size
-from mdstorm_backend.format.encodings.user_kinds import (
+from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, Json, String
+from mdstorm_backend.format.encodings.user_encoding import (
     LostKind,
     MakeCoder,
     UserKind,
     send_by_name,
+    value_size,
 )
 
 _Kind: TypeAlias = type[Encoding] | UserKind | LostKind

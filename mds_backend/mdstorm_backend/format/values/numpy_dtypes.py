@@ -1,4 +1,4 @@
-"""The NumPy dtypes of Arrow's numbers, without pandas."""
+"""Map Arrow types to NumPy dtypes and back, without pandas."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def numpy_dtype(type_: pa.DataType) -> np.dtype[Any]:
     """
     found = _DTYPES.get(type_)
     return np.dtype(type_.to_pandas_dtype()) if found is None else found
+
+
+def arrow_type_of(dtype: np.dtype[Any]) -> pa.DataType:
+    """Return the Arrow type of a NumPy dtype, in whatever byte order."""
+    return pa.from_numpy_dtype(dtype.newbyteorder("="))
+
+
+def is_number(type_: pa.DataType) -> bool:
+    """Whether values are integers, floating-point numbers or booleans."""
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,6 @@ from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
-from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead, refuse_other_world
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     DeliveredBatches,
@@ -24,6 +24,10 @@ from mdstorm_backend.loaders.torch.torch_batches import (
     pinned,
 )
 from mdstorm_backend.loaders.torch.torch_workers import PersistentWorkers, from_processes
+
+#: Set where iterations are begun by one who fetches batches ahead of their use: says whether the
+#: last one that was fetched is still to be used.
+FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
 
 
 @dataclass
@@ -46,6 +50,8 @@ class KeptByLoader:
         The passes; None before the first use, which opens the dataset.
     workers : PersistentWorkers or None
         Worker processes that stay.
+    has_last : callable or None
+        What `FETCHES_AHEAD` was when the last iteration was begun.
     counted : int or None
         Samples of the last iteration whose batches PyTorch has made, or a subclass; None if the
         runner knows.
@@ -61,7 +67,7 @@ class KeptByLoader:
     runner: PassRunner | None = None
     workers: PersistentWorkers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
-    ahead: FetchedAhead = field(default_factory=FetchedAhead)
+    has_last: Callable[[], bool] | None = None
     recorders: PassRecorders = field(default_factory=PassRecorders)
     counted: int | None = None
     has_length: bool = True
@@ -76,6 +82,7 @@ class KeptByLoader:
             "runner": runner,
             "recorders": PassRecorders() if runner is None else runner.recorders,
             "workers": None,
+            "has_last": None,
         }
 
     def end_workers(self) -> None:
@@ -126,16 +133,14 @@ class BlockBatches:
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands."""
-        return self.passes.state_dict(before_last=self._kept.ahead.has_one())
+        has_last = self._kept.has_last
+        return self.passes.state_dict(before_last=has_last is not None and has_last())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken."""
-        opened = self._source._mdstorm
-        if self._kept.has_length:
-            refuse_other_world(state, opened.count_ranks())
         passes = self.passes
         passes.load_state_dict(state)
-        opened.go_on_with(passes.reading)
+        self._source._mdstorm.go_on_with(passes.reading)
 
     def run(self) -> Generator[Any, None, None]:
         """Go through a pass."""
@@ -144,15 +149,8 @@ class BlockBatches:
         kept.counted, passes = None, self.passes
         if not kept.collates:
             check_columns(self._source._mdstorm.options)
-        passes.remembers = kept.ahead.is_always or self._has_no_length()
+        passes.remembers = kept.has_last is not None
         yield from passes.run(self._delivered)
-
-    def _has_no_length(self) -> bool:
-        try:
-            len(self._loader)
-        except TypeError:
-            return True
-        return False
 
     def _delivered(self, leg: Leg) -> Delivered:
         batches, loader, kept = self._made(leg), self._loader, self._kept

@@ -66,12 +66,8 @@ class DatasetBatches(Described, IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         if info is None:
-            return self._own_batches()
+            return iter(self._loader)
         return self._batches_of(self.dataset._mdstorm.begin_part(info, self._batch_size))
-
-    def _own_batches(self) -> Iterator[Any]:
-        self.dataset._mdstorm.refuse_second_split()
-        yield from self._loader
 
     def _batches_of(self, part: WorkerPart) -> Iterator[Any]:
         dataset = self.dataset

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.datasets.spanner import Spanner
+from mdstorm_backend.datasets.sample_access import Spanner
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 
 Counts = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ class Argument:
         return opened.shown(self._name)
 
 
-class Setting(Argument):
+class SettableArgument(Argument):
     """An argument that can be read, and be set for the iterations that follow."""
 
     def __get__(self, dataset: Any, owner: type | None = None) -> Any:
@@ -88,22 +88,22 @@ class DatasetInfo:
     #: Everything that a dataset keeps.
     _mdstorm: DatasetStates
 
-    batch_size = Setting()
-    shuffle = Setting()
-    shuffle_algo = Setting()
-    shuffle_seed = Setting()
-    shuffle_block_size = Setting()
-    num_canonical_nodes = Setting()
-    partition_algo = Setting()
-    batching_method = Setting()
-    sampling_method = Setting()
-    sampling_granularity = Setting()
-    epoch_size = Setting()
-    replication = Setting()
-    predownload = Setting()
-    cache_limit = Setting()
-    allow_unsafe_types = Setting()
-    streams = Setting()
+    batch_size = SettableArgument()
+    shuffle = SettableArgument()
+    shuffle_algo = SettableArgument()
+    shuffle_seed = SettableArgument()
+    shuffle_block_size = SettableArgument()
+    num_canonical_nodes = SettableArgument()
+    partition_algo = SettableArgument()
+    batching_method = SettableArgument()
+    sampling_method = SettableArgument()
+    sampling_granularity = SettableArgument()
+    epoch_size = SettableArgument()
+    replication = SettableArgument()
+    predownload = SettableArgument()
+    cache_limit = SettableArgument()
+    allow_unsafe_types = SettableArgument()
+    streams = SettableArgument()
 
     remote = Argument()
     local = Argument()

@@ -100,7 +100,6 @@ class DatasetSamples(DatasetInfo, Array):
 
 def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
     opened = dataset._mdstorm
-    opened.refuse_second_split()
     for leg in opened.reading.own_legs(opened.settings.batch_size, Worker()):
         opened.yielded = 0
         for block in sample_blocks(dataset, leg.recorded(current_recorder())):

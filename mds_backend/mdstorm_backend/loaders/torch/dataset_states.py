@@ -21,7 +21,6 @@ from mdstorm_backend.loaders.legs import Leg
 from mdstorm_backend.loaders.reading import Reading, Worker
 from mdstorm_backend.loaders.state_values import check_equal, damaged, number
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
-from mdstorm_backend.loaders.torch.second_split import refuse_second_split
 from mdstorm_backend.order.world import World, find_world
 
 #: Where a state says of which worker it is, and where that one stands.
@@ -77,7 +76,6 @@ class DatasetStates(OpenedDataset):
         batch_size : int, optional
             Rows of a batch; by default those that the dataset was told.
         """
-        self.refuse_second_split()
         end_with_parent()
         group, world = info.seed - info.id, self._world_of_parent()
         worker = Worker(info.id, info.num_workers, group=group, world=world)
@@ -86,15 +84,9 @@ class DatasetStates(OpenedDataset):
         self._part = WorkerPart(self.reading, rows, worker, state)
         return self._part
 
-    def refuse_second_split(self) -> None:
-        """Refuse to read a share for a loader that splits what it reads, see `second_split`."""
-        refuse_second_split(self, self.count_ranks)
-
     def __getstate__(self) -> dict[str, Any]:
         """Tell the world to a process that is being started, which may be a worker."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
-        if sent:
-            self.refuse_second_split()
         place = (os.getpid(), find_world()) if sent else None
         return {**self.__dict__, "_sent": place, "_part": None}
 

@@ -9,8 +9,7 @@ import numpy as np
 from torch.utils.data import Dataset as TorchDataset
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.datasets.sample_access import Array
-from mdstorm_backend.datasets.spanner import Spanner
+from mdstorm_backend.datasets.sample_access import Array, Spanner
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.loaders.torch.dataset_info import fact
 

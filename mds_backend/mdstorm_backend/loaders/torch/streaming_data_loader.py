@@ -14,7 +14,7 @@ from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data
-from mdstorm_backend.loaders.torch.block_batches import BlockBatches, KeptByLoader
+from mdstorm_backend.loaders.torch.block_batches import FETCHES_AHEAD, BlockBatches, KeptByLoader
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
     has_own_states,
@@ -201,7 +201,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         kept = self._mdstorm
         if self.num_workers and kept.batch_map is not None:
             check_can_be_sent(kept.batch_map, kept.options)
-        kept.ahead.note_begun()
+        kept.has_last = FETCHES_AHEAD.get()
         batches: Generator[Any, None, None] = (
             BlockBatches(self, kept).run()
             if kept.reads_blocks
@@ -214,13 +214,6 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
-
-    @property
-    def _is_accelerate_prepared(self) -> bool:
-        """Whether it is prepared, as Accelerate asks before it prepares a loader."""
-        from mdstorm_backend.loaders.torch.accelerate_hook import prepare_in_place
-
-        return prepare_in_place(self)
 
     def __enter__(self) -> Self:
         if isinstance(self.dataset, DatasetSamples):

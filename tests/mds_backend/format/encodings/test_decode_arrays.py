@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.format.encodings.spread import spread
 
-from mdstorm_backend.errors import UnsupportedEncodingError
-from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
+from mdstorm_backend.format.encodings import gather
+from mdstorm_backend.format.encodings.decode_arrays import decode_arrays
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
+from mdstorm_backend.format.encodings.gather import gather_binary
 from mdstorm_backend.format.values.list_rows import rows_of, split_array
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, elements_of
 
@@ -89,19 +91,6 @@ def test_arrays_may_say_themselves_of_which_dtype_they_are(
     assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
 
 
-@pytest.mark.parametrize(("code", "dtype"), ARRAY_CODES.items())
-def test_every_code_names_its_dtype(code: int, dtype: str) -> None:
-    value = encoded(np.array([1, 2], dtype), code=code)
-    assert decode_arrays(*spread([value]), None).type == pa.list_(pa.from_numpy_dtype(dtype))
-    assert array_decoder(memoryview(value), None)(0, len(value)).dtype == dtype
-
-
-def test_no_arrays_are_no_lists() -> None:
-    data, starts, lengths = spread([])
-    assert decode_arrays(data, starts, lengths, INT16).type == pa.list_(pa.int16())
-    assert decode_arrays(data, starts, lengths, None).type == pa.list_(pa.null())
-
-
 HUGE = struct.pack("<Q", 1 << 62)
 
 #: Values of int16 arrays that are none.
@@ -136,12 +125,6 @@ def test_an_unknown_dtype_code_is_an_error(code: int) -> None:
         decode_arrays(*spread([encoded(np.array([1], np.int16), code=code)]), None)
 
 
-def test_a_scalar_is_an_array_without_dimensions() -> None:
-    found = decode_arrays(*spread([encoded(np.array(5, np.int16))]), INT16)
-    assert found[0].shape == ()
-    assert found[0] == 5
-
-
 def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -151,3 +134,25 @@ def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
     assert array.shape == (1, 1, 1)
     with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):
         decode_arrays(*spread(values), INT16)
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=6), max_size=8), st.binary(max_size=3))
+def test_byte_strings_are_copied_out_from_between_gaps(values: list[bytes], gap: bytes) -> None:
+    data, starts, lengths = spread(values, gap)
+    assert gather_binary(data, starts, lengths, pa.binary()).to_pylist() == values
+
+
+def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "_INT32_MAX", 3)
+    for type_ in (pa.binary(), pa.string()):
+        found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
+        assert found.type == type_
+        assert found.cast(pa.binary()).to_pylist() == [b"ab", b"", b"c"]
+
+
+def test_more_bytes_than_an_array_holds_are_no_damage() -> None:
+    data = np.zeros(3 << 30, np.uint8)  # takes no memory, as nobody touches it
+    starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
+    with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
+        gather_binary(data, starts, lengths, pa.binary())

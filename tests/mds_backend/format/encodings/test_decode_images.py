@@ -145,19 +145,6 @@ def test_raw_images_are_the_images_that_were_written(mode: str) -> None:
         assert pixels.tobytes() == image.tobytes()
 
 
-def test_raw_palettes_are_the_numbers_of_their_colours() -> None:
-    image = picture("P")
-    np.testing.assert_array_equal(image_array("pil", raw(image)), np.asarray(image))
-
-
-def test_sixteen_bits_in_the_other_byte_order_are_numbers_of_this_machine() -> None:
-    data = struct.pack("<III", 2, 1, 5) + b"I;16B" + np.array([1, 300], ">u2").tobytes()
-    pixels = image_array("pil", data)
-    assert pixels.dtype == np.uint16
-    assert pixels.dtype.isnative
-    assert pixels.tolist() == [[1, 300]]
-
-
 def test_files_are_decoded_when_their_pixels_are_asked_for() -> None:
     data = file(picture("RGB", 300, 200), "JPEG", quality=95)
     image = open_image("jpeg", data[: len(data) * 3 // 4])
@@ -228,17 +215,6 @@ def test_a_raw_image_of_another_size_than_it_says_is_an_error(data: bytes) -> No
     for decode in (open_image, image_array):
         with pytest.raises((ValueError, struct.error)):
             decode("pil", data)
-
-
-def listed(images_: list[bytes], *, reserved: bool) -> bytes:
-    sizes = struct.pack(f"<{len(images_)}I", *map(len, images_))
-    return b"\0\0\0\0"[: 4 * reserved] + struct.pack("<I", len(images_)) + sizes + b"".join(images_)
-
-
-@pytest.mark.parametrize("images_", [[], [b""], [b"a", b"", b"bcd"]])
-@pytest.mark.parametrize("reserved", [0, 4])
-def test_lists_of_images_are_taken_apart(reserved: int, images_: list[bytes]) -> None:
-    assert split_images(listed(images_, reserved=bool(reserved)), reserved) == images_
 
 
 @pytest.mark.parametrize(

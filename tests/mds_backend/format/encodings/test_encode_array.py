@@ -4,14 +4,16 @@ import struct
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
+from mdstorm_backend.format.encodings.vectors import vectors_to_lists
 
 ARRAYS = st.sampled_from(sorted(DTYPES)).flatmap(
     lambda name: arrays(name, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3))
@@ -89,3 +91,64 @@ def test_what_has_no_form_in_the_encoding_is_refused(text: str, value: Any, mess
 def test_only_arrays_are_taken(value: Any) -> None:
     with pytest.raises(TypeError, match="must be a NumPy array"):
         encode("ndarray", value)
+
+
+#: As Spark hands a vector to Arrow.
+VECTOR = pa.struct(
+    [
+        ("type", pa.int8()),
+        ("size", pa.int32()),
+        ("indices", pa.list_(pa.int32())),
+        ("values", pa.list_(pa.float64())),
+    ]
+)
+
+
+def dense(*values: float) -> dict[str, Any]:
+    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+
+
+def sparse(size: int, values: dict[int, float]) -> dict[str, Any]:
+    return {
+        "type": 0,
+        "size": size,
+        "indices": sorted(values),
+        "values": [values[i] for i in sorted(values)],
+    }
+
+
+def convert(vectors: list[dict[str, Any] | None]) -> list[list[float] | None]:
+    return vectors_to_lists(pa.array(vectors, VECTOR)).to_pylist()  # type: ignore[no-any-return]
+
+
+def test_null_vectors_stay_null() -> None:
+    assert convert([None, dense(1.0), None]) == [None, [1.0], None]
+    assert convert([None, sparse(2, {0: 1.0})]) == [None, [1.0, 0.0]]
+    assert convert([None]) == [None]
+
+
+def expected(vector: dict[str, Any] | None) -> list[float] | None:
+    if vector is None or vector["type"] == 1:
+        return None if vector is None else vector["values"]
+    given_ = dict(zip(vector["indices"], vector["values"], strict=True))
+    return [given_.get(i, 0.0) for i in range(vector["size"])]
+
+
+numbers = st.floats(allow_nan=False)
+vectors = st.one_of(
+    st.none(),
+    st.lists(numbers, max_size=5).map(lambda values: dense(*values)),
+    st.integers(0, 6).flatmap(
+        lambda n: st.dictionaries(st.integers(0, max(n - 1, 0)), numbers, max_size=n).map(
+            lambda values: sparse(n, values)
+        )
+    ),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(vectors, max_size=8), st.integers(0, 8))
+def test_dense_sparse_and_null_vectors_mix(rows: list[dict[str, Any] | None], start: int) -> None:
+    assert convert(rows) == [expected(row) for row in rows]
+    part = pa.array(rows, VECTOR).slice(start)
+    assert vectors_to_lists(part).to_pylist() == [expected(row) for row in rows[start:]]

@@ -55,15 +55,6 @@ def test_everything_that_stands_for_one_number_is_taken(value: Any) -> None:
     assert encode("uint8", value) == 7
 
 
-@pytest.mark.parametrize("value", [1, 1.5, "1.5", np.float32(1.5), Decimal("1.5"), True])
-def test_floats_take_every_number(value: Any) -> None:
-    assert encode("float32", value) == np.float32(value)
-
-
-def test_a_boolean_is_one_or_zero() -> None:
-    assert [encode("int64", value) for value in (True, False, np.bool_(True))] == [1, 0, 1]
-
-
 def test_none_among_floats_is_nan_as_for_the_formats_own_writer() -> None:
     assert np.isnan(encode("float32", None))
 

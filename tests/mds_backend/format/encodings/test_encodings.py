@@ -10,32 +10,7 @@ from hypothesis import strategies as st
 
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import general_encoding, parse_encoding
-from mdstorm_backend.format.encodings.arrays import Array
-from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("int", 8),
-        ("uint8", 1),
-        ("uint16", 2),
-        ("uint32", 4),
-        ("uint64", 8),
-        ("int8", 1),
-        ("int16", 2),
-        ("int32", 4),
-        ("int64", 8),
-        ("float16", 2),
-        ("float32", 4),
-        ("float64", 8),
-        ("ndarray:int32:3", 12),
-        ("ndarray:float64:2,3", 48),
-        ("ndarray:int32: 3 , 4", 48),
-    ],
-)
-def test_fixed_size_encodings_say_how_many_bytes_a_value_takes(text: str, size: int) -> None:
-    assert parse_encoding(text).size == size
+from mdstorm_backend.format.encodings.dtypes import DTYPES
 
 
 @pytest.mark.parametrize(
@@ -122,26 +97,6 @@ def test_other_encodings_are_opaque_and_named_when_wanted(text: str) -> None:
     assert "'picture'" in str(caught.value)
     assert repr(text) in str(caught.value)
     assert "columns=[…]" in str(caught.value)
-
-
-def test_a_decodable_encoding_passes_the_check() -> None:
-    parse_encoding("int32").check_decodable("number")
-
-
-@pytest.mark.parametrize(
-    ("shape", "text"),
-    [((3,), "ndarray:float32:3"), ((4, 8), "ndarray:float32:4,8"), (None, "ndarray:float32")],
-)
-def test_arrays_of_one_shape_are_stored_without_it(
-    shape: tuple[int, ...] | None, text: str
-) -> None:
-    assert array_encoding(np.dtype("<f4"), shape) == text
-    assert parse_encoding(text) == Array(text, np.dtype("<f4"), shape)
-
-
-def test_both_names_of_a_list_of_jpegs_are_one_kind() -> None:
-    assert parse_encoding("jpegarray").kind == parse_encoding("jpeg_array").kind
-    assert parse_encoding("jpegarray").text == "jpegarray"
 
 
 @pytest.mark.parametrize("shape", ["99999999999", "65536,65536", "1,2147483647"])

@@ -11,7 +11,6 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
 
-UNKNOWN = tf.data.UNKNOWN_CARDINALITY
 AUTO = {"follows_world": True}
 
 
@@ -52,17 +51,6 @@ def test_what_is_made_of_it_knows_as_well(numbers: Dataset) -> None:
         changed = make(numbers, 7).map(lambda batch: batch.number)
         assert isinstance(changed, tf.compat.v1.data.Dataset)
         changed.make_one_shot_iterator()
-
-
-def test_the_rest_of_a_pass_ends_where_the_pass_does(numbers: Dataset) -> None:
-    dataset = make(numbers, 7)
-    iterator = iter(dataset)
-    for _ in range(4):
-        next(iterator)
-    again = make(numbers, 7)
-    again.load_state_dict(dataset.state_dict())
-    assert rows(again) == list(range(28, 100))
-    assert rows(again) == list(range(100))
 
 
 @pytest.mark.parametrize("taken", [0, 1])
@@ -108,7 +96,7 @@ def test_a_share_smaller_than_the_one_it_was_made_for_is_read(
     assert rows(dataset) == list(range(50, 100))
 
 
-@pytest.mark.parametrize("ranks", [1, 3, 5])
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_a_state_resumes_in_another_world(numbers: Dataset, ranks: int) -> None:
     def share(rank: int, size: int) -> Any:
         return make(numbers, 7, shuffle={"seed": 5, "window": 30, "rank": rank, "world_size": size})

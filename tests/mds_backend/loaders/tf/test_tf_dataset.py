@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf import tf_batches
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder
-
-SHUFFLED = {"seed": 5, "shuffle_shards": True, "window": 30}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +34,7 @@ def column(batches: Any, name: str = "number") -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("block_rows", [1, 10, 1 << 16])
-@pytest.mark.parametrize("batch_size", [1, 7, 10, 30, 99, 100, 101, 1000])
+@pytest.mark.parametrize("batch_size", [1, 7, 30, 1000])
 def test_batches_of_any_size_are_cut_from_blocks_of_any_size(
     numbers: Dataset, batch_size: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,27 +42,6 @@ def test_batches_of_any_size_are_cut_from_blocks_of_any_size(
     batches = column(make(numbers, batch_size, num_epochs=2))
     rows = [*range(100)] * 2
     assert batches == [rows[i : i + batch_size] for i in range(0, 200, batch_size)]
-
-
-@pytest.mark.parametrize(("world_size", "block_rows"), [(3, 10), (7, 1 << 16)])
-@pytest.mark.parametrize("batch_size", [1, 5, 33, 34])
-def test_all_ranks_have_as_many_batches_and_each_row_once(
-    numbers: Dataset,
-    batch_size: int,
-    world_size: int,
-    block_rows: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(tf_batches, "_BLOCK_ROWS", block_rows)
-    ranks = [
-        column(
-            make(numbers, batch_size, shuffle={**SHUFFLED, "rank": rank, "world_size": world_size})
-        )
-        for rank in range(world_size)
-    ]
-    assert len({len(batches) for batches in ranks}) == 1
-    found = Counter(chain.from_iterable(chain.from_iterable(ranks)))
-    assert found == Counter(range(100))
 
 
 def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> None:
@@ -95,15 +71,6 @@ def test_ragged_columns_are_cut_into_batches(batch_size: int, tmp_path: Path) ->
     assert found == [lists[i : i + batch_size] for i in range(0, 100, batch_size)]
 
 
-def test_each_iteration_is_whole_and_has_permutations_of_its_own(numbers: Dataset) -> None:
-    dataset = make(numbers, shuffle=SHUFFLED)
-    passes = [list(chain.from_iterable(column(dataset))) for _ in range(3)]
-    assert len({tuple(found) for found in passes}) == 3
-    assert all(sorted(found) == list(range(100)) for found in passes)
-    again = make(numbers, shuffle=SHUFFLED)
-    assert list(chain.from_iterable(column(again))) == passes[0]
-
-
 @pytest.mark.parametrize("block_rows", [100, 1 << 16])
 def test_endless_epochs_go_on(
     numbers: Dataset, block_rows: int, monkeypatch: pytest.MonkeyPatch
@@ -112,36 +79,6 @@ def test_endless_epochs_go_on(
     batches = iter(make(numbers, 60, num_epochs=None))
     found = list(chain.from_iterable(column(next(batches) for _ in range(10))))
     assert found == [i % 100 for i in range(600)]
-
-
-def test_a_dataset_is_its_own_context(numbers: Dataset) -> None:
-    dataset = make(numbers)
-    with dataset as entered:
-        assert entered is dataset
-        assert isinstance(entered, tf.data.Dataset)
-        assert len(list(entered)) == 25
-    assert len(list(dataset)) == 25
-
-
-def test_the_usual_operations_follow(numbers: Dataset) -> None:
-    with make(numbers, 10) as dataset:
-        doubled = dataset.map(lambda batch: batch.number * 2).unbatch().batch(30)
-        assert next(batch.numpy().tolist() for batch in doubled) == list(range(0, 60, 2))
-
-
-def test_a_model_can_be_trained_from_it(tmp_path: Path) -> None:
-    values = {"x": [[float(i), 1.0] for i in range(32)], "y": [2.0 * i for i in range(32)]}
-    dataset = make(
-        write_dataset(tmp_path, values, {"x": array_of("float"), "y": "float"}), 8, num_epochs=None
-    )
-    weights = tf.Variable([0.0, 0.0])
-    losses = []
-    for batch in dataset.take(20):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean((tf.linalg.matvec(batch.x, weights) - batch.y) ** 2)
-        weights.assign_sub(0.001 * tape.gradient(loss, weights))
-        losses.append(float(loss))
-    assert losses[-1] < losses[0] / 10
 
 
 def graph_rows(dataset: Any) -> list[list[int]]:
@@ -184,13 +121,6 @@ def test_what_is_sharded_already_is_not_sharded_again(
     dataset = make(numbers, shuffle={"world_size": world_size})
     found = dataset.options().experimental_distribute.auto_shard_policy
     assert found == tf.data.experimental.AutoShardPolicy[policy]
-
-
-def test_a_distribution_strategy_takes_its_rows(numbers: Dataset) -> None:
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    dataset = make(numbers, 10, shuffle={"rank": 1, "world_size": 2})
-    found = column(strategy.experimental_distribute_dataset(dataset))
-    assert list(chain.from_iterable(found)) == list(range(50, 100))
 
 
 def test_nulls_are_refused_when_the_dataset_is_made(tmp_path: Path) -> None:

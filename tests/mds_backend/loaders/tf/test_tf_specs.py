@@ -40,14 +40,6 @@ def test_scalars_have_a_dtype(spark_type: str, dtype: str) -> None:
     assert spec_of_column(stored(spark_type)) == ColumnSpec("a", dtype)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "dtype"),
-    [("uint8", "uint8"), ("uint16", "int32"), ("uint32", "int64"), ("uint64", "uint64")],
-)
-def test_unsigned_integers_are_promoted_as_petastorm_does(encoding: str, dtype: str) -> None:
-    assert spec_of_column(Column("a", encoding)).dtype == dtype
-
-
 def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> None:
     one_length = spec_of_column(stored(array_of("short"), length=3))
     assert one_length == ColumnSpec("a", "int16", (3,))

@@ -79,26 +79,6 @@ def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
     assert totals["waited_for_batching"] == 0
 
 
-def test_the_start_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
-    clock = Clock()
-    loop = LoopRecorder(clock)
-    pipeline = PipelineRecorder(loop)
-    pipeline.wait(4, [1.0, 0.0, 0.0, 1.0, 0.0])
-    clock.advance(4)
-    pipeline.deliver(1)
-    clock.advance(4)
-    loop.deliver(0)
-    assert pipeline.totals()["startup_for_downloads"] == 2
-    late = PipelineRecorder(LoopRecorder(clock))
-    late.wait(4, [1.0, 0.0, 0.0, 1.0, 0.0])
-    clock.advance(4)
-    late.deliver(1)
-    late._loop.ask()  # only now
-    clock.advance(1)
-    late._loop.deliver(0)
-    assert (late.totals()["startup_seconds"], late.totals()["startup_for_transforms"]) == (1, 0.5)
-
-
 def test_a_loop_that_waits_where_the_pipeline_did_not_waits_for_batching() -> None:
     clock = Clock()
     loop = LoopRecorder(clock)
@@ -111,12 +91,3 @@ def test_a_loop_that_waits_where_the_pipeline_did_not_waits_for_batching() -> No
     found = Statistics(**pipeline.totals())  # type: ignore[arg-type]
     assert (found.waited_seconds, found.waited_for_batching) == (10, 10)
     assert found.verdict.cause == "batching"
-
-
-def test_statistics_do_not_change_a_state(numbers: Dataset) -> None:
-    dataset, other = make(numbers), make(numbers)
-    for _, _ in zip(range(3), dataset, strict=False):
-        dataset.statistics()
-    for _, _ in zip(range(3), other, strict=False):
-        pass
-    assert dataset.state_dict() == other.state_dict()

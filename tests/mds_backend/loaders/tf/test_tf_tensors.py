@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 
 from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
@@ -25,24 +24,6 @@ def test_dates_and_timestamps_are_nanoseconds() -> None:
     assert to_tf(np.array([5], "M8[us]"), spec).tolist() == [5000]
     with pytest.raises(OverflowError, match="column 'a'"):
         to_tf(np.array(["3000-01-01"], "M8[us]"), spec)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array(["é", ""]),
-        pa.array(["é".encode(), b""]),
-        np.array(["é".encode(), b""], object),
-    ],
-)
-def test_strings_are_bytes(values: Any) -> None:
-    found = to_tf(values, ColumnSpec("a", "string"))
-    assert tf.constant(found).numpy().tolist() == ["é".encode(), b""]
-
-
-def test_decimals_are_their_text() -> None:
-    values = pa.array(["1.50", "-2.00"]).cast(pa.decimal128(5, 2))
-    assert to_tf(values, ColumnSpec("a", "string")).tolist() == [b"1.50", b"-2.00"]
 
 
 def test_lists_are_ragged_or_a_matrix() -> None:
@@ -77,8 +58,3 @@ def test_a_slice_of_lists_is_converted_alone() -> None:
 def test_nulls_that_a_transform_left_are_refused(values: Any, spec: ColumnSpec) -> None:
     with pytest.raises(NullValueError, match="'a' holds 1 null"):
         to_tf(values, spec)
-
-
-def test_nulls_of_floats_are_nan() -> None:
-    found = to_tf(pa.array([[1.0], [None]]), ColumnSpec("a", "float32", ragged=True))
-    assert repr(found.to_list()) == "[[1.0], [nan]]"

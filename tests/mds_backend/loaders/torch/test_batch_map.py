@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,14 +80,6 @@ def test_it_is_called_in_the_worker_processes(url: str, persistent: bool) -> Non
     assert set(loader_of(url, batch_map=where)) == {None}
 
 
-def test_a_loader_with_a_map_is_pickled_in_mid_epoch(url: str) -> None:
-    loader = loader_of(url, batch_map=pair)
-    iterator = iter(loader)
-    next(iterator)
-    copy = pickle.loads(pickle.dumps(loader))  # noqa: S301 - our own bytes
-    assert values(copy) == values(iterator)
-
-
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
 def test_a_lambda_is_refused_where_processes_are_spawned(url: str, kind: type) -> None:
     loader = loader_of(
@@ -118,15 +108,6 @@ def test_the_batches_of_samples_go_through_it_as_well(url: str, kind: type) -> N
     assert found == [
         ([[sign * n for n in row] for row in x], [sign * n for n in y]) for x, y in expected
     ]
-
-
-def test_empty_batches_of_a_short_rank_go_through_it(tmp_path: Path) -> None:
-    data = write_dataset(tmp_path / "data", {"n": [1, 2, 3]}, {"n": "long"})
-    order = ExactOrder(rank=0, world_size=2)
-    loader = StreamingDataLoader(
-        StreamingDataset(local=data.url, order=order), 1, batch_map=lambda batch: batch["n"]
-    )
-    assert [batch.tolist() for batch in loader] == [[1], []]
 
 
 def test_an_error_of_the_map_is_raised_and_its_batch_is_not_counted(url: str) -> None:

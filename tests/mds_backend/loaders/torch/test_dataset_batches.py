@@ -62,24 +62,6 @@ def test_the_batches_are_those_of_our_own_loader(
     assert Counter(n for batch, _ in found for n in batch) == dict.fromkeys(range(ROWS), num_epochs)
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("order", ["elastic", "exact"])
-def test_the_ranks_share_the_rows(
-    url: str, order: str, num_workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: Counter[int] = Counter()
-    steps = set()
-    for rank in range(2):
-        monkeypatch.setenv("RANK", str(rank))
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        batches = listed(plain(dataset_of(url, order, rank, 2), num_workers))
-        steps.add(len(batches))
-        found.update(n for batch, _ in batches for n in batch)
-    assert found.keys() == set(range(ROWS))
-    assert sum(found.values()) - ROWS == (1 if order == "elastic" else 0)
-    assert len(steps) == 1
-
-
 def test_spawned_workers_have_the_world_of_their_parent(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,15 +73,6 @@ def test_spawned_workers_have_the_world_of_their_parent(
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
     assert sum(len(batch["number"]) for batch in iterator) == ROWS // 2 + 1
-
-
-@in_either_order
-def test_epochs_have_permutations_of_their_own(url: str, order: str) -> None:
-    loader = plain(dataset_of(url, order))
-    epochs = [listed(loader) for _ in range(3)]
-    assert epochs[0] != epochs[1] != epochs[2]
-    loader.dataset.set_epoch(1)
-    assert listed(loader) == epochs[1]
 
 
 @in_either_order
@@ -149,14 +122,6 @@ def test_reading_goes_on_where_a_state_was_taken(url: str, order: str) -> None:
     third = dataset_of(url, order)
     third.load_state_dict(states[0])
     assert begun + listed(plain(third)) == expected
-
-
-def test_a_state_passes_to_our_own_loader(url: str) -> None:
-    batches = plain(dataset_of(url, "exact"))
-    begun = listed(islice(batches, 4))
-    ours = StreamingDataLoader(dataset_of(url, "exact"), BATCH)
-    ours.load_state_dict(batches.dataset.state_dict())
-    assert begun + listed(ours) == listed(plain(dataset_of(url, "exact")))
 
 
 class Negative(StreamingDataset):

@@ -126,14 +126,6 @@ def test_a_batch_is_copied_while_the_one_before_is_used(device: Device) -> None:
     assert device.log[-2:] == [("compute waits for", "event 2"), ("used on", "compute")]
 
 
-def test_the_stream_that_is_current_at_the_time_waits(device: Device) -> None:
-    batches = ((torch.tensor([n]), n, 1) for n in range(2))
-    delivered = on_device(batches, torch.device("cuda"))
-    with device.on(Stream("other", device.log)):
-        next(delivered)
-    assert device.log[-2:] == [("other waits for", "event 0"), ("used on", "other")]
-
-
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("persistent", [False, True])

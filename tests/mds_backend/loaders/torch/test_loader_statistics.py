@@ -117,16 +117,6 @@ def test_a_slow_function_is_told_from_training(remote: Any, clock: Clock) -> Non
     assert found.verdict.cause == "transforms"
 
 
-def test_a_slow_collate_fn_is_a_transform(remote: Any, clock: Clock) -> None:
-    def slow(samples: list[Any]) -> Any:
-        clock.advance(4)
-        return samples
-
-    loader = with_clock(StreamingDataLoader(remote(), BATCH, collate_fn=slow), clock)
-    assert len(list(loader)) == SHARDS
-    assert loader.statistics().verdict.cause == "transforms"
-
-
 def test_a_slow_getitem_is_decoding(numbers: Dataset, clock: Clock) -> None:
     class Slow(StreamingDataset):
         def __getitem__(self, at: Any) -> Any:
@@ -139,15 +129,6 @@ def test_a_slow_getitem_is_decoding(numbers: Dataset, clock: Clock) -> None:
     assert found.waited_for_decoding == 10 * (SHARDS - 1)
 
 
-def test_training_that_takes_longer_does_not_wait(numbers: Dataset, clock: Clock) -> None:
-    loader = with_clock(StreamingDataLoader(StreamingDataset(local=numbers.url), BATCH), clock)
-    for _ in loader:
-        clock.advance(1)
-    found = loader.statistics()
-    assert found.training_seconds == SHARDS
-    assert found.verdict.cause == "nothing"
-
-
 def test_passes_are_summed_and_the_last_one_is_there_alone(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), BATCH)
     for _ in range(3):
@@ -157,16 +138,6 @@ def test_passes_are_summed_and_the_last_one_is_there_alone(remote: Any) -> None:
     assert (last.passes, last.batches, last.rows, last.downloads) == (1, SHARDS, ROWS, 0)
     assert every.order == "elastic"
     assert every.seconds > last.seconds > 0
-
-
-def test_statistics_are_there_while_a_pass_is_under_way(remote: Any) -> None:
-    loader = StreamingDataLoader(remote(), BATCH)
-    assert loader.statistics() == Statistics()
-    batches = iter(loader)
-    next(batches)
-    assert loader.statistics().batches == 1
-    batches.close()
-    assert loader.statistics().batches == 1
 
 
 def test_what_was_evicted_is_downloaded_again(remote: Any, numbers: Dataset) -> None:

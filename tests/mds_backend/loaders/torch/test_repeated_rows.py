@@ -23,10 +23,6 @@ def test_columns_of_any_kind_are_repeated() -> None:
     assert longer["text"] == ["a", "b", "a", "b", "a"]
 
 
-def test_a_batch_can_be_cut() -> None:
-    assert repeated_rows({"x": torch.arange(4)}, 4, 2)["x"].tolist() == [0, 1]
-
-
 def test_structures_stay_what_they_are() -> None:
     pair = repeated_rows(Pair(torch.tensor([1, 2]), ["a", "b"]), 2, 3)
     columns = repeated_rows([torch.tensor([1, 2]), torch.tensor([3, 4])], 2, 3)
@@ -47,11 +43,3 @@ def test_mappings_and_named_tuples_keep_their_types() -> None:
 
     assert isinstance(longer, defaultdict)
     assert (longer["pair"].x.tolist(), longer["pair"].y) == ([1, 2, 1], ["a", "b", "a"])
-
-
-def test_a_ragged_column_is_one_of_rows() -> None:
-    rows = [torch.tensor([1]), torch.tensor([1, 2, 3])]
-
-    repeated = repeated_rows({"ragged": rows}, 2, 3)["ragged"]
-
-    assert [row.tolist() for row in repeated] == [[1], [1, 2, 3], [1]]

@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
@@ -20,12 +19,10 @@ from mdstorm_backend import (
 )
 from mdstorm_backend.errors import (
     ArgumentTypeError,
-    CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StateMismatchError,
 )
-from mdstorm_backend.order.world import find_world
 
 
 @pytest.fixture
@@ -100,20 +97,6 @@ def test_counts_and_offsets_go_through_all_streams(data: Path) -> None:
     assert dataset.next_epoch == 0
 
 
-def test_samples_are_picked_as_from_an_array(data: Path) -> None:
-    dataset = StreamingDataset(streams=streams(data))
-    assert dataset[10] == dataset[np.int64(-50)] == {"number": 100}
-    assert dataset[8:11] == [{"number": 8}, {"number": 9}, {"number": 100}]
-    assert dataset[::-30] == [{"number": 229}, {"number": 119}]
-    assert dataset[[[0], np.array([30, -1])]] == [
-        [{"number": 0}],
-        [{"number": 200}, {"number": 229}],
-    ]
-    for beyond in (60, -61):
-        with pytest.raises(IndexError, match="of 60"):
-            dataset[beyond]
-
-
 def test_weights_are_worked_out_and_streams_can_be_used_again(data: Path) -> None:
     given = streams(data, {"proportion": 2}, {"proportion": 1}, {"proportion": 1})
     dataset = StreamingDataset(streams=given, epoch_size=40, batch_size=4)
@@ -135,16 +118,6 @@ def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
     assert (dataset.epoch_size, given[2].choose) == (18, 15)
     with pytest.raises(InvalidArgumentError, match="has a weight, and in the exact order"):
         StreamingDataset(streams=given, order=ExactOrder())
-
-
-@pytest.mark.parametrize("world_size", [1, 3])
-def test_streams_can_be_read_in_the_exact_order(data: Path, world_size: int) -> None:
-    found = []
-    for rank in range(world_size):
-        order = ExactOrder(seed=1, window=25, rank=rank, world_size=world_size)
-        loader = StreamingDataLoader(StreamingDataset(streams=streams(data), order=order), 7)
-        found += [n for batch in column(loader) for n in batch]
-    assert sorted(found) == [*range(10), *range(100, 120), *range(200, 230)]
 
 
 @pytest.mark.parametrize(
@@ -231,38 +204,6 @@ def test_remote_shards_are_brought_to_the_local_directory(
     assert len([path for path in files if path.suffix == ".mds"]) == 6
     assert dataset.cache_usage == sum(path.stat().st_size for path in files)
     assert StreamingDataset(local=str(tmp_path / "remote")).cache_usage == 0
-
-
-def test_a_wrong_hash_is_raised_and_the_file_is_gone(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path / "remote", 10)
-    place = {"remote": dataset.url, "local": str(tmp_path / "local")}
-    with pytest.raises(InvalidArgumentError, match="validate_hash='sha256' cannot be checked"):
-        list(StreamingDataset(**place, validate_hash="sha256"))
-    name = dataset.index.shards[0].raw_data.basename
-    (tmp_path / "remote" / name).write_bytes(b"short")
-    for _ in range(2):
-        with pytest.raises(CorruptDatasetError):
-            list(StreamingDataset(**place))
-    assert not (tmp_path / "local" / name).exists()
-
-
-def test_shards_can_be_prepared(data: Path) -> None:
-    dataset = StreamingDataset(streams=streams(data))
-    dataset.prepare_shard(3)
-    assert dataset._mdstorm.dataset.find_open(3) is not None
-    with pytest.raises(IndexError):
-        dataset.prepare_shard(6)
-
-
-def test_ranks_come_from_the_launcher(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    world = find_world()
-    assert (world.node, world.num_nodes, world.local_rank) == (1, 2, 1)
-    dataset = StreamingDataset(local=str(data / "1"))
-    assert len(dataset) == 5
-    assert [sample["number"] - 100 for sample in dataset] == [11, 13, 15, 17, 19]
 
 
 def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:

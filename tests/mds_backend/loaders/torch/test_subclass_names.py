@@ -147,7 +147,7 @@ def test_names_of_a_loader_are_free(url: str, monkeypatch: pytest.MonkeyPatch) -
     expected = [column(plain) for _ in range(2)]
     ours = names_within(plain) - {*dir(DataLoader), *vars(plain)}
     mosaics = {"num_samples_yielded", "state_dict", "load_state_dict", "_get_batch_size"}
-    free = ours - mosaics - {"_is_accelerate_prepared"}
+    free = ours - mosaics
     monkeypatch.setitem(globals(), "NAMES", sorted(free))
     loader = Loader(StreamingDataset(remote=url, **ARGUMENTS), 4)
     assert loader.runner == "runner"  # type: ignore[attr-defined]

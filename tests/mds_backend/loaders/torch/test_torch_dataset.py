@@ -62,19 +62,6 @@ def test_shuffling_is_repeatable_and_new_in_each_epoch(numbers: Dataset) -> None
     assert rows(other) != epochs[0]
 
 
-def test_without_shuffling_samples_come_in_stored_order(numbers: Dataset) -> None:
-    dataset = StreamingDataset(local=numbers.url)
-    assert rows(dataset) == rows(dataset) == list(range(60))
-
-
-def test_samples_are_shuffled_within_windows_of_the_exact_order(numbers: Dataset) -> None:
-    order = ExactOrder(seed=1, shuffle_shards=True, window=20)
-    found = rows(StreamingDataset(local=numbers.url, order=order))
-    for start in range(0, 60, 20):
-        shards = {n // 10 for n in found[start : start + 20]}
-        assert len(shards) == 2
-
-
 def test_the_share_comes_from_the_launcher(
     numbers: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,11 +73,6 @@ def test_the_share_comes_from_the_launcher(
     assert (len(dataset), dataset.num_samples) == (20, 60)
     whole = StreamingDataset(local=numbers.url, order=ExactOrder())
     assert rows(whole) == list(range(60))
-
-
-def test_a_split_is_a_sub_directory(numbers: Dataset, tmp_path: Path) -> None:
-    write_numbers(tmp_path / "train", 5)
-    assert rows(StreamingDataset(local=str(tmp_path), split="train")) == list(range(5))
 
 
 @pytest.mark.parametrize("arguments", [{}, {"local": "a", "streams": [Stream(local="a")]}])
@@ -109,17 +91,6 @@ def test_a_plain_data_loader_reads_each_sample_once(
     found = [n for batch in batches for n in batch]
     assert sorted(found) == list(range(60))
     assert (found == list(range(60))) is not shuffle
-
-
-def test_a_subclass_may_make_its_own_samples(numbers: Dataset) -> None:
-    class Squared(StreamingDataset):
-        def __getitem__(self, index: int) -> Any:
-            return super().__getitem__(index)["number"] ** 2
-
-    order = ExactOrder(seed=1, window=60)
-    squares = list(Squared(local=numbers.url, order=order))
-    plain = rows(StreamingDataset(local=numbers.url, order=order))
-    assert squares == [n**2 for n in plain]
 
 
 def test_columns_and_epochs_are_chosen(tmp_path: Path) -> None:

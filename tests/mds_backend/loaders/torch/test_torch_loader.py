@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 from torch.utils.data import DataLoader, default_collate
@@ -20,7 +18,6 @@ from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
-    NoDataAvailableError,
 )
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
@@ -72,12 +69,6 @@ def test_processes_deliver_the_same_batches_as_threads(numbers: Dataset) -> None
     assert Counter(chain.from_iterable(threads)) == Counter([*range(100)] * 2)
 
 
-def test_batches_span_epochs(numbers: Dataset) -> None:
-    batches = column(torch_loader(numbers, batch_size=60, num_epochs=2))
-    assert [len(batch) for batch in batches] == [60, 60, 60, 20]
-    assert batches[1] == [*range(60, 100), *range(20)]
-
-
 def test_endless_epochs_have_no_length(numbers: Dataset) -> None:
     loader = torch_loader(numbers, batch_size=80, num_epochs=None)
     with pytest.raises(TypeError, match="never ends"):
@@ -87,63 +78,10 @@ def test_endless_epochs_have_no_length(numbers: Dataset) -> None:
     batches.close()
 
 
-def test_each_pass_has_permutations_of_its_own(numbers: Dataset) -> None:
-    loader = torch_loader(numbers, shuffle=SHUFFLED)
-    passes = [rows(loader) for _ in range(3)]
-    assert len({tuple(found) for found in passes}) == 3
-    assert all(sorted(found) == list(range(100)) for found in passes)
-    again = torch_loader(numbers, shuffle=SHUFFLED)
-    assert [rows(again) for _ in range(3)] == passes
-
-
 def test_passes_and_epochs_are_counted_together(numbers: Dataset) -> None:
     twice = torch_loader(numbers, shuffle=SHUFFLED)
     at_once = torch_loader(numbers, shuffle=SHUFFLED, num_epochs=2)
     assert rows(twice) + rows(twice) == rows(at_once)
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.integers(1, 7), st.integers(1, 40), st.integers(1, 3), st.booleans())
-def test_all_ranks_have_as_many_batches_and_each_row_once(
-    numbers: Dataset, world_size: int, batch_size: int, epochs: int, drop_last: bool
-) -> None:
-    batches = [
-        column(
-            torch_loader(
-                numbers,
-                shuffle={**SHUFFLED, "rank": rank, "world_size": world_size},
-                batch_size=batch_size,
-                num_epochs=epochs,
-                drop_last=drop_last,
-            )
-        )
-        for rank in range(world_size)
-    ]
-    assert len({len(of_rank) for of_rank in batches}) == 1
-    found = Counter(chain.from_iterable(chain.from_iterable(batches)))
-    if drop_last:
-        assert {len(batch) for of_rank in batches for batch in of_rank} <= {batch_size}
-        assert max(found.values(), default=0) <= epochs
-    else:
-        assert found == Counter([*range(100)] * epochs)
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("world_size", [1, 3])
-def test_dropped_batches_are_not_counted(
-    numbers: Dataset, world_size: int, num_workers: int
-) -> None:
-    for rank in range(world_size):
-        loader = torch_loader(
-            numbers,
-            shuffle={"rank": rank, "world_size": world_size},
-            batch_size=17,
-            drop_last=True,
-            num_workers=num_workers,
-        )
-        sizes = [len(batch) for batch in column(loader)]
-        assert sizes == [17] * (100 // world_size // 17)
-        assert len(loader) == len(sizes)
 
 
 def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
@@ -153,15 +91,6 @@ def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
         pytest.fail("the dataset does not exist")
     with pytest.raises(DatasetNotFoundError):
         next(iter(loader))
-
-
-def test_a_loader_works_with_and_without_a_with_block(numbers: Dataset) -> None:
-    loader = torch_loader(numbers)
-    assert rows(loader) == list(range(100))
-    with loader as entered:
-        assert entered is loader
-        assert rows(entered) == list(range(100))
-    assert rows(loader) == list(range(100))
 
 
 def test_rows_that_were_delivered_are_counted(numbers: Dataset) -> None:
@@ -182,19 +111,6 @@ def test_tensors_are_writable_and_independent(numbers: Dataset) -> None:
     assert rows(loader) == list(range(100))
 
 
-def test_two_loaders_read_one_dataset_at_once(numbers: Dataset) -> None:
-    first, second = torch_loader(numbers), torch_loader(numbers, shuffle=SHUFFLED)
-    pairs = list(zip(first, second, strict=True))
-    assert rows(a for a, _ in pairs) == list(range(100))
-    assert sorted(rows(b for _, b in pairs)) == list(range(100))
-
-
-def test_two_passes_of_one_loader_do_not_disturb_each_other(numbers: Dataset) -> None:
-    loader = torch_loader(numbers)
-    pairs = list(zip(loader, loader, strict=True))
-    assert rows(a for a, _ in pairs) == rows(b for _, b in pairs) == list(range(100))
-
-
 def collate(samples: list[dict[str, Any]]) -> Any:
     return {"number": default_collate([sample["number"] * 2 for sample in samples])}
 
@@ -203,23 +119,6 @@ def collate(samples: list[dict[str, Any]]) -> Any:
 def test_a_collate_function_gets_samples(numbers: Dataset, num_workers: int) -> None:
     loader = torch_loader(numbers, collate_fn=collate, num_workers=num_workers)
     assert sorted(rows(loader)) == list(range(0, 200, 2))
-
-
-def test_a_collate_function_sees_new_permutations_in_each_pass(numbers: Dataset) -> None:
-    loader = torch_loader(numbers, shuffle=SHUFFLED, collate_fn=default_collate)
-    first, second = rows(loader), rows(loader)
-    assert first != second
-    assert sorted(first) == sorted(second) == list(range(100))
-
-
-class Negative(StreamingDataset):
-    def __getitem__(self, index: int) -> Any:
-        return {"number": -super().__getitem__(index)["number"]}
-
-
-def test_an_overridden_getitem_makes_the_samples(numbers: Dataset) -> None:
-    loader = mdstorm_backend.StreamingDataLoader(Negative(local=numbers.url), batch_size=9)
-    assert rows(loader) == [-n for n in range(100)]
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 1.5, "4", True])
@@ -231,13 +130,6 @@ def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -
 def test_unknown_columns_are_named(numbers: Dataset) -> None:
     with pytest.raises(ArgumentTypeError, match=r"no columns \['x'\]: choose among \['number'\]"):
         next(iter(torch_loader(numbers, columns=["x"])))
-
-
-def test_more_ranks_than_rows_are_no_data(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path, 2)
-    loader = torch_loader(dataset, shuffle={"rank": 0, "world_size": 3})
-    with pytest.raises(NoDataAvailableError, match="2 rows for 3 ranks"):
-        next(iter(loader))
 
 
 def test_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:

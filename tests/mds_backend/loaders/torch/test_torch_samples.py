@@ -34,12 +34,6 @@ class Negative(StreamingDataset):
         return {"number": -super().__getitem__(index)["number"]}
 
 
-class Own(StreamingDataset):
-    def __iter__(self) -> Any:
-        for sample in super().__iter__():
-            yield {"number": sample["number"] + 1}
-
-
 class Same:
     columns = ("number",)
 
@@ -65,15 +59,14 @@ MAKERS = [(collated, 1), (negative, -1)]
 @pytest.mark.parametrize(("make", "sign"), MAKERS)
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("batch_size", [1, 17])
 def test_samples_come_in_the_batches_of_whole_columns(
-    numbers: Dataset, make: Any, sign: int, num_workers: int, drop_last: bool, batch_size: int
+    numbers: Dataset, make: Any, sign: int, num_workers: int, drop_last: bool
 ) -> None:
     counts = set()
     for rank in range(3):
         options = {
             "shuffle": {"seed": 3, "window": 30, "rank": rank, "world_size": 3},
-            "batch_size": batch_size,
+            "batch_size": 17,
             "drop_last": drop_last,
             "num_epochs": 2,
         }
@@ -135,15 +128,6 @@ def test_a_transform_and_an_own_getitem_exclude_each_other(numbers: Dataset) -> 
         InvalidArgumentError, match="Negative overrides __getitem__ and has a trans"
     ):
         next(iter(loader.dataset))
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_an_own_iterator_is_left_to_pytorch(numbers: Dataset, num_workers: int) -> None:
-    loader = mdstorm_backend.StreamingDataLoader(
-        Own(local=numbers.url, batch_size=50), batch_size=50, num_workers=num_workers
-    )
-    assert sorted(n for batch in column(loader) for n in batch) == list(range(1, ROWS + 1))
-    assert (len(loader), loader.num_samples_yielded) == (3, ROWS)
 
 
 @pytest.mark.parametrize("make", [collated, negative])

@@ -55,13 +55,6 @@ def test_a_finished_pass_leaves_no_thread(dataset: Dataset) -> None:
     assert reading_threads() == []
 
 
-def test_the_threads_of_a_closed_iterator_end(dataset: Dataset) -> None:
-    batches = iter(torch_loader(dataset, batch_size=10))
-    next(batches)
-    batches.close()
-    join_threads()
-
-
 def test_the_threads_of_a_dropped_iterator_end(dataset: Dataset) -> None:
     loader = torch_loader(dataset, batch_size=10)
     for _ in loader:
@@ -96,17 +89,6 @@ def test_an_error_leaves_no_thread(dataset: Dataset) -> None:
     Path(dataset.location.path, last).write_bytes(b"damaged")
     with pytest.raises(CorruptDatasetError):
         list(torch_loader(dataset, batch_size=10))
-    assert reading_threads() == []
-
-
-def test_an_error_of_the_caller_leaves_no_thread(dataset: Dataset) -> None:
-    def train() -> None:
-        with torch_loader(dataset, batch_size=10) as loader:
-            for _ in loader:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train()
     assert reading_threads() == []
 
 

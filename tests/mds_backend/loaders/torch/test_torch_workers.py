@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
-from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import DatasetNotFoundError, MDStormError
+from mdstorm_backend.errors import DatasetNotFoundError
 
 ROWS = 60
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
@@ -102,19 +101,6 @@ def test_persistent_workers_go_back_to_a_state(numbers: Dataset, make: Any) -> N
 
 
 @MAKERS
-def test_two_iterations_with_persistent_workers_do_not_disturb_each_other(
-    numbers: Dataset, make: Any
-) -> None:
-    def read_two(loader: StreamingDataLoader) -> list[Any]:
-        first, second = iter(loader), iter(loader)
-        return [(column([a]), column([b])) for a, b in zip(first, second, strict=True)]
-
-    loader = make(numbers, **PERSISTENT)
-    assert read_two(loader) == read_two(make(numbers))
-    loader.close()
-
-
-@MAKERS
 def test_spawned_workers_deliver_the_same(numbers: Dataset, make: Any) -> None:
     spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
     is_elastic = make is elastic_loader
@@ -148,16 +134,6 @@ def test_an_error_of_a_worker_is_raised_where_batches_are_used(
         with pytest.raises(DatasetNotFoundError, match="is gone"):
             list(loader)
         assert not multiprocessing.active_children()
-
-
-def test_an_error_of_a_plain_data_loader_is_raised(tmp_path: Path) -> None:
-    source = StreamingDataset(local=str(broken(tmp_path)), batch_size=8)
-    with pytest.raises(MDStormError, match="is gone"):
-        list(DataLoader(source, batch_size=8))
-    batches: Any = iter(DataLoader(source, batch_size=8, num_workers=2))
-    with pytest.raises(MDStormError, match="is gone"):
-        list(batches)
-    batches._shutdown_workers()
 
 
 PROGRAM = """

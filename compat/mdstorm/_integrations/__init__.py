@@ -1,4 +1,4 @@
-"""The data module for Lightning, for whichever of its two packages."""
+"""Data modules for Lightning and a mixin for Hugging Face's Trainer."""
 
 from __future__ import annotations
 

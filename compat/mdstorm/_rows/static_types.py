@@ -1,4 +1,4 @@
-"""What type checkers are told of TensorFlow's datasets, for which there are no stubs."""
+"""What type checkers are told of rows, and of TensorFlow's datasets, which have no stubs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from mdstorm_backend.loaders import Statistics
+
+    class Row(tuple[Any, ...]):
+        """A row, a batch of rows, or an n-gram: fields by name, or by number.
+
+        Its real class is made from the schema. An n-gram is a dict from offset to row.
+        """
+
+        def __getattr__(self, field: str) -> Any: ...
+
+else:
+    Row = tuple
 
 _Element = TypeVar("_Element", covariant=True)
 

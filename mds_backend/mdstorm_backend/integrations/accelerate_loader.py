@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,28 +10,9 @@ from accelerate.state import GradientState
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.integrations.accelerate_batches import PreparedBatches
 from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.torch.accelerate_batches import PreparedBatches
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """What an `Accelerator` wants of a loader.
-
-    Attributes
-    ----------
-    device : torch.device or None
-        Where tensors go; None leaves them where they are.
-    non_blocking : bool
-        Copy them without waiting.
-    saves_state : bool
-        Whether ``save_state`` saves where the loader stands.
-    """
-
-    device: torch.device | None
-    non_blocking: bool
-    saves_state: bool
 
 
 class PreparedLoader(OwnContext, DataLoader[Any]):
@@ -45,26 +25,35 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
     ----------
     loader : StreamingDataLoader
         Has this rank's batches.
-    preparation : Preparation
-        What becomes of them.
+    device : torch.device or None
+        Where tensors go; None leaves them where they are.
+    non_blocking : bool
+        Copy them without waiting.
+    use_stateful_dataloader : bool
+        Whether ``save_state`` saves where the loader stands.
 
     Attributes
     ----------
-    device : torch.device or None
-        Where tensors are.
-    use_stateful_dataloader : bool
-        Whether ``save_state`` saves where the loader stands.
+    device, use_stateful_dataloader
+        As given.
     gradient_state : GradientState
         Accelerate's, which knows the end of the loader that is iterated.
     """
 
-    #: Accelerate asks for it, and sets it.
+    #: Accelerate asks for it before it prepares a loader once more, and sets it.
     _is_accelerate_prepared = True
 
-    def __init__(self, loader: StreamingDataLoader, preparation: Preparation) -> None:
-        self.device = preparation.device
-        self.use_stateful_dataloader = preparation.saves_state
-        batches = PreparedBatches(loader, preparation.device, non_blocking=preparation.non_blocking)
+    def __init__(
+        self,
+        loader: StreamingDataLoader,
+        *,
+        device: torch.device | None,
+        non_blocking: bool,
+        use_stateful_dataloader: bool,
+    ) -> None:
+        self.device = device
+        self.use_stateful_dataloader = use_stateful_dataloader
+        batches = PreparedBatches(loader, device, non_blocking=non_blocking)
         super().__init__(batches, batch_size=None, collate_fn=_same)
 
     @property
