@@ -47,7 +47,7 @@ def with_times_repaired(
         Reads columns of the same rows with INT96 timestamps as nanoseconds.
     """
     repaired = dict(columns)
-    if (metadata.created_by or "").startswith("parquet-cpp-arrow"):
+    if _is_of_arrow(metadata):
         suspects = [name for name in columns if _is_suspect(columns[name])]
         suspects = suspects and [name for name in suspects if _is_int96(name, metadata)]
         if suspects:
@@ -55,6 +55,13 @@ def with_times_repaired(
             for name in suspects:
                 repaired[name] = _repaired(columns[name], exact[name].combine_chunks())
     return repaired
+
+
+def _is_of_arrow(metadata: pq.FileMetaData) -> bool:
+    try:
+        return (metadata.created_by or "").startswith("parquet-cpp-arrow")
+    except UnicodeDecodeError:  # the name of another writer, or damaged: the columns can be read
+        return False
 
 
 def _is_int96(name: str, metadata: pq.FileMetaData) -> bool:

@@ -118,6 +118,13 @@ def test_int96_before_1970_of_old_versions_of_arrow_in_arrays() -> None:
     assert found.cast(pa.list_(pa.int64())).to_pylist() == [[0, -1, None], None, [], [-1]]
 
 
+def test_a_footer_whose_writer_has_no_readable_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "a.parquet")
+    content = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(content.replace(b"parquet-cpp-arrow", b"\xff" * 17))
+    assert list(batch_of(open_parquet(str(tmp_path)))["a"]) == [1, 2]
+
+
 def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
     dataset = dataset_of(tmp_path, {"t": pa.array([1_001, 2_000], pa.timestamp("ns"))})
     with pytest.warns(UserWarning, match="column 't' of .* holds nanoseconds"):
