@@ -96,7 +96,15 @@ class MDStormError(Exception):
         return f"{message}\n{SITE_URL}/troubleshooting.html#{ours.__name__.lower()}"
 
 
-class DatasetNotFoundError(MDStormError, FileNotFoundError, RuntimeError):
+class _PlaceError(MDStormError):
+    """Base of errors that know the URL at fault."""
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class DatasetNotFoundError(_PlaceError, FileNotFoundError, RuntimeError):
     """There is no dataset at a URL, or one of its shards is gone.
 
     Attributes
@@ -105,12 +113,8 @@ class DatasetNotFoundError(MDStormError, FileNotFoundError, RuntimeError):
         Where the dataset was looked for.
     """
 
-    def __init__(self, message: str, *, url: str = "") -> None:
-        super().__init__(message)
-        self.url = url
 
-
-class CorruptDatasetError(MDStormError, ValueError):
+class CorruptDatasetError(_PlaceError, ValueError):
     """A file of a dataset does not hold what the MDS format or its index says.
 
     Attributes
@@ -118,10 +122,6 @@ class CorruptDatasetError(MDStormError, ValueError):
     url : str
         The file at fault.
     """
-
-    def __init__(self, message: str, *, url: str = "") -> None:
-        super().__init__(message)
-        self.url = url
 
 
 class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
@@ -153,7 +153,7 @@ class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
     """A column is stored in an encoding that is not known here."""
 
 
-class UnsupportedTableError(MDStormError, NotImplementedError):
+class UnsupportedTableError(_PlaceError, NotImplementedError):
     """A directory is a table, or the work of an unfinished job, whose live rows cannot be told.
 
     Attributes
@@ -161,10 +161,6 @@ class UnsupportedTableError(MDStormError, NotImplementedError):
     url : str
         The table.
     """
-
-    def __init__(self, message: str, *, url: str = "") -> None:
-        super().__init__(message)
-        self.url = url
 
 
 class UnsupportedTypeError(MDStormError, TypeError):
@@ -282,7 +278,7 @@ class DatasetExistsError(WriteError, FileExistsError):
     """Something already exists where a dataset should be written; it is left unchanged."""
 
 
-class StorageError(MDStormError, OSError):
+class StorageError(_PlaceError, OSError):
     """A storage, or the disk of the shard cache, failed even after retries.
 
     Attributes
@@ -291,16 +287,12 @@ class StorageError(MDStormError, OSError):
         What was to be read or written.
     """
 
-    def __init__(self, message: str, *, url: str = "") -> None:
-        super().__init__(message)
-        self.url = url
-
 
 class NameNodeError(StorageError, RuntimeError):
     """HDFS cannot be reached, or a URL names no name node and none is configured."""
 
 
-class CredentialsError(MDStormError, PermissionError):
+class CredentialsError(_PlaceError, PermissionError):
     """Credentials for a storage are missing, or do not allow the request.
 
     Attributes
@@ -308,10 +300,6 @@ class CredentialsError(MDStormError, PermissionError):
     url : str
         What was to be read or written.
     """
-
-    def __init__(self, message: str, *, url: str = "") -> None:
-        super().__init__(message)
-        self.url = url
 
 
 class MissingDependencyError(MDStormError, ModuleNotFoundError):

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from mdstorm_backend.errors import (
@@ -120,26 +121,20 @@ def watched(
     StorageError
         If nothing has changed for `timeout` seconds.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
-    done = threading.Event()
+    result: Future[T] = Future()
 
     def run() -> None:
         try:
-            results.append(action())
+            result.set_result(action())
         except BaseException as error:
-            errors.append(error)
-        finally:
-            done.set()
+            result.set_exception(error)
 
     threading.Thread(target=run, name="mdstorm-download", daemon=True).start()
     seen, since = progress(), time.monotonic()
-    while not done.wait(min(timeout / 4, 1.0)):
+    while not wait([result], min(timeout / 4, 1.0)).done:
         found, now = progress(), time.monotonic()
         if found != seen:
             seen, since = found, now
         elif now - since >= timeout:
             raise StorageError(f"no data was received for {timeout:g} s")
-    if errors:
-        raise errors[0]
-    return results[0]
+    return result.result()

@@ -1,4 +1,4 @@
-"""Download one file, complete and verified."""
+"""Download one file, complete and verified, and decompress it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.cache.attempts import LocalDiskError, Sleep, try_again, watched
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digest
-from mdstorm_backend.format.index import FileInfo
+from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location, map_file
 
 
@@ -65,7 +67,7 @@ def download(
         path = new_path()
         try:
             _copy(location, file.basename, path, timeout)
-            _check(file, path, hash_name, url)
+            check_content(file, mapped(path), hash_name, url)
         except IsADirectoryError as error:
             raise not_a_file(file, url, error) from error
         except BaseException:
@@ -77,10 +79,15 @@ def download(
     try:
         return try_again(attempt, url=url, attempts=attempts, sleep=sleep)
     except FileNotFoundError as error:
-        raise DatasetNotFoundError(
-            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
-            url=url,
-        ) from error
+        raise missing(url) from error
+
+
+def missing(url: str) -> DatasetNotFoundError:
+    """Return the error for a file that is not there."""
+    return DatasetNotFoundError(
+        f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
+        url=url,
+    )
 
 
 def not_a_file(file: FileInfo, url: str, error: OSError) -> CorruptDatasetError:
@@ -110,16 +117,22 @@ def _copy(location: Location, name: str, path: str, timeout: float) -> None:
         raise
 
 
-def _check(file: FileInfo, path: str, hash_name: str | None, url: str) -> None:
-    size = os.stat(path).st_size
-    if size != file.bytes:
+def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str) -> None:
+    """Compare a file's size, and a hash if one is named, with what the index says.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If they differ.
+    """
+    if len(data) != file.bytes:
         raise CorruptDatasetError(
-            f"{url} holds {size} bytes, but the index says {file.bytes}: it was truncated or "
+            f"{url} holds {len(data)} bytes, but the index says {file.bytes}: it was truncated or "
             "replaced. Copy it again, or write the dataset again",
             url=url,
         )
     if hash_name is not None:
-        check_hash(file, mapped(path), hash_name, url)
+        check_hash(file, data, hash_name, url)
 
 
 def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
@@ -137,6 +150,29 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
             "replaced. Copy it again, or write the dataset again",
             url=url,
         )
+
+
+def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
+    """Decompress a file in one go, into as many bytes as the index says.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If it cannot be decompressed, or gives another number of bytes.
+    """
+    size = info.raw_data.bytes
+    try:
+        with work(Cause.DECODING):
+            content = decompress(info.compression or "", packed, size)
+        if len(content) != size:
+            raise ValueError(f"it gives {len(content)} bytes and the index says {size}")
+    except (OSError, ValueError) as error:
+        raise CorruptDatasetError(
+            f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, or "
+            "write the dataset again",
+            url=url,
+        ) from error
+    return content
 
 
 def mapped(path: str) -> Buffer:

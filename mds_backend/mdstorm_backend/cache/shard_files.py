@@ -8,21 +8,14 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
-from mdstorm_backend.cache.download import check_hash, not_a_file
+from mdstorm_backend.cache.download import check_content, decompressed, missing, not_a_file
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    StorageError,
-)
-from mdstorm_backend.format.compression import decompress
+from mdstorm_backend.errors import CredentialsError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
 
@@ -182,7 +175,7 @@ class DirectFiles:
                 return self._read(info.raw_data)
         except FileNotFoundError as error:
             if packed is None:
-                raise self._gone(info.raw_data) from error
+                raise missing(self._location.file_url(info.raw_data.basename)) from error
         if not self._location.is_local_disk:
             return self._decompressed(info, packed)
         return self._copies().open(info)
@@ -216,37 +209,14 @@ class DirectFiles:
             if error.errno in (errno.EISDIR, errno.ELOOP):
                 raise not_a_file(file, url, error) from error
             raise
-        if len(content) != file.bytes:
-            raise CorruptDatasetError(
-                f"{url} holds {len(content)} bytes, but the index says {file.bytes}: the file was "
-                "truncated or replaced. Copy it again, or write the dataset again",
-                url=url,
-            )
-        hash_name = self._options.validate_hash
-        if hash_name is not None and file.basename not in self._checked:
-            check_hash(file, content, hash_name, url)
-            self._checked.add(file.basename)
+        is_new = file.basename not in self._checked
+        check_content(file, content, self._options.validate_hash if is_new else None, url)
+        self._checked.add(file.basename)
         return content
 
     def _decompressed(self, info: ShardInfo, file: FileInfo) -> Buffer:
         try:
             packed = self._read(file)
         except FileNotFoundError as error:
-            raise self._gone(file) from error
-        try:
-            with work(Cause.DECODING):
-                return decompress(info.compression or "", packed, info.raw_data.bytes)
-        except (OSError, ValueError) as error:
-            url = self._location.file_url(file.basename)
-            raise CorruptDatasetError(
-                f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, or "
-                "write the dataset again",
-                url=url,
-            ) from error
-
-    def _gone(self, file: FileInfo) -> DatasetNotFoundError:
-        url = self._location.file_url(file.basename)
-        return DatasetNotFoundError(
-            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
-            url=url,
-        )
+            raise missing(self._location.file_url(file.basename)) from error
+        return decompressed(info, packed, self._location.file_url(file.basename))

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from mdstorm_backend.base.recorded_work import Cause, count_download, work
 from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.download import check_hash, download, mapped
+from mdstorm_backend.cache.download import check_hash, decompressed, download, mapped
 from mdstorm_backend.cache.locks import FileLock
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
-from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
 
@@ -149,19 +148,7 @@ class ShardSource:
         return True
 
     def _decompress(self, info: ShardInfo, packed: str, raw: str, url: str) -> None:
-        """Decompress a file in one go, into as many bytes as the index says."""
-        size, data = info.raw_data.bytes, mapped(packed)
-        try:
-            with work(Cause.DECODING):
-                content = decompress(info.compression or "", data, size)
-            if len(content) != size:
-                raise ValueError(f"it gives {len(content)} bytes and the index says {size}")
-        except (OSError, ValueError) as error:
-            raise CorruptDatasetError(
-                f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, or "
-                "write the dataset again",
-                url=url,
-            ) from error
+        content = decompressed(info, mapped(packed), url)
         with open(raw, "wb") as target:
             target.write(content)
 

@@ -19,7 +19,6 @@ from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.partition_commit import (
@@ -29,6 +28,7 @@ from mdstorm_backend.spark.partition_commit import (
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
 from mdstorm_backend.spark.reports import collect_reports
+from mdstorm_backend.spark.session import sized_arrow_batches
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns

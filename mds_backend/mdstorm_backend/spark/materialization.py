@@ -16,10 +16,10 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import simple_name
-from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.reports import collect_reports
+from mdstorm_backend.spark.session import sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
 

@@ -19,7 +19,7 @@ from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
-from mdstorm_backend.write.shard_store import ShardStore
+from mdstorm_backend.write.shard_writer import ShardStore
 
 if TYPE_CHECKING:
     import pandas as pd

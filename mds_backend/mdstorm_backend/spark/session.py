@@ -1,4 +1,4 @@
-"""Spark sessions: how one is started, their configuration, and URLs in Spark's spelling.
+"""Spark sessions: their start, their configuration and Arrow batches, and URLs in Spark's spelling.
 
 Serverless compute refuses to tell what is not on a short list, also if a default is given, and to
 change it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import MissingDependencyError
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.refusals import is_refusal, short_reason
 
 if TYPE_CHECKING:
@@ -37,6 +39,14 @@ _INSTALL = (
     "Install Java 17 (such as apt-get install openjdk-17-jre-headless, brew install openjdk@17, or "
     "conda install openjdk=17) and, if it is not on the PATH, let JAVA_HOME name its directory"
 )
+
+#: Arrow batches are limited by rows, and one whose buffers exceed 2 GiB kills the job: columns of
+#: unbounded size need smaller ones. Spark 4 can limit bytes too, but not all releases do so.
+_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
+#: As many rows as Spark puts into a batch by default.
+_DEFAULT_ROWS = 10_000
+
+_setting = threading.RLock()
 
 
 def read_conf(session: Any, key: str) -> str | None:
@@ -182,3 +192,29 @@ def _finds_java() -> bool:
     java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     conf = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME", ""), "conf")
     return java is not None or Path(conf, "spark-env.sh").exists()
+
+
+def rows_per_batch(schema: Schema) -> int:
+    """Most rows that an Arrow batch of these columns may have: the widest kind of column decides.
+
+    The executor joins small batches again, so the price of a small number is a few microseconds a
+    row.
+    """
+    rows = (column.parsed_encoding.rows_per_batch for column in schema)
+    return min(rows, default=_DEFAULT_ROWS)
+
+
+@contextmanager
+def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]:
+    """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
+
+    A smaller limit that the user has set is kept. The previous setting is restored at the end. It
+    belongs to the whole session, so blocks that change it run one at a time. Where the session
+    refuses it, batches are as large as Spark makes them.
+    """
+    wanted = rows_per_batch(schema)
+    with _setting:
+        current = int(read_conf(session, _BATCH_CONF) or 0)
+        is_small = 0 < current <= wanted
+        with session_conf(session, {} if is_small else {_BATCH_CONF: str(wanted)}):
+            yield

@@ -11,8 +11,7 @@ from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.write.samples import Samples, assemble_samples
-from mdstorm_backend.write.shard_buffer import ShardBuffer
+from mdstorm_backend.write.shard_buffer import Samples, ShardBuffer, assemble_samples
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
 #: Samples are assembled from slices of about this many bytes, to bound memory.

@@ -6,20 +6,141 @@ shard before it; here there is none.
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.errors import EncodingError
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    EncodingError,
+    EncodingRangeError,
+    EncodingTypeError,
+    MDStormError,
+    MissingColumnError,
+)
+from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.layout import preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
-from mdstorm_backend.write.sample_encoder import SampleEncoder
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
+
+_SHOWN = 80
 
 #: Every sample adds a word to the offsets.
 _OFFSET_WORD = 4
+
+
+class SampleEncoder:
+    """Encodes samples of one layout.
+
+    Parameters
+    ----------
+    columns : dict of str to str
+        The encoding of every column.
+
+    Attributes
+    ----------
+    names, encodings : tuple of str
+        The columns in stored order.
+    """
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self.names = tuple(sorted(columns))
+        self.encodings = tuple(columns[name] for name in self.names)
+        parsed = [parse_encoding(text) for text in self.encodings]
+        self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
+        self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
+        self._careful = [encoding.encoder() for encoding in parsed]
+        # `struct` is fast and refuses what it cannot store exactly, which is then looked at again.
+        codes = [encoding.struct_code for encoding in parsed]
+        self._fast = [
+            struct.Struct(f"<{code}").pack if code else careful
+            for code, careful in zip(codes, self._careful, strict=True)
+        ]
+        self._get = _getter(self.names)
+        self._record = struct.Struct("<" + "".join(codes)).pack if all(codes) else None
+
+    def encode(self, sample: Mapping[str, Any]) -> bytes:
+        """Return the bytes of a sample; columns that the dataset does not have are left out.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If it is no mapping.
+        MissingColumnError
+            If a column is missing.
+        EncodingError
+            If a value does not fit the encoding of its column.
+        """
+        try:
+            values = self._get(sample)
+            if self._record is not None:
+                return self._record(*values)
+            parts = [encode(value) for encode, value in zip(self._fast, values)]  # noqa: B905
+        except Exception:
+            parts = self._encode_carefully(sample)
+        return self._join(parts)
+
+    def _join(self, parts: list[bytes]) -> bytes:
+        try:
+            sizes = self._pack_sizes(*[len(parts[i]) for i in self._variable])
+        except struct.error:
+            large = next(i for i in self._variable if len(parts[i]) >= 1 << 32)
+            raise self._error(large, "it takes 4 GiB or more", EncodingRangeError) from None
+        return sizes + b"".join(parts)
+
+    def _encode_carefully(self, sample: Mapping[str, Any]) -> list[bytes]:
+        parts = []
+        for i, name in enumerate(self.names):
+            try:
+                value = sample[name]
+            except (IndexError, TypeError) as error:
+                raise ArgumentTypeError(
+                    f"a sample is a dict from column to value, found {type(sample).__name__}: "
+                    f"{_shown(sample)}"
+                ) from error
+            except KeyError:
+                raise MissingColumnError(
+                    f"a sample has no column {name!r}: it has {sorted(map(str, sample))}. Give "
+                    "every sample a value for each of the columns",
+                    column=name,
+                ) from None
+            try:
+                parts.append(self._careful[i](value))
+            except MDStormError:
+                raise
+            except OverflowError as error:
+                raise self._error(i, f"{_shown(value)}: {error}", EncodingRangeError) from error
+            except (AttributeError, TypeError) as error:
+                raise self._error(i, f"{_shown(value)}: {error}", EncodingTypeError) from error
+            except Exception as error:
+                raise self._error(i, f"{_shown(value)}: {error}", EncodingError) from error
+        return parts
+
+    def _error(self, column: int, reason: str, kind: type[EncodingError]) -> EncodingError:
+        name, encoding = self.names[column], self.encodings[column]
+        return kind(
+            f"column {name!r} with encoding {encoding!r} cannot hold {reason}",
+            column=name,
+            encoding=encoding,
+        )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    if "\n" in text:  # as of arrays
+        text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    (name,) = names
+    return lambda sample: (sample[name],)
 
 
 class SampleShards:

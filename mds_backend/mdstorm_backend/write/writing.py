@@ -15,7 +15,7 @@ from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.mixed_shards import MixedShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
-from mdstorm_backend.write.shard_store import ShardStore
+from mdstorm_backend.write.shard_writer import ShardStore
 
 
 class Writing:

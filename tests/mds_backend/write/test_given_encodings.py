@@ -19,7 +19,7 @@ from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.write.batch_shards import encode_column
-from mdstorm_backend.write.samples import assemble_samples
+from mdstorm_backend.write.shard_buffer import assemble_samples
 
 quick = settings(max_examples=60, deadline=None)
 
