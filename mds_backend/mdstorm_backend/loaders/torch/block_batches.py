@@ -153,21 +153,20 @@ class BlockBatches:
         yield from passes.run(self._delivered)
 
     def _delivered(self, leg: Leg) -> Delivered:
-        batches, loader, kept = self._made(leg), self._loader, self._kept
+        loader, kept = self._loader, self._kept
+        made = DeliveredBatches(self._source, self._recipe, leg)
+        if not loader.num_workers:
+            batches = self.passes.converted(made.blocks(), made.converted)
+        elif loader.persistent_workers:
+            batches = self._from_persistent_workers(leg)
+        else:
+            batches = from_processes(made, self._process_options, leg.recorder)
         if kept.device is not None:
             return on_device(batches, kept.device)
         # The batches of workers are pinned by PyTorch.
         if loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
             return pinned(batches, are_dicts=not kept.collates and kept.batch_map is None)
         return batches
-
-    def _made(self, leg: Leg) -> Delivered:
-        if self._loader.num_workers and self._loader.persistent_workers:
-            return self._from_persistent_workers(leg)
-        batches = DeliveredBatches(self._source, self._recipe, leg)
-        if self._loader.num_workers:
-            return from_processes(batches, self._process_options, leg.recorder)
-        return self.passes.converted(batches.blocks(), batches.converted)
 
     @property
     def _recipe(self) -> Recipe:
