@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from decimal import Decimal
@@ -76,11 +76,6 @@ class NullPolicy:
     def is_trivial(self) -> bool:
         """Whether there is nothing to do."""
         return not self.fill and not self.masks
-
-    def remaining(self, column: Column) -> int:
-        """Nulls of a column that are still there afterwards."""
-        after = self.afterwards(column)
-        return after.null_count + after.element_null_count
 
     def afterwards(self, column: Column) -> Column:
         """Return a column as it is afterwards."""
@@ -251,28 +246,31 @@ def null_error(name: str, count: int, framework: str, *, inside: bool = False) -
     return _null_error({name: count}, framework, inside=inside)
 
 
-def refuse_nulls(found: Iterable[tuple[Column, int]], framework: str) -> None:
+def refuse_nulls(
+    columns: Iterable[Column], framework: str, needs_value: Callable[[Column], bool]
+) -> None:
     """Refuse columns whose nulls `framework` has no value for, all of them in one message.
 
     Parameters
     ----------
-    found : iterable of tuple of Column and int
-        Such columns, with their numbers of nulls.
+    columns : iterable of Column
+        What is delivered.
     framework : str
         ``"PyTorch"`` or ``"TensorFlow"``.
+    needs_value : callable
+        Whether the nulls of a column would become an arbitrary value.
 
     Raises
     ------
     NullValueError
         If there is one.
     """
-    columns = {column.name: (column, count) for column, count in found}
-    if columns:
-        raise _null_error(
-            {name: count for name, (_, count) in columns.items()},
-            framework,
-            inside=any(column.element_null_count > 0 for column, _ in columns.values()),
-        )
+    found = [column for column in columns if needs_value(column)]
+    counts = {column.name: column.null_count + column.element_null_count for column in found}
+    counts = {name: count for name, count in counts.items() if count}
+    if counts:
+        inside = any(column.element_null_count > 0 for column in found)
+        raise _null_error(counts, framework, inside=inside)
 
 
 def _null_error(counts: Mapping[str, int], framework: str, *, inside: bool) -> NullValueError:

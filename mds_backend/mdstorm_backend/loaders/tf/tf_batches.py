@@ -18,6 +18,7 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.legs import Batching
 from mdstorm_backend.loaders.loader_statistics import Statistics
+from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.reader_options import EndlessNotice, ReaderOptions
 from mdstorm_backend.loaders.runner import reading_of
@@ -28,7 +29,7 @@ from mdstorm_backend.loaders.tf.tf_cardinality import (
     without_sharding,
 )
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, row_type, spec_of_column
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, needs_value, row_type, spec_of_column
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
@@ -119,7 +120,7 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
 
 def check_nulls_of(options: ReaderOptions) -> None:
     """Refuse stored columns with nulls that have no value in TensorFlow."""
-    check_nulls((column, options.nulls.remaining(column)) for column in options.null_checked)
+    refuse_nulls(options.null_checked, "TensorFlow", needs_value)
 
 
 def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,6 @@ import tensorflow as tf
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
-from mdstorm_backend.loaders.nulls import refuse_nulls
 
 
 @dataclass(frozen=True)
@@ -99,23 +98,8 @@ def _no_counterpart(column: Column) -> UnsupportedTypeError:
     )
 
 
-def check_nulls(found: Iterable[tuple[Column, int]]) -> None:
-    """Refuse nulls that would become an arbitrary value: all but those of floats.
-
-    Parameters
-    ----------
-    found : iterable of tuple of Column and int
-        Columns, with their numbers of nulls.
-
-    Raises
-    ------
-    NullValueError
-        If the nulls of some columns have no value; it names all of them.
-    """
-    refuse_nulls(((column, n) for column, n in found if n and _needs_value(column)), "TensorFlow")
-
-
-def _needs_value(column: Column) -> bool:
+def needs_value(column: Column) -> bool:
+    """Whether nulls would become an arbitrary value, as all but those of floats."""
     return not column.is_floating or (column.is_array and column.null_count > 0)
 
 

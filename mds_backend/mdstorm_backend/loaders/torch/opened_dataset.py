@@ -10,7 +10,6 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset, describe_place
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.datasets.open_streams import derive, open_stream, refuse_unsafe_types, shape_of
-from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
@@ -67,11 +66,6 @@ class OpenedDataset:
         return describe_place(
             ", ".join(places), self.settings.storage_options, full=full and is_one
         )
-
-    @property
-    def streams(self) -> list[Stream]:
-        """The streams."""
-        return list(self.settings.streams)
 
     @cached_property
     def parts(self) -> list[Dataset]:
@@ -147,7 +141,7 @@ class OpenedDataset:
         if name == "predownload":
             return self.settings.least_ahead
         if name == "streams":
-            return self.streams
+            return list(self.settings.streams)
         if name == "order":
             return self.order
         if name in _SETTLED and isinstance(self.order, ElasticShare) and self._is_begun:

@@ -18,6 +18,7 @@ from mdstorm_backend.base.recorder import Recorder, shares_of
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.legs import Leg
+from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, sample_blocks, samples_of
@@ -25,7 +26,7 @@ from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
 from mdstorm_backend.loaders.torch.torch_tensors import (
     Collated,
     TorchValues,
-    check_nulls,
+    needs_value,
     split_values,
     to_collated,
     to_torch,
@@ -131,7 +132,7 @@ class DeliveredBatches(IterableDataset[Any]):
 
 def check_columns(options: ReaderOptions) -> None:
     """Refuse nulls that no tensor can hold before the first batch."""
-    check_nulls((column, options.nulls.remaining(column)) for column in options.null_checked)
+    refuse_nulls(options.null_checked, "PyTorch", needs_value)
 
 
 def tensor_batches(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from mdstorm_backend.format.values.nested_lists import (
     null_lists_in,
     shapes_of,
 )
-from mdstorm_backend.loaders.nulls import null_error, refuse_nulls
+from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
@@ -37,25 +37,11 @@ _OBJECTS = ("json", "pkl")
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 
 
-def check_nulls(found: Iterable[tuple[Column, int]]) -> None:
-    """Refuse nulls that would become an arbitrary number.
+def needs_value(column: Column) -> bool:
+    """Whether nulls would become an arbitrary number.
 
     Floats and integers have NaN for them, and what is delivered as a list has None.
-
-    Parameters
-    ----------
-    found : iterable of tuple of Column and int
-        Columns, with their numbers of nulls.
-
-    Raises
-    ------
-    NullValueError
-        If the nulls of some columns have no value; it names all of them.
     """
-    refuse_nulls(((column, n) for column, n in found if n and _needs_value(column)), "PyTorch")
-
-
-def _needs_value(column: Column) -> bool:
     type_ = column.element_type if column.is_array else column.arrow_type
     if not _has_tensor(type_):
         return False

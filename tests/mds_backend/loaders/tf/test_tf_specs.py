@@ -9,7 +9,8 @@ from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
 from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.spark_types import SparkType
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, spec_of_column
+from mdstorm_backend.loaders.nulls import refuse_nulls
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, needs_value, spec_of_column
 
 
 def stored(spark_type: SparkType, **changes: Any) -> Column:
@@ -83,10 +84,9 @@ def test_nested_columns_have_no_counterpart(spark_type: SparkType) -> None:
     ],
 )
 def test_only_floats_may_be_null(column: Column, refused: bool) -> None:
-    count = column.null_count + column.element_null_count
     if not refused:
-        check_nulls([(column, count)])
+        refuse_nulls([column], "TensorFlow", needs_value)
         return
     with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow") as caught:
-        check_nulls([(column, count)])
+        refuse_nulls([column], "TensorFlow", needs_value)
     assert (caught.value.column, caught.value.null_count) == ("a", 2)
