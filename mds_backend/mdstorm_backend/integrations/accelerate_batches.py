@@ -12,11 +12,11 @@ from accelerate.utils import send_to_device
 from torch.utils.data import IterableDataset
 
 from mdstorm_backend.elastic import ElasticShare
+from mdstorm_backend.integrations.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.exact_pass import ExactPass
 from mdstorm_backend.loaders.reading import Pass
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches, source_of
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
-from mdstorm_backend.loaders.torch.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.order.exact import ExactOrder
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from mdstorm_backend.loaders.torch.repeated_rows import repeated_rows
+from mdstorm_backend.integrations.repeated_rows import repeated_rows
 
 
 class Pair(NamedTuple):
