@@ -48,11 +48,6 @@ def test_integers_with_nulls_stay_floats() -> None:
         declare(np.array([1.5, np.nan]), np.int32)
 
 
-def test_a_negative_number_is_no_unsigned_one() -> None:
-    with pytest.raises(TransformError, match="declared as uint64"):
-        declare(np.array([-1]), np.uint64)
-
-
 class TestArrays:
     """Columns of arrays, in all the forms that they have."""
 

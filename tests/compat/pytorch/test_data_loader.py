@@ -60,15 +60,6 @@ class TestShuffling:
         batches = DataLoader(batch_reader(thousand), 100, shuffling_queue_capacity=1000)
         assert len({number // 100 for number in next(iter(batches))["number"].tolist()}) > 5
 
-    def test_the_seed_of_the_reader_decides(self, thousand: str) -> None:
-        def read(seed: int) -> list[int]:
-            return rows(
-                DataLoader(batch_reader(thousand, seed=seed), 64, shuffling_queue_capacity=500)
-            )
-
-        assert read(5) == read(5)
-        assert read(5) != read(6)
-
 
 class TestThreads:
     """Those that read ahead."""
@@ -109,11 +100,6 @@ class TestPasses:
         pairs = list(zip(loader, loader, strict=True))
         assert [one["number"].tolist() for one, _ in pairs] == numbers(two for _, two in pairs)
         assert len(pairs) == 3
-
-    def test_two_loaders_of_one_reader(self, ten: str) -> None:
-        reader = batch_reader(ten)
-        one, two = DataLoader(reader, 4), DataLoader(reader, 5)
-        assert (rows(one), rows(two)) == (list(range(10)), list(range(10)))
 
     def test_those_of_another_loader_go_on_where_the_first_one_stopped(self, thousand: str) -> None:
         def shuffled() -> Any:
@@ -286,10 +272,6 @@ class TestNulls:
             list(loader)
         assert list(caught.value.columns) == ["number", "flag"]
         assert "Found None in number, flag." in str(caught.value)
-
-    def test_of_rows_may_be_nan(self, url: str) -> None:
-        (batch,) = DataLoader(row_reader(url, schema_fields=["real"]), 3)
-        assert batch["real"].isnan().tolist() == [False, True, False]
 
 
 @with_either

@@ -1,7 +1,6 @@
 """Loaders over readers of another kind, whose items are taken one after the other."""
 
 import logging
-from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,10 +45,6 @@ class TestBatches:
         for _ in range(3):
             assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
-    @with_each
-    def test_without_a_size_all_rows_are_one_batch(self, class_: Any) -> None:
-        assert numbers(class_(batches_of(3, 2), batch_size=None)) == [[0, 1, 2, 3, 4]]
-
     def test_types_are_joined_within_a_batch(self) -> None:
         arrays = [np.arange(2, dtype=np.int32), np.array([np.nan, 3.0])]
         reader = ItemReader(items(number=arrays), batched=True)
@@ -66,13 +61,6 @@ class TestBatches:
         first, second = DataLoader(reader, 3)
         assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
         assert second["a"].tolist() == [[1.0, 1.0, 1.0]]
-
-    def test_text_and_decimals_are_lists(self) -> None:
-        values = {"text": ["a", "b"], "price": [Decimal(1), Decimal(2)]}
-        of_rows = ItemReader(items(**values), batched=False)
-        arrays = {name: [np.array(column)] for name, column in values.items()}
-        of_batches = ItemReader(items(**arrays), batched=True)
-        assert list(DataLoader(of_rows, 2)) == list(DataLoader(of_batches, 2)) == [values]
 
     def test_nulls(self) -> None:
         flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)

@@ -14,7 +14,6 @@ from tests.compat.readers import write_parquet
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm.errors import MissingAttributeError
-from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
 from mdstorm.predicates import in_set
 from mdstorm.reader import Reader, make_batch_reader, make_reader
 
@@ -98,12 +97,3 @@ def test_another_file_system(directory: Path) -> None:
         assert fragment.count_rows() == 10
         assert pq.read_table(reader.dataset.files[0], filesystem=reader.dataset.fs).num_rows == 10
     memory.rm("/read-dataset", recursive=True)
-
-
-def test_petastorms_schema_is_named_where_it_was_looked_for() -> None:
-    function = get_schema_from_dataset_url
-    with (
-        make_reader(f"file://{GOLDEN}/codecs") as reader,
-        pytest.raises(MissingAttributeError, match=f"{function.__module__}.{function.__name__}"),
-    ):
-        _ = reader.dataset.metadata_path

@@ -84,18 +84,6 @@ class TestDataLoaderFunction:
 class TestByHand:
     """The managers made without a converter, with Petastorm's arguments."""
 
-    def test_torch_by_keyword_and_without_a_function(self, ten: SparkDatasetConverter) -> None:
-        manager = TorchDatasetContextManager(
-            parquet_file_url_list=ten.file_urls,
-            batch_size=4,
-            petastorm_reader_kwargs=READER,
-            shuffling_queue_capacity=0,
-            data_loader_fn=None,
-        )
-        with manager as loader:
-            batches = [batch["number"].tolist() for batch in loader]
-        assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
     def test_tensorflow(self, ten: SparkDatasetConverter) -> None:
         manager = TFDatasetContextManager(
             parquet_file_url_list=ten.file_urls,

@@ -77,12 +77,6 @@ class TestAutomaticShares:
         assert Counter(seen) == Counter(range(ROWS))
         assert not caplog.records
 
-    @with_each
-    def test_alone_they_are_everything(
-        self, thousand: SparkDatasetConverter, numbers: Numbers
-    ) -> None:
-        assert Counter(numbers(thousand, **AUTO)) == Counter(range(ROWS))
-
     @in_either_order
     def test_the_share_is_taken_when_a_pass_begins(
         self, thousand: SparkDatasetConverter, launch: Launch, order: str
