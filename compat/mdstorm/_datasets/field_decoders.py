@@ -104,17 +104,14 @@ def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
 
 def _files_of_arrays(field: UnischemaField, column: Column) -> DecodedField:
     dtype = np.dtype(field.numpy_dtype)
-    inflate = inflate_npz if type(field.codec) is CompressedNdarrayCodec else _unchanged
+    is_compressed = type(field.codec) is CompressedNdarrayCodec
     has_nulls = column.null_count > 0
 
     def decode(values: Values) -> Values:
-        return decode_npy(inflate(values), dtype, field.shape, has_nulls=has_nulls)
+        files = inflate_npz(values) if is_compressed else values
+        return decode_npy(files, dtype, field.shape, has_nulls=has_nulls)
 
     return DecodedField(array_column(column, dtype, field.shape), decode)
-
-
-def _unchanged(values: pa.Array) -> pa.Array:
-    return values
 
 
 def _arrays_of_numbers(field: UnischemaField, column: Column) -> DecodedField:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ class DecodedSource(SampleDataset):
     def __init__(
         self, stored: Any, unischema: Unischema | None, decimals: str | None = None
     ) -> None:
-        self.stored = stored
+        self.stored: SampleDataset = stored
         self.unischema = unischema
         self._decimals = decimals
         fields = _fields(stored, unischema)
@@ -168,7 +168,7 @@ class DecodedSource(SampleDataset):
     @property
     def url(self) -> str:
         """Where the samples are, for messages."""
-        return str(self.stored.url)
+        return self.stored.url
 
     @property
     def schema(self) -> Schema:
@@ -178,27 +178,21 @@ class DecodedSource(SampleDataset):
     @property
     def shard_sizes(self) -> tuple[int, ...]:
         """Samples of each shard."""
-        sizes: tuple[int, ...] = self.stored.shard_sizes
-        return sizes
+        return self.stored.shard_sizes
 
     @property
     def shard_bytes(self) -> tuple[int, ...]:
         """Bytes of each shard, encoded."""
-        sizes: tuple[int, ...] = self.stored.shard_bytes
-        return sizes
+        return self.stored.shard_bytes
 
     @property
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
-        return bool(self.stored.is_mapped) and not self.decodes
+        return self.stored.is_mapped and not self.decodes
 
     def over(self, stored: Any) -> DecodedSource:
         """Return the same of a part of the stored samples."""
         return DecodedSource(stored, self.unischema, self._decimals)
-
-    def with_row_groups(self, numbers: Iterable[int]) -> DecodedSource:
-        """Return the source of some row groups; only of Parquet files."""
-        return self.over(self.stored.with_row_groups(list(numbers)))
 
     def shard(self, number: int) -> Shard:
         """Open a shard."""

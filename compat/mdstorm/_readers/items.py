@@ -96,11 +96,7 @@ def ngrams_of(
     for place, offset in enumerate(ngram._mdstorm_offsets):
         schema = ngram.get_schema_at_timestep(unischema, offset)
         make = schema._get_namedtuple()._make  # type: ignore[attr-defined]
-        chosen = [_at(columns[name], starts, place) for name in schema.fields]
+        chosen = [[columns[name][start + place] for start in starts] for name in schema.fields]
         rows.append(map(make, zip(*chosen, strict=True)) if chosen else [make(())] * len(starts))
     for row in zip(*rows, strict=True):
         yield dict(zip(ngram._mdstorm_offsets, row, strict=True))
-
-
-def _at(values: Sequence[Any], starts: list[int], place: int) -> list[Any]:
-    return [values[start + place] for start in starts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from mdstorm._selection.predicates import PredicateBase
@@ -95,27 +95,6 @@ _ELSEWHERE = {
 }
 
 
-def refuses_unknown_keywords(
-    function: Callable[_Arguments, _Result],
-) -> Callable[_Arguments, _Result]:
-    """Let a function say which keyword was meant, where it has no such one.
-
-    It has those of its signature and, if that ends with ``**``, the `ReaderKeywords`.
-    """
-    parameters = list(signature(function).parameters.values())
-    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    known = [p.name for p in parameters if p.kind in kinds]
-    if parameters[-1].kind is Parameter.VAR_KEYWORD:
-        known += READER_KEYWORDS
-
-    @wraps(function)
-    def checked(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
-        check_keywords(function.__name__, keywords, known)
-        return function(*arguments, **keywords)
-
-    return checked
-
-
 def signature_of(
     function: Callable[..., _Result],
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
@@ -163,7 +142,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
                 f"{function}() got multiple values for argument {name!r}: the converter knows its "
                 "own dataset, leave the argument out"
             )
-        names = sorted({*known} - {"self"})
+        names = sorted(known)
         remedy = _remedy(name, names)
         stop = "" if remedy.endswith("?") else "."
         raise ArgumentTypeError(

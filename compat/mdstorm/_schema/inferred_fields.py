@@ -14,25 +14,6 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Column, depth_of
 
-_SCALARS: dict[pa.DataType, Any] = {
-    pa.bool_(): np.bool_,
-    pa.int8(): np.int8,
-    pa.uint8(): np.uint8,
-    pa.int16(): np.int16,
-    pa.uint16(): np.uint16,
-    pa.int32(): np.int32,
-    pa.uint32(): np.uint32,
-    pa.int64(): np.int64,
-    pa.uint64(): np.uint64,
-    pa.float16(): np.float16,
-    pa.float32(): np.float32,
-    pa.float64(): np.float64,
-    pa.string(): np.str_,
-    pa.large_string(): np.str_,
-    pa.binary(): np.bytes_,
-    pa.large_binary(): np.bytes_,
-}
-
 
 def is_left_out(column: Column) -> bool:
     """Whether readers leave a column out unless it is named.
@@ -163,14 +144,17 @@ def _field(name: str, type_: pa.DataType, nullable: bool) -> UnischemaField | No
 
 
 def _scalar_dtype(type_: pa.DataType) -> Any:
-    if type_ in _SCALARS:
-        return _SCALARS[type_]
+    types = pa.types
+    if types.is_boolean(type_) or types.is_integer(type_) or types.is_floating(type_):
+        return type_.to_pandas_dtype()
+    if types.is_string(type_) or types.is_large_string(type_):
+        return np.str_
+    if types.is_binary(type_) or types.is_large_binary(type_) or types.is_fixed_size_binary(type_):
+        return np.bytes_
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
         return np.datetime64
     if pa.types.is_decimal(type_):
         return Decimal
     if pa.types.is_duration(type_):
         return np.int64  # microseconds, as Spark writes intervals to Parquet files
-    if pa.types.is_fixed_size_binary(type_):
-        return np.bytes_
     return None

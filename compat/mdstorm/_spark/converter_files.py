@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from mdstorm._datasets.file_lists import directory_of, open_files
 from mdstorm._datasets.petastorm_source import with_float_decimals
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
+from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.options import reader_options
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm_backend.datasets import Dataset
@@ -97,11 +99,15 @@ class ConverterFiles:
     _mdstorm_decimals: str | None
     _mdstorm_version: int | None
 
-    def _mdstorm_read(self, inputs: ModelInputs, keywords: Any, **named: Any) -> ReadFiles:
+    def _mdstorm_read(
+        self, method: Callable[..., Any], inputs: ModelInputs, keywords: Any, **named: Any
+    ) -> ReadFiles:
         """Return what a loader reads.
 
         Parameters
         ----------
+        method : callable
+            The method that makes it, of which other keywords are refused.
         inputs : ModelInputs
             Which columns a model takes.
         keywords : ReaderKeywords
@@ -109,6 +115,8 @@ class ConverterFiles:
         **named
             Further arguments of a reader.
         """
+        known = [*list(signature(method).parameters)[:-1], *READER_KEYWORDS]
+        check_keywords(method.__name__, keywords, known)
         if self._mdstorm_decimals is not None:
             keywords.setdefault("decimals", self._mdstorm_decimals)
         arguments = ReaderArguments(version=self._mdstorm_version, **named, **keywords)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
+from mdstorm._readers.keywords import ReaderKeywords
 from mdstorm._rows.static_types import ResumableTFDataset, Row
 from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ConverterFiles
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
@@ -78,7 +78,6 @@ class TFMethod(ConverterFiles):
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[tuple[Any, ...]]: ...
 
-    @refuses_unknown_keywords
     def make_tf_dataset(
         self,
         batch_size: int | None = None,
@@ -142,6 +141,7 @@ class TFMethod(ConverterFiles):
             If a column holds nulls for which TensorFlow has no value.
         """
         files = self._mdstorm_read(
+            self.make_tf_dataset,
             ModelInputs(features, labels, sample_weights),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from mdstorm._readers.arguments import DEFAULT_WORKERS
-from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
+from mdstorm._readers.keywords import ReaderKeywords
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ConverterFiles
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
@@ -89,7 +89,6 @@ class TorchMethod(ConverterFiles):
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> TorchDatasetContextManager[_Loader]: ...
 
-    @refuses_unknown_keywords
     def make_torch_dataloader(
         self,
         batch_size: int | None = DEFAULT_BATCH_SIZE,
@@ -144,6 +143,7 @@ class TorchMethod(ConverterFiles):
             first use tells, or arguments do not go together.
         """
         files = self._mdstorm_read(
+            self.make_torch_dataloader,
             ModelInputs(features, labels, sample_weights),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,

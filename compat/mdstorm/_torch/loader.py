@@ -190,18 +190,13 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         Those are the rest of a reader from which something was taken before, n-grams, and what a
         subclass makes of items.
         """
-        if (
-            self._mdstorm_passes is None
-            and self._mdstorm_is_over_rows()
-            and self._mdstorm_begins_anew()
-        ):
+        is_over_rows = can_pass_over(self.reader) and not self._mdstorm_has_own_parts()
+        begins_anew = self._in_iter is False or (is_over_rows and is_at_a_start(self.reader))
+        if self._mdstorm_passes is None and is_over_rows and begins_anew:
             self._mdstorm_passes = ReaderPasses(
                 self.reader, self.batch_size, self._mdstorm_queue(), threads=self._mdstorm_threads
             )
         return self._mdstorm_passes
-
-    def _mdstorm_is_over_rows(self) -> bool:
-        return can_pass_over(self.reader) and not self._mdstorm_has_own_parts()
 
     def _mdstorm_has_own_parts(self) -> bool:
         """Whether a subclass makes its batches itself, of the items of the reader."""
@@ -209,9 +204,6 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
     def _mdstorm_overrides(self, base: type, name: str) -> bool:
         return getattr(type(self), name) is not getattr(base, name)
-
-    def _mdstorm_begins_anew(self) -> bool:
-        return self._in_iter is False or is_at_a_start(self.reader)
 
     def _mdstorm_queue(self) -> int:
         return max(self.shuffling_queue_capacity or 0, 0)

@@ -13,8 +13,6 @@ from mdstorm_backend.convert import Comparison, RowDifference, compare
 from mdstorm_backend.display import counted
 from mdstorm_backend.tables import AsOf
 
-__all__ = ["verify_against"]
-
 #: Number of columns to show of a row.
 _MOST_COLUMNS = 10
 

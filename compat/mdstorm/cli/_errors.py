@@ -8,8 +8,6 @@ import click
 
 from mdstorm_backend.errors import MDStormError
 
-__all__ = ["COULD_NOT_READ", "PROBLEMS_FOUND", "Group"]
-
 PROBLEMS_FOUND = 1
 COULD_NOT_READ = 3
 

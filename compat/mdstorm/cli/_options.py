@@ -10,18 +10,6 @@ import click
 
 from mdstorm_backend.format import INDEX_NAME
 
-__all__ = [
-    "columns_option",
-    "dataset_argument",
-    "decimals_option",
-    "dtype_option",
-    "examples",
-    "format_option",
-    "storage_option",
-    "threads_option",
-    "version_options",
-]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

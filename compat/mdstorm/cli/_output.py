@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["write_json", "write_table"]
-
 #: Width of tables that are not shown on a terminal, as in files and pipes.
 _WIDTH = 160
 
