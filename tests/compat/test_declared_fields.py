@@ -56,6 +56,11 @@ class TestArrays:
         assert found.type == pa.list_(pa.float32())
         assert found.to_pylist() == [[1, 2], None, [3]]
 
+    @pytest.mark.parametrize("dtype", [np.int32, np.float32])
+    def test_nulls_among_elements_stay_nulls(self, dtype: Any) -> None:
+        found = declare(pa.array([[1, None], [2]]), dtype, (None,))
+        assert found.to_pylist() == [[1, None], [2]]
+
     def test_cells_of_several_shapes_are_cast(self) -> None:
         cells = np.fromiter([np.ones((1, 2)), None, np.ones((2, 2))], object, 3)
         found = declare(cells, np.float32, (None, 2))
