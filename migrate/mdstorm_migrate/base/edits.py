@@ -86,9 +86,8 @@ class Finding:
     remedy : str, optional
         What to do, in one line. With it, a comment ``# TODO(mdstorm): PM107: <remedy>`` is inserted
         above the statement, where the kind of file has such comments.
-    blocks : bool
-        Whether nothing else of this file may be changed. If it `holds` something as well, nothing
-        else is said of the document, either.
+    is_all : bool
+        Whether nothing else is said of the document: it is about another library.
     is_open_todo : bool
         Whether it is such a comment of an earlier run, which nothing else accounts for.
     is_marked : bool
@@ -106,7 +105,7 @@ class Finding:
     stop: int
     message: str
     remedy: str | None = None
-    blocks: bool = False
+    is_all: bool = False
     holds: str | None = None
     because: str | None = None
     topic: Topic | None = None

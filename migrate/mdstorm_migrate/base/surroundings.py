@@ -25,8 +25,6 @@ class Surroundings:
     names : str or None
         Why strings that name modules may not change without review, in a file of which it is not
         known what these reach.
-    takes_converters : bool
-        Whether it runs beside files that make converters, and so may read their copies.
     is_resolved : bool
         Whether code of the run resolves names that stand in configuration such as this file.
     group : sequence of str
@@ -40,7 +38,6 @@ class Surroundings:
     group: Sequence[str] = ()
     names: str | None = None
     is_resolved: bool = False
-    takes_converters: bool = False
 
 
 #: Of a file alone.

@@ -10,8 +10,6 @@ from mdstorm_migrate.base.document import Document, Kind
 
 #: What every such comment has in it.
 MARK = "TODO(mdstorm)"
-#: How a comment begins that refers to another one.
-REFERRING = "as above: "
 #: Kinds that have other comments, or quote those of others.
 _QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text", "unparsed"})
 _COMMENT = re.compile(

@@ -32,9 +32,6 @@ _OF_CONVERTER = _set(
     "transform_fn"
 )
 
-#: What is taken from a reader, from `load_row_groups`, and from a `FilesystemResolver`.
-DATASET, PIECE, ROW_GROUP, FILESYSTEM = "reader.dataset", "piece", "row_group", "filesystem"
-
 #: By the last part of the name of the function that makes the object, or of the class.
 LACKING: dict[str, frozenset[str]] = {
     "make_reader": _READER,
@@ -66,35 +63,61 @@ LACKING: dict[str, frozenset[str]] = {
     "BatchedDataLoader": frozenset({"_batch_acc"}),
     "InMemBatchedDataLoader": frozenset({"_in_iter"}),
     "FilesystemResolver": frozenset({"_filesystem_factory", "_parsed_dataset_url"}),
+}
+
+#: What the objects in attributes of a reader's lack, by the attributes that lead there.
+LACKING_BEHIND: dict[str, frozenset[str]] = {
     # The `ParquetDataset` of old pyarrow in Petastorm, and a piece of it.
-    DATASET: _set(
+    "dataset": _set(
         "common_metadata_path get_row_group_info metadata metadata_path "
         "partitions read read_pandas validate_schemas"
     ),
-    PIECE: _set("get_metadata open read"),
+    "pieces": _set("get_metadata open read"),
     # A piece as well, and a fragment of pyarrow's in mdstorm.
-    ROW_GROUP: _set("get_metadata open partition_keys read row_group"),
+    "load_row_groups": _set("get_metadata open partition_keys read row_group"),
     # Those of old pyarrow, which are fsspec's in mdstorm.
-    FILESYSTEM: _set("chown df get_capacity get_space_used is_open pathsep read_parquet"),
+    "filesystem": _set("chown df get_capacity get_space_used is_open pathsep read_parquet"),
 }
 
 #: What to do instead, for some of them.
 INSTEAD: dict[tuple[str, str], str] = {
-    (DATASET, "metadata"): "get_schema_from_dataset_url() gives the schema that is in it",
-    (DATASET, "partitions"): "pieces[…].partition_keys has them",
-    (DATASET, "read"): "pyarrow.parquet.read_table(dataset.paths) reads it",
-    (DATASET, "read_pandas"): "pyarrow.parquet.read_table(dataset.paths) reads it",
-    (FILESYSTEM, "pathsep"): "the separator of paths is `/`",
-    (FILESYSTEM, "read_parquet"): "pyarrow.parquet.read_table(path, filesystem=…) reads it",
-    (PIECE, "get_metadata"): "pyarrow.parquet.read_metadata(piece.path) gives it",
-    (PIECE, "open"): "pyarrow.parquet.ParquetFile(piece.path) opens it",
-    (PIECE, "read"): "pyarrow.parquet.read_table(piece.path) reads it",
-    (ROW_GROUP, "get_metadata"): "fragment.metadata is that of its file",
-    (ROW_GROUP, "open"): "pyarrow.parquet.ParquetFile(fragment.open()) opens it",
-    (ROW_GROUP, "partition_keys"): "get_partition_keys(fragment.partition_expression) has them",
-    (ROW_GROUP, "read"): "fragment.to_table() reads it",
-    (ROW_GROUP, "row_group"): "fragment.row_groups[0].id is its number",
+    ("dataset", "metadata"): "get_schema_from_dataset_url() gives the schema that is in it",
+    ("dataset", "partitions"): "pieces[…].partition_keys has them",
+    ("dataset", "read"): "pyarrow.parquet.read_table(dataset.paths) reads it",
+    ("dataset", "read_pandas"): "pyarrow.parquet.read_table(dataset.paths) reads it",
+    ("filesystem", "pathsep"): "the separator of paths is `/`",
+    ("filesystem", "read_parquet"): "pyarrow.parquet.read_table(path, filesystem=…) reads it",
+    ("pieces", "get_metadata"): "pyarrow.parquet.read_metadata(piece.path) gives it",
+    ("pieces", "open"): "pyarrow.parquet.ParquetFile(piece.path) opens it",
+    ("pieces", "read"): "pyarrow.parquet.read_table(piece.path) reads it",
+    ("load_row_groups", "get_metadata"): "fragment.metadata is that of its file",
+    ("load_row_groups", "open"): "pyarrow.parquet.ParquetFile(fragment.open()) opens it",
+    (
+        "load_row_groups",
+        "partition_keys",
+    ): "get_partition_keys(fragment.partition_expression) has them",
+    ("load_row_groups", "read"): "fragment.to_table() reads it",
+    ("load_row_groups", "row_group"): "fragment.row_groups[0].id is its number",
 }
 
 #: Those of readers that nothing else is called, whatever they are asked of.
 UNMISTAKABLE = frozenset({"_results_queue_reader", "_workers_pool"})
+
+_CODEC = (
+    "give fields one of Petastorm's codecs, or leave their datasets with Petastorm: "
+    "docs/differences.md#schemas-codecs-and-datasets-of-rows of mdstorm"
+)
+#: Classes that mdstorm takes no classes made from, and what to do instead.
+FINAL: dict[str, str] = {
+    "CompressedImageCodec": _CODEC,
+    "CompressedNdarrayCodec": _CODEC,
+    "DataframeColumnCodec": _CODEC,
+    "NdarrayCodec": _CODEC,
+    "RowGroupIndexerBase": (
+        "make it from SingleFieldIndexer or FieldNotNullIndexer, or build and read the index with "
+        "Petastorm: docs/differences.md#predicates-filters-and-selectors of mdstorm"
+    ),
+    "ScalarCodec": _CODEC,
+}
+#: Classes from which indexers may be made all the same.
+OPEN = frozenset({"FieldNotNullIndexer", "SingleFieldIndexer"})

@@ -147,6 +147,9 @@ _OF_READERS = {
 }
 _IN_MEMORY = "InMemBatchedDataLoader keeps rows in memory, and has num_epochs="
 
+#: Keywords that are only called something else since Petastorm 0.9.3.
+RENAMED_KEYWORDS = {("make_batch_reader", "dataset_url"): "dataset_url_or_urls"}
+
 #: Keywords that older versions accepted, by function, and what does the same today.
 REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     "BatchedDataLoader": {"inmemory_cache_all": _IN_MEMORY, "num_epochs": _IN_MEMORY},

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.call_strings import resolving
 from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.flows import meetings
-from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.names_in_strings import resolves
 from mdstorm_migrate.python.scopes import Binding
 
 #: ``%run ./utils``, in a cell or in the comment of a Databricks notebook.
@@ -22,6 +21,8 @@ _RUN = re.compile(
     re.MULTILINE,
 )
 
+#: ``compat.petastorm``, in code or in a string such as the target of a mock.
+_OWNER = re.compile(rf"\b(\w+)\.{OLD_ROOT}\b")
 _IMPORTED = "import "
 _BUILTINS = frozenset(dir(builtins))
 
@@ -69,6 +70,8 @@ class Exchange:
         by names in strings.
     resolves : bool
         Whether it calls what names say that stand elsewhere, as in configuration.
+    owners : frozenset of str
+        Names whose attribute ``petastorm`` it uses, in code or in strings.
     """
 
     takes: tuple[Take, ...] = ()
@@ -78,6 +81,7 @@ class Exchange:
     met: tuple[frozenset[str], ...] = ()
     is_known: bool = True
     resolves: bool = False
+    owners: frozenset[str] = frozenset()
 
     def meetings(self, names: Collection[str]) -> Iterator[frozenset[str]]:
         """Yield which of `names` meet in one call."""
@@ -99,14 +103,7 @@ def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
         CONSTANT in module.text,
         () if is_ours else tuple(set(meetings(module.tree, names))),
         resolves=resolves(module),
-    )
-
-
-def resolves(module: PythonModule) -> bool:
-    """Whether code calls what names say that stand elsewhere."""
-    return any(
-        not (isinstance(one, ast.Call) and one.args and string_value(one.args[0]) is not None)
-        for one in resolving(module)
+        owners=frozenset(_OWNER.findall(module.text)),
     )
 
 

@@ -25,13 +25,12 @@ from mdstorm_migrate.petastorm.names import (
     counterpart,
     is_module,
 )
+from mdstorm_migrate.python.annotations import is_named_in_strings
 from mdstorm_migrate.python.fallbacks import is_fallback_import
 from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.reexports import is_imported_from
 from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.shadow import shadowed
-from mdstorm_migrate.python.textual import is_evaluated
 
 #: ``move``: from mdstorm. ``keep``: from Petastorm. ``both``: a second import beside the first,
 #: since some uses move. ``alias``: from mdstorm, under the old name.
@@ -133,8 +132,7 @@ def _is_looked_up(module: PythonModule, name: ImportedName) -> bool:
     if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
         return True
     # Code in strings sees a name of a function around only if the code beside it names it.
-    is_local = name.scope.parent is not None
-    return is_local and any(is_evaluated(module, string) for string in module.scopes.strings)
+    return name.scope.parent is not None and is_named_in_strings(module)
 
 
 def _can_rename(module: PythonModule, name: ImportedName) -> bool:
@@ -165,18 +163,12 @@ def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
 
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     """Whether others may know the name: modules that import this one, code in strings."""
-    if any(is_evaluated(module, string) for string in module.scopes.strings):
-        return True
-    if any(text.is_fixed for text in name.texts):
-        return True
-    if _is_in_magics(module) or module.around.hands_on_root:
+    if is_named_in_strings(module) or _is_in_magics(module) or module.around.hands_on_root:
         return True
     if name.scope.parent is not None:
         return name.scope.is_class  # it is an attribute
     path = module.document.path
     if path is not None and path.name == "__init__.py":
-        return True
-    if is_imported_from(path, module.roots):
         return True
     if any(_is_in_all(module, string) for string in module.scopes.strings):
         return True

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, VERSION, is_module, is_petastorm, missing
-from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.rebound import is_rebound
+from mdstorm_migrate.python.annotations import TextualUse, annotation_uses
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
-from mdstorm_migrate.python.textual import TextualUse, textual_uses
-from mdstorm_migrate.python.versions import is_beside_decision, is_decided_by, is_pin
 
 #: Through how many names a module is followed.
 _DEPTH = 3
+#: Functions and methods that give a version in another form, and those that decide by one.
+_FORMS = re.compile(
+    r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|list|map|str|tuple"
+    r"|r?partition|replace|r?split|strip)\Z"
+)
+_DECIDING = re.compile(
+    r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
+)
+#: A requirement of the library, whose version is Petastorm's.
+PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class ImportedName:
         Its imports from Petastorm; usually one.
     uses : list of Use
     texts : list of TextualUse
-        Its uses in annotations and other types that are strings, and in type comments.
+        Its uses in annotations that are strings, and in type comments.
     """
 
     name: str
@@ -104,32 +113,27 @@ def imported_names(module: PythonModule) -> Sequence[ImportedName]:
             )
     for name in found.values():
         name.uses = list(_uses(module, name))
-        name.texts = textual_uses(module, name.scope) if name.is_root else []
+        name.texts = list(annotation_uses(module, name.scope)) if name.is_root else []
     return list(found.values())
 
 
 def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Reference]:
     """Yield where a name is read that may mean what `scope` binds to it."""
     for reference in module.scopes.references.get(name, ()):
-        if not reference.scope.may_see(name, scope) or _is_of_class(module, reference, scope):
-            continue
-        if not is_rebound(module, reference, scope):
+        if reference.scope.may_see(name, scope) and not _is_of_class(module, reference, scope):
             yield reference
 
 
 def _is_of_class(module: PythonModule, reference: Reference, scope: Scope) -> bool:
-    """Whether a class has bound the name for certain before it reads it.
-
-    As for the second ``petastorm`` in ``@property def petastorm(self)`` and ``@petastorm.setter``.
-    """
+    """Whether a class has bound the name above, as for ``@petastorm.setter`` of a property."""
     own, name = reference.scope, reference.node.id
     if own is scope or not own.is_class or name in own.deleted_names:
         return False
     place = module.span(reference.node)[0]
     statements = (module.statement(binding.node) for binding in own.bindings.get(name, ()))
     return any(
-        module.scopes.parents.get(statement) is own.node and module.span(statement)[1] <= place
-        for statement in statements
+        module.scopes.parents.get(one) is own.node and module.span(one)[1] <= place
+        for one in statements
     )
 
 
@@ -189,14 +193,35 @@ def _of_default(
 
 
 def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
-    """Return what mdstorm does not have of a path.
+    """Return what mdstorm does not have of a path, with the same meaning.
 
-    That is the version of Petastorm, too, where something is decided by it, in what is said of the
-    decision, and where Petastorm is required in it: mdstorm's has nothing to do with it.
+    That is the version of Petastorm, too, where something is decided by it.
     """
     is_version = path == VERSION or path.startswith(f"{VERSION}.")
-    if is_version and (
-        is_decided_by(module, node) or is_beside_decision(module, node) or is_pin(module, node)
-    ):
-        return VERSION
-    return missing(path)
+    return VERSION if is_version and _is_compared(module, node) else missing(path)
+
+
+def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bool:
+    """Whether a value is compared or required, in whatever form and under whatever name."""
+    for parent in module.ancestors(node):
+        match parent:
+            case ast.Compare() | ast.Match():
+                return True
+            case ast.BinOp() | ast.JoinedStr() if PIN.search(ast.unparse(parent)):
+                return True
+            case ast.Call(func=function):
+                if _DECIDING.search(last_name(function)):
+                    return True
+                if function is not node and not _FORMS.match(last_name(function)):
+                    return False
+            case ast.Assign(targets=targets) if depth:
+                names = {last_name(one) for target in targets for one in ast.walk(target)
+                         if isinstance(one, ast.Name | ast.Attribute)}  # fmt: skip
+                read = [one for one in module.scopes.parents
+                        if isinstance(one, ast.Name | ast.Attribute) and last_name(one) in names
+                        and isinstance(one.ctx, ast.Load)]  # fmt: skip
+                return any(_is_compared(module, one, depth - 1) for one in read)
+            case ast.stmt():
+                return False
+        node = parent
+    return False

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
-from mdstorm_migrate.python.analysis import analyse
-from mdstorm_migrate.python.scopes import Analysis, Binding, Scope
+from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
 
 #: What may follow a statement that is the last one of its line.
 _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
@@ -51,8 +49,6 @@ class PythonModule:
         Whether the user has named the code of a rule, in full.
     around : Surroundings
         What the other files of the run mean for this one.
-    roots : sequence of Path
-        The directories that were named to the run.
     """
 
     document: Document
@@ -60,7 +56,6 @@ class PythonModule:
     applies: Callable[[str, Class], bool] = field(default=lambda code, cls: cls == "exact")
     is_asked_for: Callable[[str], bool] = field(default=lambda code: False)
     around: Surroundings = ALONE
-    roots: Sequence[Path] = ()
 
     @property
     def text(self) -> str:
@@ -138,6 +133,10 @@ class PythonModule:
                     break
             last, path = parent, f"{path}.{name}"
         return node, path
+
+    def scope_of(self, name: ast.Name) -> Scope:
+        """Return the scope in which a name is read."""
+        return self.scopes.scopes.get(name, self.scopes.module)
 
     def bindings(self, name: str, scope: Scope) -> list[Binding]:
         """Return what may give `name` its meaning, seen from `scope`."""

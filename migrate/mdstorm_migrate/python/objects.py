@@ -10,6 +10,8 @@ from mdstorm_migrate.python.module import PythonModule, dotted
 
 #: Methods that return the object that they are called on.
 _ENTERING = frozenset({"__enter__", "enter_context"})
+#: Through how many containers an object is followed.
+_DEPTH = 3
 
 
 @lru_cache(maxsize=1)
@@ -59,11 +61,47 @@ def _names(target: ast.expr) -> Iterator[str]:
         yield f".{target.attr}"
 
 
-def owner_of(node: ast.Attribute) -> str | None:
-    """Return the name, as `objects_made` has it, of what an attribute is asked of."""
-    if isinstance(node.value, ast.Name):
-        return node.value.id
-    return f".{node.value.attr}" if isinstance(node.value, ast.Attribute) else None
+def name_of(node: ast.AST) -> str:
+    """Return the name of a variable or an attribute, as `objects_made` has it; empty if neither."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+
+
+def makers_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> set[str]:
+    """Return what made the objects of Petastorm's that an expression is, or has in containers.
+
+    Containers are literals, ``dict(…)``, and what variables are bound to or gets put into them.
+    """
+    if (made := objects_made(module).get(name_of(node))) is not None:
+        return made
+    paths = dict(module.calls)
+    match node:
+        case ast.Call() if node in paths:
+            return {paths[node].rpartition(".")[2]}
+        case ast.Attribute(value=owner, attr="fields"):  # of a schema
+            return makers_of(module, owner, depth)
+        case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return set().union(*(makers_of(module, one, depth) for one in parts))
+        case ast.Call(func=ast.Name("dict"), keywords=words):
+            return set().union(*(makers_of(module, one.value, depth) for one in words))
+        case ast.Name() if depth:
+            parts = list(_put_into(module, node))
+            return set().union(*(makers_of(module, one, depth - 1) for one in parts))
+    return set()
+
+
+def _put_into(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
+    """Yield the values that a variable is bound to, and those that its keys are."""
+    parents = module.scopes.parents
+    for binding in module.bindings(name.id, module.scope_of(name)):
+        match parents.get(binding.node):
+            case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+                yield value
+    for reference in module.scopes.references.get(name.id, ()):
+        match parents.get(parent := parents[reference.node]):
+            case ast.Assign(value=value) if isinstance(parent, ast.Subscript):
+                yield value
 
 
 def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:

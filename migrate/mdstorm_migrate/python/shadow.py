@@ -1,47 +1,88 @@
-"""Local files that shadow the library: ``petastorm.py``, a package of that name, a copy of it."""
+"""What of the user's own an import may mean instead of the library: a neighbour, a copy, stubs."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
+from typing import Literal
 
 from mdstorm_migrate.base.directories import is_project
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
-from mdstorm_migrate.python.vendored import SOURCES, VENDORING, copy_for
+
+#: Directories that are on the path, and those that hold copies of libraries.
+SOURCES = ("src", "lib", "libs", "python")
+_VENDORING = (
+    *("third_party", "thirdparty", "third-party", "3rdparty", "vendor", "vendored", "_vendor"),
+    *("vendors", "extern", "external", "externals", "deps", "_deps", "site-lib"),
+)
+#: Code that changes where modules are found, and the strings in it.
+_PATH_CHANGE = re.compile(r"\b(?:sys\.path\b|addsitedir\(|syspath_prepend\()[^\n]*")
+_WORD = re.compile(r"[\"']([\w./-]+)[\"']")
+#: Some of what every copy of Petastorm has, and hardly anything else of that name.
+_OF_COPIES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
+#: How many directories above a file are looked at.
+_ABOVE = 12
 
 
-def shadowed(module: PythonModule, binding: Binding) -> str | None:
-    """Return the neighbour of the file, or the copy, that an import may mean; None without.
+@dataclass(frozen=True)
+class Local:
+    """What of the user's own an import may mean.
+
+    Attributes
+    ----------
+    name : str
+        A path, as it is called in messages.
+    kind : str
+        ``part`` of the package that the file is in, a ``package`` of the project's that only has
+        the same name, a ``copy`` of Petastorm, a ``neighbour`` of a script, or ``stubs``.
+    """
+
+    name: str
+    kind: Literal["part", "package", "copy", "neighbour", "stubs"]
+
+
+def shadowed(module: PythonModule, binding: Binding) -> Local | None:
+    """Return what an import of Petastorm may mean instead of the library; None if nothing."""
+    name = None
+    if binding.target and binding.target.startswith(f"{binding.imported_module}."):
+        name = binding.target.rpartition(".")[2]
+    return hiding(module, binding.imported_module, name)
+
+
+@lru_cache(maxsize=256)
+def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | None:
+    """Return what a dotted path, and a name in that module, may mean; None if the library.
 
     A script finds what stands beside it before it finds the library; a module of a package does
     not. Of a single file ``petastorm.py`` nothing like ``petastorm.spark`` can be imported.
     """
-    return own_part(module, binding) or hiding(module, binding.imported_module)
-
-
-def own_part(module: PythonModule, binding: Binding) -> str | None:
-    """Return the file of the project's own package ``petastorm`` that an import in it means.
-
-    None if the file is of no such package, or the package has nothing of that name.
-    """
-    path = module.document.path
-    package = None if path is None else _own_package(str(path.parent))
-    if package is None:
+    if module.document.path is None:
         return None
-    parts = (binding.target or binding.imported_module).split(".")[1:2]
-    here = Path(package)
-    if not parts:
-        return f"{OLD_ROOT}/" if _is_root(here.parent) else None
-    place = here / parts[0]
-    if place.is_dir():
-        return f"{OLD_ROOT}/{parts[0]}/"
-    if place.with_suffix(".py").is_file():
-        return f"{OLD_ROOT}/{parts[0]}.py"
-    is_defined = re.search(rf"\b{parts[0]}\b", (here / "__init__.py").read_text("utf-8", "replace"))
-    return f"{OLD_ROOT}/__init__.py" if is_defined else None
+    file = Path(os.path.abspath(module.document.path))
+    if is_stub(file):
+        return Local(f"{OLD_ROOT}/", "stubs")
+    is_script = not (file.parent / "__init__.py").exists()
+    for package, shown in _packages(file, module.text):
+        if package in file.parents:
+            if part := _part(package, path, name):
+                return Local(part, "part")
+            continue
+        is_beside = is_script and package.parent == file.parent
+        if _serves(package, path, name) or is_beside:
+            is_copy = any((package / one).exists() for one in _OF_COPIES)
+            if _is_empty(package):
+                return Local(shown, "neighbour")
+            return Local(shown, "copy" if is_copy else "package")
+    own = file.with_name(f"{OLD_ROOT}.py")
+    if is_script and path == OLD_ROOT and own != file and own.is_file():
+        return Local(own.name, "neighbour")
+    return None
 
 
 def has_own_package(path: PurePath | None) -> bool:
@@ -50,23 +91,6 @@ def has_own_package(path: PurePath | None) -> bool:
         return False
     places = (Path(path.parent), Path(path.parent) / "src")
     return any((one / OLD_ROOT / "__init__.py").is_file() for one in places)
-
-
-def hiding(module: PythonModule, dotted: str) -> str | None:
-    """Return the neighbour, or the copy, that a dotted path may mean; None if there is none."""
-    path = module.document.path
-    if path is None:
-        return None
-    if (copy := copy_for(module)) is not None:
-        return copy.name
-    if is_stub(path):
-        return f"{OLD_ROOT}/"
-    is_file, is_package = _neighbours(str(path.parent))
-    if is_package:
-        return f"{OLD_ROOT}/"
-    if is_file and dotted == OLD_ROOT and path.name != f"{OLD_ROOT}.py":
-        return f"{OLD_ROOT}.py"
-    return None
 
 
 def is_stub(path: PurePath | None) -> bool:
@@ -80,28 +104,51 @@ def is_stub(path: PurePath | None) -> bool:
     )
 
 
-@lru_cache(maxsize=1024)
-def _own_package(folder: str) -> str | None:
-    """Return the package ``petastorm`` that a folder is, or is in; None if it is of another one."""
-    here = Path(folder).absolute()
-    for one in (here, *here.parents):
-        if not (one / "__init__.py").is_file():
-            return None
-        if one.name == OLD_ROOT and not (one.parent / "__init__.py").is_file():
-            return str(one)
-    return None
+def _packages(file: Path, text: str) -> Iterator[tuple[Path, str]]:
+    """Yield packages ``petastorm`` that a file may import, with what to call them."""
+    said = {
+        "/".join(part for part in word.split("/") if part not in ("", ".", ".."))
+        for change in _PATH_CHANGE.findall(text)
+        for word in _WORD.findall(change)
+    } - {""}
+    for above in list(file.parents)[:_ABOVE]:
+        for name in ("", *SOURCES, *_VENDORING, *sorted(said)):
+            is_part = name not in said and (above / name / "__init__.py").is_file()
+            if not is_part and (above / name / OLD_ROOT / "__init__.py").is_file():
+                yield above / name / OLD_ROOT, f"{name}/{OLD_ROOT}/".lstrip("/")
+        if (above / ".git").exists():
+            return
 
 
-def _is_root(folder: Path) -> bool:
-    """Whether packages are imported from a folder."""
-    is_named = folder.name in (*SOURCES, *VENDORING)
-    return is_named or is_project(folder)
+def _serves(package: Path, path: str, name: str | None) -> bool:
+    """Whether a package has what an import names, but not from the library itself."""
+    _, *parts = path.split(".")
+    place = package.joinpath(*parts)
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    if not file.is_file():
+        return False
+    if name is None or name == "*":
+        return bool(parts) or not _is_empty(package)
+    if (place / name).is_dir() or (place / f"{name}.py").is_file():
+        return True
+    text = file.read_text("utf-8", "replace")
+    given = rf"^(?!\s*from {OLD_ROOT} import).*\b{name}\b"
+    return re.search(given, text, re.MULTILINE) is not None
 
 
-@lru_cache(maxsize=1024)
-def _neighbours(folder: str) -> tuple[bool, bool]:
-    """Whether a file and whether a package of that name stand in a folder of scripts."""
-    here = Path(folder)
-    if (here / "__init__.py").exists():
-        return False, False
-    return (here / f"{OLD_ROOT}.py").is_file(), (here / OLD_ROOT / "__init__.py").is_file()
+def _is_empty(package: Path) -> bool:
+    return (package / "__init__.py").stat().st_size == 0 and len(list(package.iterdir())) == 1
+
+
+def _part(package: Path, path: str, name: str | None) -> str | None:
+    """Return what to call the part of the package around a file that an import means, if any."""
+    first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
+    if first is None:
+        above = package.parent
+        is_root = above.name in (*SOURCES, *_VENDORING) or is_project(above)
+        return f"{OLD_ROOT}/" if is_root else None
+    if (package / first).is_dir():
+        return f"{OLD_ROOT}/{first}/"
+    if (package / f"{first}.py").is_file():
+        return f"{OLD_ROOT}/{first}.py"
+    return f"{OLD_ROOT}/__init__.py" if _serves(package, OLD_ROOT, first) else None

@@ -10,22 +10,21 @@ from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.comments import ANY, SQL, is_commented_out
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.call_strings import is_docstring
+from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, last_name
-from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
 CODE = "PM001"
 TITLE = "Lines that still name Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 
-#: The library's name, also before its version or in a pattern, and its files: not a part of the
-#: user's own names, of a path, or of an address.
+#: The library's name, also before its version or in a pattern, its scripts and its files: not a
+#: part of the user's own names, of a path, or of an address.
 _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)){OLD_ROOT}
       (?![\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
-    | (?<![\w.-]){OLD_ROOT}-(?:copy-dataset|generate-metadata|throughput)\.py\b
+    | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
     | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]*\.(?:egg|git|jar|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -47,7 +46,8 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
     for string in module.scopes.strings:
         parent = module.scopes.parents.get(string)
         whole = parent if isinstance(parent, ast.JoinedStr) else string
-        if _MENTION.search(module.source_of(whole)) and not _is_code(module, string):
+        is_theirs = is_docstring(module, string) or _is_marker(module, string)
+        if _MENTION.search(module.source_of(whole)) and not is_theirs:
             yield _note(module.document, *module.span(string))
     for node in ast.walk(module.tree):
         match node:
@@ -60,14 +60,6 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
                 for one in names:
                     if one.name == OLD_ROOT:
                         yield _note(module.document, *module.span(one))
-
-
-def _is_code(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is code that other rules look at, or a docstring."""
-    tests = (is_docstring, is_annotation, is_evaluated, _is_marker)
-    is_bound = module.scopes.scopes[string].home(OLD_ROOT) is not None
-    is_type = is_bound and is_forward_reference(module, string)  # which PM104 has
-    return is_type or any(test(module, string) for test in tests)
 
 
 def _is_marker(module: PythonModule, string: ast.Constant) -> bool:

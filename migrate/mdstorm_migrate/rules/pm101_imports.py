@@ -11,7 +11,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, renam
 from mdstorm_migrate.python.fallbacks import is_fallback_import
 from mdstorm_migrate.python.import_actions import Action, action_for, moved
 from mdstorm_migrate.python.import_statements import SplitImport, split_from_import
-from mdstorm_migrate.python.imports import ImportedName, imported_names
+from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -20,6 +20,7 @@ TITLE = "Import from mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 
+_BOTH = "both libraries would be one"
 _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 
 
@@ -39,6 +40,46 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 yield from _import(module, name, action, binding)
     for statement, actions in from_imports.items():
         yield from _from_import(module, statement, actions)
+    if (found := _taken_from_both(module)) is not None:
+        binding, path = found
+        what = f"this file takes `{path}` from Petastorm, and the same from mdstorm"
+        remedy = f"{what}: if it compares the two, keep it; else take out one"
+        span = module.span(binding.node)
+        yield Finding(CODE, "manual", *span, what, remedy, holds=path, because=_BOTH)
+
+
+def _taken_from_both(module: PythonModule) -> tuple[Binding, str] | None:
+    """Return an import that would move, of what the file takes from mdstorm, too, and its path.
+
+    Fallbacks do not count, of which one library serves.
+    """
+    if NEW_ROOT not in module.imported_roots:
+        return None
+    new = set()
+    for binding in module.scopes.bindings:
+        target = binding.target or ""
+        if target == NEW_ROOT or target.startswith(f"{NEW_ROOT}."):
+            old = OLD_ROOT + target.removeprefix(NEW_ROOT)
+            uses = references_of(module, binding.name, binding.scope) if is_module(old) else ()
+            new |= {module.chain(one.node, old)[1] for one in uses} or {old}
+    public = {path: _public(path) for path in new}
+    for name in imported_names(module):
+        if action_for(module, name) == "keep":
+            continue
+        for binding in name.imports:
+            is_used = is_module(binding.target or "")
+            paths = [use.path for use in name.all_uses if use.lacks is None] if is_used else []
+            for path in paths if is_used else [binding.target or ""]:
+                if _public(path) in public.values() and not is_fallback_import(module, binding):
+                    return binding, path
+    return None
+
+
+def _public(path: str) -> str:
+    """Return the name of what a path means, wherever it is taken from; of a module, its path."""
+    parts = path.split(".")
+    paths = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return next((one.rpartition(".")[2] for one in paths if not is_module(one)), path)
 
 
 def _import(

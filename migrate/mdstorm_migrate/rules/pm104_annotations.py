@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable
 
 from mdstorm_migrate.base.edits import Class, Edit
 from mdstorm_migrate.petastorm.names import NEW_ROOT, renamed
+from mdstorm_migrate.python.annotations import TextualUse, annotation_uses
 from mdstorm_migrate.python.import_actions import action_for
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.textual import textual_uses
 
 CODE = "PM104"
 TITLE = "Name mdstorm in string annotations and type comments"
@@ -18,24 +18,20 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Edit]:
-    """Yield an edit for each use of the name ``petastorm`` in text that type checkers read."""
-    for name in imported_names(module):
-        if action_for(module, name) not in ("move", "both"):
-            continue
-        for use in name.texts:
-            if use.missing is None and not use.is_fixed:
-                message = f"`{use.path}` becomes `{renamed(use.path)}`"
-                yield Edit(CODE, CLASS, use.start, use.stop, NEW_ROOT, message, name.group)
-    yield from _unreached(module)
+    """Yield an edit for each use of the name ``petastorm`` in text that type checkers read.
 
-
-def _unreached(module: PythonModule) -> Iterator[Edit]:
-    """Yield the edits of types that no import reaches, where all imports of functions move."""
+    Also of types that no import reaches, where all imports of the file move.
+    """
     names = imported_names(module)
-    if any(action_for(module, name) == "keep" for name in names):
-        return
-    group = next((name.group for name in names if name.is_root), None)
-    for use in textual_uses(module, None) if names else ():
-        if use.missing is None and (use.is_for_typing or not use.is_fixed):
+    actions = {name: action_for(module, name) for name in names}
+    found: list[tuple[TextualUse, Hashable]] = []
+    for name in names:
+        if actions[name] in ("move", "both"):
+            found += [(one, name.group) for one in name.texts]
+    if names and "keep" not in actions.values():
+        group = next((name.group for name in names if name.is_root), None)
+        found += [(one, group) for one in annotation_uses(module, None)]
+    for use, shared in found:
+        if use.missing is None:
             message = f"`{use.path}` becomes `{renamed(use.path)}`"
-            yield Edit(CODE, CLASS, use.start, use.stop, NEW_ROOT, message, group)
+            yield Edit(CODE, CLASS, use.start, use.stop, NEW_ROOT, message, shared)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import RENAMED
-from mdstorm_migrate.petastorm.signatures import FIXED_POSITIONS, REMOVED_KEYWORDS
+from mdstorm_migrate.petastorm.signatures import FIXED_POSITIONS, REMOVED_KEYWORDS, RENAMED_KEYWORDS
+from mdstorm_migrate.python.calls import given_arguments, keywords_of_call
 from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.keywords import given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -34,7 +34,12 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     for given in given_arguments(module):
         for keyword, node in keywords_of_call(module, given.call):
             advice = REMOVED_KEYWORDS.get(given.function, {}).get(keyword)
-            if advice is not None:
+            new = RENAMED_KEYWORDS.get((given.function, keyword))
+            if new is not None and node in given.call.keywords:
+                start, _ = module.span(node)
+                message = f"`{keyword}` is called `{new}` today"
+                yield Edit(CODE, "exact", start, start + len(keyword), new, message)
+            elif advice is not None:
                 what = f"{given.function}() has no argument `{keyword}` any more"
                 yield _finding(module, node, what, advice, f"{given.function}({keyword}=)")
         fixed = FIXED_POSITIONS.get(given.function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -19,19 +20,29 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
+from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, left_behind, moved
-from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.libraries import scope_of
+from mdstorm_migrate.python.imports import PIN, imported_names
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.reader_parts import PARTS, parts_of_readers
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
-from mdstorm_migrate.python.versions import is_decided_by
 
 CODE = "PM107"
 TITLE = "Not offered by mdstorm: this use stays with Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
+
+#: Arguments of `Reader` that mdstorm's does not take, and what to do instead.
+_PARTS = {
+    "cache": (
+        "call make_reader or make_batch_reader with cache_type='local-disk', or leave this file "
+        "with Petastorm"
+    ),
+    "worker_class": (
+        "leave it out, and say is_batched_reader=True for batches: "
+        "docs/differences.md#workers-and-their-queues of mdstorm"
+    ),
+}
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -39,7 +50,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
     What an import statement asks for, and the same advice holds for, is one finding.
     """
-    asked: dict[tuple[ast.stmt | None, str, str], list[tuple[tuple[int, int], str]]] = {}
+    places_by_advice: dict[tuple[ast.stmt | None, str, str], list[tuple[tuple[int, int], str]]] = {}
     for name in imported_names(module):
         if any(shadowed(module, binding) for binding in name.imports):
             continue  # PM115 reports it
@@ -47,39 +58,43 @@ def check(module: PythonModule) -> Iterable[Finding]:
             lacking = _lacking(module, binding)
             if lacking is not None:
                 key = binding.statement, _state(lacking), _advice(lacking)
-                asked.setdefault(key, []).append((module.span(binding.node), lacking))
+                places_by_advice.setdefault(key, []).append((module.span(binding.node), lacking))
             yield from _by_accident(module, binding)
         target = name.imports[0].target or ""
         if is_module(target) or target == VERSION:  # otherwise the import has said it
             left = left_behind(module, name)
             for use in name.all_uses:
-                if use.missing == VERSION and not is_decided_by(module, use.node):
-                    continue  # what is said of a decision, or a requirement: these have their own
+                if not isinstance(getattr(use.node, "ctx", None), ast.Load):
+                    continue  # PM108 speaks of what is replaced
+                if use.missing == VERSION and _is_required(module, use.node):
+                    continue  # of a requirement: PM403 has those
                 for finding in _of_use(module.span(use.node), use.missing):
                     yield replace(finding, holds=finding.holds or left)
             for text in name.texts:
                 yield from _types(_of_use((text.start, text.stop), text.missing))
-    for (_, state, advice), places in asked.items():
+    for (_, state, advice), places in places_by_advice.items():
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
-    yield from _versions_of_others(module)
-    for node, part in parts_of_readers(module):
-        what = f"`Reader` takes no `{part}` in mdstorm"
-        said, because = f"Reader({part}=)", f"mdstorm's `Reader` raises an error for `{part}`"
-        remedy, span = f"{what}: {PARTS[part]}", module.span(node)
-        yield Finding(CODE, CLASS, *span, what, remedy, holds=said, because=because)
+    yield from _parts_of_readers(module)
 
 
-def _versions_of_others(module: PythonModule) -> Iterator[Finding]:
-    """Yield a finding for each ``compat.petastorm.__version__`` that is compared."""
-    for node in module.scopes.parents:
-        match node:
-            case ast.Attribute(
-                value=ast.Attribute(value=ast.Name() as owner, attr="petastorm"), attr="__version__"
-            ) if is_decided_by(module, node):
-                bindings = module.bindings(owner.id, scope_of(module, owner))
-                if any(isinstance(one.node, ast.alias) for one in bindings):
-                    yield from _of_use(module.span(node), VERSION)
+def _parts_of_readers(module: PythonModule) -> Iterator[Finding]:
+    """Yield a finding for each part of its own that code gives to `Reader`."""
+    for given in given_arguments(module):
+        for word in given.call.keywords if given.function == "Reader" else ():
+            is_nothing = re.fullmatch(r"None|(?:\w+\.)*NullCache\(\)", ast.unparse(word.value))
+            if word.arg in _PARTS and not is_nothing:
+                what = f"`Reader` takes no `{word.arg}` in mdstorm"
+                because = f"mdstorm's `Reader` raises an error for `{word.arg}`"
+                remedy, span = f"{what}: {_PARTS[word.arg]}", module.span(word)
+                holds = f"Reader({word.arg}=)"
+                yield Finding(CODE, CLASS, *span, what, remedy, holds=holds, because=because)
+
+
+def _is_required(module: PythonModule, node: ast.AST) -> bool:
+    """Whether a version goes into a requirement of the library."""
+    around = (one for one in module.ancestors(node) if isinstance(one, ast.BinOp | ast.JoinedStr))
+    return any(PIN.search(ast.unparse(one)) for one in around)
 
 
 def _types(found: Iterable[Finding]) -> Iterator[Finding]:

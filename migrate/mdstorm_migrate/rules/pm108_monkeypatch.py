@@ -1,4 +1,4 @@
-"""PM108: files that patch Petastorm, which are left unchanged."""
+"""PM108: files that patch Petastorm, which wait for review."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from mdstorm_migrate.python.imports import Use, imported_names
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM108"
-TITLE = "Patches Petastorm: the file is left unchanged"
+TITLE = "Patches Petastorm: the file waits for review"
 CLASS: Class = "manual"
 KIND = "python"
+
+_BECAUSE = "the patch is made for Petastorm's code"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -20,9 +22,10 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for name in imported_names(module):
         for use in name.all_uses:
             if _is_changed(module, use):
-                what = f"`{use.path}` is replaced at run time, so nothing in this file was changed"
+                what = f"`{use.path}` is replaced at run time"
                 remedy = f"{what}: decide whether mdstorm needs the patch, and where"
-                yield Finding(CODE, CLASS, *module.span(use.node), what, remedy, blocks=True)
+                span = module.span(use.node)
+                yield Finding(CODE, CLASS, *span, what, remedy, holds=use.path, because=_BECAUSE)
 
 
 def _is_changed(module: PythonModule, use: Use) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.python.keywords import given_arguments, keys_of
+from mdstorm_migrate.python.calls import given_arguments, keys_of
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM109"

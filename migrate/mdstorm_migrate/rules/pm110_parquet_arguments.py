@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.signatures import PARQUET
-from mdstorm_migrate.python.keywords import given_arguments
+from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM110"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable
 
@@ -24,18 +23,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each directory without scheme, which Petastorm refuses as well."""
     for write in conf_writes(module):
         text = string_value(write.value)
-        if _is_path(write.value) if text is None else not _URL.match(text):
+        if text is not None and not _URL.match(text):
             what = f"`{module.source_of(write.value)}` is a path, not a URL"
             remedy = f"{what}: write file:///... (Petastorm refuses it, too)"
             yield Finding(CODE, CLASS, *module.span(write.value), what, remedy)
-
-
-def _is_path(value: ast.expr) -> bool:
-    """Whether it is ``path.as_posix()`` or ``str(Path(…))``."""
-    if not isinstance(value, ast.Call):
-        return False
-    if isinstance(value.func, ast.Attribute):
-        return value.func.attr == "as_posix"
-    first = value.args[0] if value.args else None
-    is_str = isinstance(value.func, ast.Name) and value.func.id == "str"
-    return is_str and isinstance(first, ast.Call) and ast.unparse(first.func).endswith("Path")

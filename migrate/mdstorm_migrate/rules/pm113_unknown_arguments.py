@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED, REMOVED_KEYWORDS
-from mdstorm_migrate.python.call_strings import called
-from mdstorm_migrate.python.keywords import CALLING, given_arguments, keywords_of_call
+from mdstorm_migrate.python.calls import CALLING, called, given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule, dotted
 
 CODE = "PM113"

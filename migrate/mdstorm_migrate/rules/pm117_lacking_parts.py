@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.parts import (
-    DATASET,
-    FILESYSTEM,
+    FINAL,
     INSTEAD,
     LACKING,
-    PIECE,
-    ROW_GROUP,
+    LACKING_BEHIND,
+    OPEN,
     UNMISTAKABLE,
 )
-from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.objects import bases_of, objects_made, owner_of
-from mdstorm_migrate.python.taken import kind_of
+from mdstorm_migrate.python.calls import given_arguments
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule, dotted, last_name
+from mdstorm_migrate.python.objects import bases_of, name_of, objects_made
 
 CODE = "PM117"
 TITLE = "Parts of objects that mdstorm's lack: the file waits for review"
@@ -26,36 +27,126 @@ KIND = "python"
 
 #: What is taken from objects, in words.
 _TAKEN = {
-    DATASET: f"`{DATASET}`",
-    PIECE: "a piece of `reader.dataset`",
-    ROW_GROUP: "what load_row_groups() lists",
-    FILESYSTEM: "the file system",
+    "dataset": "`reader.dataset`",
+    "pieces": "a piece of `reader.dataset`",
+    "load_row_groups": "what load_row_groups() lists",
+    "filesystem": "the file system",
 }
-_PARTS = frozenset().union(*LACKING.values())
+_READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
+#: What people call one that a function gets.
+_READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
+_PARTS = frozenset().union(*LACKING.values(), *LACKING_BEHIND.values())
+#: Use of a field's codec without a dataset, which is the same with any codec.
+_BY_HAND = re.compile(r"\.codec\.(?:de|en)code\(")
+_OF_DATASETS = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
+#: Where a field has its codec, if not by keyword.
+_CODEC = 3
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each such attribute, and for each method that replaces one."""
+    """Yield a finding for each such attribute, and each class that replaces what mdstorm lacks."""
+    if not imported_names(module) and not module.calls:
+        return
     made = objects_made(module)
+    behind = _behind_readers(module)
+    own: set[str] = set()
     for node in module.scopes.parents:
         if isinstance(node, ast.ClassDef):
-            yield from _overridden(module, node)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            if node.attr not in _PARTS:
-                continue
-            kinds = made.get(owner_of(node) or "", set())
-            taken = None if kinds else kind_of(module, node.value)
-            kinds = {taken} if taken is not None else kinds
-            lacking = [kind for kind in sorted(kinds) if node.attr in LACKING.get(kind, ())]
-            if lacking and len(lacking) == len(kinds):
-                yield _finding(module, node, lacking[0], node.attr)
-            elif node.attr in UNMISTAKABLE and not kinds:
-                yield _finding(module, node, "Reader", node.attr)
+            yield from _overridden(module, node, own)
+        elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
+            yield from _asked(module, node, made, behind)
+    for given in given_arguments(module):
+        if given.function == "UnischemaField" and not _is_by_hand(module):
+            yield from _own_codec(module, given.call, own)
 
 
-def _overridden(module: PythonModule, node: ast.ClassDef) -> Iterator[Finding]:
-    """Yield what a class replaces, or asks of itself, that mdstorm's class does not have."""
-    for base in sorted(bases_of(module, node)):
+def _asked(
+    module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], behind: dict[str, str]
+) -> Iterator[Finding]:
+    """Yield what is asked of an object that mdstorm's has not, if all that made it are known."""
+    if not isinstance(node.ctx, ast.Load):
+        return
+    kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
+    lacking = [kind for kind in sorted(kinds) if node.attr in LACKING.get(kind, ())]
+    kind = _behind(module, node.value, behind)
+    if lacking and len(lacking) == len(kinds):
+        yield _finding(module, node, lacking[0], node.attr)
+    elif kind is not None and node.attr in LACKING_BEHIND[kind]:
+        yield _finding(module, node, kind, node.attr)
+    elif node.attr in UNMISTAKABLE and not kinds:
+        yield _finding(module, node, "Reader", node.attr)
+
+
+def _class_of(module: PythonModule, node: ast.expr) -> set[str]:
+    found = dotted(node)
+    path = None if found is None else module.resolve(node, module.scope_of(found[0]))
+    return {path.rpartition(".")[2]} if path else set()
+
+
+def _behind_readers(module: PythonModule) -> dict[str, str]:
+    """Return the names of what is taken from readers, and from which of their attributes."""
+    found: dict[str, str] = {}
+    size = -1
+    while len(found) > size:
+        size = len(found)
+        for node in module.scopes.parents:
+            match node:
+                case ast.Assign(targets=[ast.Tuple(elts=[target, *_])], value=value):
+                    is_pair = _makes(module, value, "get_filesystem_and_path_or_paths")
+                    found |= {name_of(target): "filesystem"} if is_pair else {}
+                case ast.Assign(targets=[target], value=value) | ast.For(target=target, iter=value):
+                    if name_of(target) and (kind := _behind(module, value, found)):
+                        found[name_of(target)] = kind
+                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                    for one in node.generators:
+                        if name_of(one.target) and (kind := _behind(module, one.iter, found)):
+                            found[name_of(one.target)] = kind
+    return found
+
+
+def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
+    """Return from which attribute of a reader an object, or a list of them, is taken."""
+    match node:
+        case ast.Attribute(attr="dataset", value=owner):
+            made = objects_made(module).get(name_of(owner), set())
+            made = made | {path.rpartition(".")[2] for call, path in module.calls if call is owner}
+            is_called_so = not made and _READER.search(name_of(owner)) and _is_given(module, owner)
+            return "dataset" if made & _READERS or is_called_so else None
+        case ast.Attribute(attr="pieces", value=owner):
+            return "pieces" if _behind(module, owner, known) == "dataset" else None
+        case ast.Call(func=ast.Attribute(attr="filesystem", value=owner)):
+            made = objects_made(module).get(name_of(owner), set())
+            return "filesystem" if "FilesystemResolver" in made else None
+        case ast.Call(func=ast.Name("list" | "sorted" | "reversed"), args=[first, *_]):
+            return _behind(module, first, known)
+        case ast.Call():
+            return "load_row_groups" if _makes(module, node, "load_row_groups") else None
+        case ast.Subscript(value=owner):
+            return _behind(module, owner, known)
+    return known.get(name_of(node))
+
+
+def _makes(module: PythonModule, node: ast.expr, function: str) -> bool:
+    return any(call is node and path.endswith(f".{function}") for call, path in module.calls)
+
+
+def _is_given(module: PythonModule, node: ast.expr) -> bool:
+    """Whether a name is that of a parameter, or an attribute: what it is stands elsewhere."""
+    if not isinstance(node, ast.Name):
+        return bool(imported_names(module))
+    bindings = module.bindings(node.id, module.scope_of(node))
+    return bool(bindings) and all(isinstance(one.node, ast.arg) for one in bindings)
+
+
+def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iterator[Finding]:
+    """Yield what a class replaces, or asks of itself, or that mdstorm takes no class such as it."""
+    bases = bases_of(module, node)
+    final = sorted(bases & FINAL.keys())
+    if final and not bases & OPEN and not _is_by_hand(module):
+        own.add(node.name)
+        start = module.text.index(node.name, module.span(node)[0])
+        yield _own_class((start, start + len(node.name)), node.name, final[0])
+    for base in sorted(bases):
         lacking = LACKING.get(base, frozenset()) - UNMISTAKABLE
         for one in ast.walk(node):
             if isinstance(one, ast.FunctionDef) and one.name in lacking:
@@ -68,12 +159,40 @@ def _is_self(node: ast.expr) -> bool:
     return ast.unparse(node).partition("(")[0] in ("self", "super")
 
 
+def _is_by_hand(module: PythonModule) -> bool:
+    """Whether a file encodes or decodes values by codecs itself, and has no dataset."""
+    is_used = _BY_HAND.search(module.text) is not None
+    return is_used and _OF_DATASETS.search(module.text) is None
+
+
+def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[Finding]:
+    """Yield the codec of a field whose class is the project's, and not one that has been told."""
+    given = [*call.args[_CODEC : _CODEC + 1], *(w.value for w in call.keywords if w.arg == "codec")]
+    for codec in given:
+        function = codec.func if isinstance(codec, ast.Call) else None
+        found = None if function is None else dotted(function)
+        if function is None or found is None or last_name(function) in own | FINAL.keys():
+            continue
+        bindings = module.bindings(found[0].id, module.scope_of(found[0]))
+        is_class = last_name(function).lstrip("_")[:1].isupper()
+        is_known = any(isinstance(one.node, ast.alias | ast.ClassDef) for one in bindings)
+        if is_class and is_known and not _class_of(module, function):
+            yield _own_class(module.span(codec), last_name(function), "ScalarCodec")
+
+
+def _own_class(span: tuple[int, int], name: str, base: str) -> Finding:
+    kind = "an indexer" if base == "RowGroupIndexerBase" else "a codec"
+    what = f"`{name}` is {kind} of your own, which mdstorm rejects"
+    because = f"mdstorm reads and writes no dataset with {kind} of your own"
+    return Finding(CODE, CLASS, *span, what, f"{what}: {FINAL[base]}", holds=name, because=because)
+
+
 def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> Finding:
     start, stop = module.span(node)
     if isinstance(node, ast.FunctionDef):
         start = module.text.index(attribute, start)
         stop = start + len(attribute)
-    is_made = kind in LACKING and kind[0].islower() and kind not in _TAKEN
+    is_made = kind in LACKING and kind[0].islower()
     owner = f"what {kind}() returns" if is_made else _TAKEN.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "say it with its public methods, or leave the file with Petastorm"

@@ -38,63 +38,52 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         if path.rpartition(".")[2] == "make_spark_converter"
         and not any(keyword.arg == _ARGUMENT for keyword in call.keywords)
     ]
-    if not writes:
+    if len(writes) == 1 and _is_seen_at(module, writes[0], converters):
+        yield from _pass_argument(module, writes[0], converters)
         return
-    if len(writes) > 1 or not _reaches(module, writes[0], converters):
-        for write in writes:
-            what = "serverless compute and Spark Connect may refuse this conf"
-            remedy = f"{what}; give {_ARGUMENT} to make_spark_converter() instead"
-            yield Finding(CODE, "manual", *module.span(write.call), what, remedy)
-        return
-    yield from _pass_argument(module, writes[0], converters)
+    for write in writes:
+        what = "serverless compute and Spark Connect may refuse this conf"
+        remedy = f"{what}; give {_ARGUMENT} to make_spark_converter() instead"
+        yield Finding(CODE, "manual", *module.span(write.call), what, remedy)
 
 
-def _reaches(module: PythonModule, write: ConfWrite, converters: list[ast.Call]) -> bool:
-    """Whether what the statement names is seen at all calls, and there are some."""
+def _is_seen_at(module: PythonModule, write: ConfWrite, converters: list[ast.Call]) -> bool:
+    """Whether names of a statement are seen at all conversions, and the function is only called."""
     scopes = module.scopes.scopes
+    uses = [use for name in imported_names(module) for use in name.uses]
+    is_called = all(
+        isinstance(call := module.scopes.parents.get(use.node), ast.Call) and call.func is use.node
+        for use in uses
+        if use.path.endswith(".make_spark_converter")
+    )
     home = scopes[write.call]
-    for call in converters:
-        scope = scopes[call]
-        while scope is not home and scope.parent is not None:
-            scope = scope.parent
-        if scope is not home:
-            return False
-    return bool(converters) and not _is_handed_on(module)
-
-
-def _is_handed_on(module: PythonModule) -> bool:
-    """Whether the function is more than called, as in ``partial(make_spark_converter)``."""
-    for name in imported_names(module):
-        for use in name.uses:
-            parent = module.scopes.parents.get(use.node)
-            is_called = isinstance(parent, ast.Call) and parent.func is use.node
-            if use.path.endswith(".make_spark_converter") and not is_called:
-                return True
-    return False
-
-
-def _has_one_meaning(module: PythonModule, write: ConfWrite) -> bool:
-    """Whether the value is a name that is bound but once."""
-    scope = module.scopes.scopes[write.call]
-    return isinstance(write.value, ast.Name) and len(module.bindings(write.value.id, scope)) <= 1
+    is_seen = all(home in scopes[call].with_outer() for call in converters)
+    return bool(converters) and is_seen and is_called
 
 
 def _pass_argument(
     module: PythonModule, write: ConfWrite, converters: list[ast.Call]
 ) -> Iterator[Edit]:
-    value = module.source_of(write.value)
-    is_plain = isinstance(write.value, ast.Constant) or _has_one_meaning(module, write)
-    argument = value if is_plain else _ARGUMENT
+    value, scope = module.source_of(write.value), module.scopes.scopes[write.call]
+    is_plain = isinstance(write.value, ast.Constant) or (
+        isinstance(write.value, ast.Name) and len(module.bindings(write.value.id, scope)) <= 1
+    )
+    argument, new = (value, "") if is_plain else (_ARGUMENT, f"{_ARGUMENT} = {value}")
     message = f"the directory is given to make_spark_converter(): {_ARGUMENT}={argument}"
-    statement = module.statement(write.call)
-    if isinstance(statement, ast.Expr) and statement.value is write.call:
-        new = "" if is_plain else f"{_ARGUMENT} = {value}"
-        yield Edit(CODE, CLASS, *_replaced_statement(module, statement, new), message, CODE)
-    elif is_plain:
-        # One link of a chain, as in SparkSession.builder.config(key, value).getOrCreate().
+    if isinstance(statement := module.scopes.parents[write.call], ast.Expr):
+        start, stop = module.span(statement)
+        line, end = module.document.lines.start_of(start), _END_OF_LINE.match(module.text, stop)
+        around = module.scopes.parents[statement]
+        bodies = (one for _, one in ast.iter_fields(around) if isinstance(one, list))
+        is_alone = any(one == [statement] for one in bodies) and around is not module.tree
+        if new or is_alone or end is None or module.text[line:start].strip():
+            yield Edit(CODE, CLASS, start, stop, new or "pass", message, CODE)
+        else:
+            yield Edit(CODE, CLASS, line, end.end(), "", message, CODE)
+    elif is_plain:  # one link of a chain
         assert isinstance(write.call.func, ast.Attribute)
-        start = module.span(write.call.func.value)[1]
-        yield Edit(CODE, CLASS, start, module.span(write.call)[1], "", message, CODE)
+        span = module.span(write.call.func.value)[1], module.span(write.call)[1]
+        yield Edit(CODE, CLASS, *span, "", message, CODE)
     else:
         return
     for call in converters:
@@ -102,33 +91,3 @@ def _pass_argument(
         place = module.span(last[-1])[1] if last else module.span(call)[1] - 1
         text = f"{', ' if last else ''}{_ARGUMENT}={argument}"
         yield Edit(CODE, CLASS, place, place, text, message, CODE)
-
-
-def _replaced_statement(
-    module: PythonModule, statement: ast.stmt, new: str
-) -> tuple[int, int, str]:
-    """Return the span that a statement takes, and what stands there instead.
-
-    If nothing comes in its place, its line goes with it; where Python needs a statement, it becomes
-    ``pass``.
-    """
-    start, stop = module.span(statement)
-    lines = module.document.lines
-    line = lines.start_of(start)
-    end = _END_OF_LINE.match(module.text, stop)
-    is_needed = len(_body_of(module, statement)) == 1 and not isinstance(
-        module.scopes.parents[statement], ast.Module
-    )
-    if not new and is_needed:
-        new = "pass"
-    if not new and end is not None and not module.text[line:start].strip():
-        return line, end.end(), ""
-    return start, stop, new or "pass"
-
-
-def _body_of(module: PythonModule, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the statements that a statement is one of."""
-    around = module.scopes.parents[statement]
-    return next(
-        body for _, body in ast.iter_fields(around) if isinstance(body, list) and statement in body
-    )

@@ -87,7 +87,7 @@ def examine_file(
         data = path.read_bytes()
     except OSError as error:
         return _failed(path, error.strerror or str(error))
-    if not (concerns_us(data) or around.takes_converters):
+    if not concerns_us(data):
         return None
     source = find_source(path, data[:256])
     if source is None:

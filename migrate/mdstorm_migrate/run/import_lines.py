@@ -10,9 +10,9 @@ from itertools import chain
 from pathlib import Path
 
 from mdstorm_migrate.base.document import SourceError
-from mdstorm_migrate.python.call_strings import RESOLVERS
-from mdstorm_migrate.python.exchange import Take, resolves
+from mdstorm_migrate.python.exchange import Take
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.names_in_strings import RESOLVERS, resolves
 from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import LARGEST, FileOutcome

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.closure import closure
 from mdstorm_migrate.run.file_facts import FileFacts
 from mdstorm_migrate.run.imports import Resolver
@@ -75,7 +76,6 @@ class RunIndex:
             stays=stays,
             group=group.names if group else (),
             names=self._elsewhere(path, reached),
-            takes_converters=self.facts[path].naming == "reads copies",
             is_resolved=self.facts[path].naming == "configures" and bool(reached),
         )
         return ALONE if found == ALONE else found
@@ -83,19 +83,10 @@ class RunIndex:
     def _elsewhere(self, path: Path, reached: Collection[Path]) -> str | None:
         """Return why strings wait of which it is not known what they reach."""
         is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
-        naming = self.facts[path].naming
-        if naming not in ("lists", "patches") or is_shown:
+        if self.facts[path].naming != "patches" or is_shown:
             return None
-        others = (one for one in self._held if one != path)
-        if naming == "lists":
-            return next((one for one in map(self._said, others) if one), None)
-        found = next(others, None)
+        found = next((one for one in self._held if one != path), None)
         return None if found is None else _because(found, self.facts[found])
-
-    def _said(self, path: Path) -> str | None:
-        """Return why a list of modules waits for a file, unless only strings of that wait."""
-        stays = self.facts[path].stays
-        return stays and f"`{path.as_posix()}` stays ({stays}): name both libraries while it does"
 
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""
@@ -132,8 +123,14 @@ class RunIndex:
                     yield tuple(file for name in meeting for file in origins[name])
 
     def _handing_on_the_root(self) -> set[Path]:
-        """Return the files whose name ``petastorm`` others take, with a star or ``%run``."""
+        """Return the files whose name ``petastorm`` others take, by name, a star or ``%run``."""
         found: set[Path] = set()
+        for path, one in self.facts.items():
+            for take, files in self._origins.targets[path]:
+                if take.name == OLD_ROOT or take.bound in one.exchange.owners:
+                    found.update(files)
+        owners = {owner for one in self.facts.values() for owner in one.exchange.owners}
+        found |= {path for path in self.facts if path.stem in owners}
         todo = [path for path, one in self.facts.items() if one.exchange.needs_root]
         seen = set(todo)
         while todo:

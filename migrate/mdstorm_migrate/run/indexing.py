@@ -73,7 +73,7 @@ def _reaching(
     """Return what the strings of files reach that name modules."""
     found = {}
     for path, kind in naming.items():
-        if kind in ("patches", "reads copies"):
+        if kind == "patches":
             found[path] = graph.reached_by_patch(path)
         elif kind == "imports":
             found[path] = graph.imported([path])

@@ -19,8 +19,8 @@ def without_told(
     if not mentions:
         return list(findings)
     others = [one for one in findings if one.rule != CODE]
-    if any(one.blocks for one in others):
-        return others  # all of the file stays
+    if any(one.is_all for one in others):
+        return others
 
     def line(offset: int) -> int:
         return document.lines.place(offset)[0]

@@ -60,7 +60,7 @@ def migrate_bytes(
     needs : Needs, optional
         What the project needs of the requirements in it.
     """
-    if not (concerns_us(data) or around.takes_converters):
+    if not concerns_us(data):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
@@ -121,12 +121,9 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
         is_named = concerns_us(document.text.encode(errors="replace"))
-        if is_named or around.takes_converters or document.kind == "unparsed":
+        if is_named or document.kind == "unparsed":
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
-    blocking = {found.rule for found in kept.findings if found.blocks}
-    if blocking:
-        kept.block(blocking)
     return kept
 
 
@@ -152,17 +149,6 @@ class _Kept:
     def to_apply(self) -> list[Edit]:
         """Return the edits to apply, in the order of the file."""
         return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
-
-    def block(self, rules: Collection[str]) -> None:
-        """Leave the file as it is, but for the comments of some rules."""
-        inserted = {edit.rule for edit in self.todos} - {*rules}
-        self.edits = []
-        self.todos = [edit for edit in self.todos if edit.rule in rules]
-        self.findings = [
-            replace(found, is_marked=found.is_marked and found.rule not in inserted)
-            for found in self.findings
-            if found.cls != "review" or found.remedy is not None  # edits that wait for --unsafe
-        ]
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
         """Add findings; of a TODO comment that two documents of a file see, the last one speaks."""
@@ -217,7 +203,7 @@ def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Findi
     saying = [
         one
         for one in found
-        if isinstance(one, Finding) and one.blocks and one.holds and settings.selects(one.rule)
+        if isinstance(one, Finding) and one.is_all and settings.selects(one.rule)
     ]
     open_todos = [one for one in found if isinstance(one, Finding) and one.is_open_todo]
     return [*saying, *open_todos] if saying else found
@@ -225,7 +211,7 @@ def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Findi
 
 def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:
     tree = parse_python(document.code)
-    return PythonModule(document, tree, settings.applies, settings.names, around, settings.roots)
+    return PythonModule(document, tree, settings.applies, settings.names, around)
 
 
 def _choose(

@@ -16,18 +16,15 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.python.exchange import Take
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.patches import patches, patches_by_name
-from mdstorm_migrate.python.resolved import lists_modules
+from mdstorm_migrate.python.names_in_strings import patches, patches_by_name
 from mdstorm_migrate.run.closure import closure
 from mdstorm_migrate.run.imports import Resolver
 
-#: What strings that name modules do: nothing, import, replace parts of modules, configure. Or that
-#: a file reads the copies of converters, whose makers it is linked with like a mock with callers.
-#: Or that it lists modules for a tool, which means those of all code that it documents or ships.
-Naming: TypeAlias = Literal["", "imports", "patches", "configures", "reads copies", "lists"]
+#: What strings that name modules do: nothing, import, replace parts of modules, configure.
+Naming: TypeAlias = Literal["", "imports", "patches", "configures"]
 
 #: Rules about strings that name modules.
-_NAMING = frozenset({"PM103", "PM130", "PM131"})
+_NAMING = frozenset({"PM103", "PM131"})
 _TEST = re.compile(r"test_.*|.*_test|conftest")
 _FROM = re.compile(rb"from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]+import[ \t]*\(?(.*)", re.DOTALL)
 _IMPORT = re.compile(rb"import[ \t]+(.*)", re.DOTALL)
@@ -40,12 +37,8 @@ def naming_of(
     module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
 ) -> Naming:
     """Return what strings of a document that name modules do."""
-    if any(found.blocks and not found.holds for found in findings) or (
-        module is not None and patches(module)
-    ):
+    if any(found.rule == "PM108" for found in findings) or (module is not None and patches(module)):
         return "patches"
-    if module is not None and module.around.takes_converters:
-        return "reads copies"
     is_named = any(edit.group == NAMES for edit in edits) or any(
         found.rule in _NAMING and found.holds for found in findings
     )
@@ -53,9 +46,7 @@ def naming_of(
         return ""
     if module is None:
         return "configures"
-    if patches_by_name(module):
-        return "patches"
-    return "lists" if lists_modules(module) else "imports"
+    return "patches" if patches_by_name(module) else "imports"
 
 
 class ImportGraph:

@@ -1,26 +1,31 @@
 """Comments ``# TODO(mdstorm): PM107: …`` above statements: which to insert, which are there.
 
-A finding with a remedy gets one, unless one is there. The first place of a document says all;
-further places where the same is to be done refer to it. A comment that no finding of this run
-accounts for, since what it was about looks like any other code once its imports are moved, stays a
-finding of its own (PM000) until somebody removes it.
+One cause has one comment in a document, at its first place: whatever keeps a file with Petastorm is
+one cause, and what has the same remedy is another. Further places are lines of the report alone. A
+comment that no finding of this run accounts for, since what it was about looks like any other code
+once its imports are moved, stays a finding of its own (PM000) until somebody removes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.todo_comments import (
     COMMENTED,
-    REFERRING,
     TodoComment,
     todo_comments,
     todo_text,
 )
 from mdstorm_migrate.python.module import PythonModule
+
+_HOLDS = "holds the file"
+#: Rules whose findings keep files with Petastorm.
+_HOLDING = frozenset(
+    ["PM101", "PM103", "PM106", "PM107", "PM108", "PM115", "PM117", "PM119", "PM120", "PM127"]
+)
 
 
 @dataclass
@@ -56,49 +61,41 @@ def todos_of(
     """
     there = {comment.start: comment for comment in todo_comments(document)}
     found = Todos()
-    planned: set[tuple[int, str]] = set()
-    said: set[tuple[str, str]] = set()
+    said: set[Hashable] = set()
     claimed: set[int] = set()
-    for one in sorted(findings, key=lambda finding: finding.start):
-        if one.is_open_todo:
-            continue
-        if one.remedy is None:
-            found.findings.append(one)
-            continue
-        place = _place(document, module, one)
-        if place is None:
-            found.findings.append(one)
-            continue
-        full, brief = todo_text(one.rule, one.remedy), _brief(one)
-        reason = one.rule, one.remedy.removeprefix(one.message)
-        comment = brief if reason in said else full
-        said.add(reason)
-        above = [there[at] for at in _places_above(document, place) if at in there]
-        old = _standing_for(above, one.rule, (full, brief), claimed)
-        if old is not None:
-            claimed.add(old.start)
-        elif insert and not {(place, full), (place, brief)} & planned:
-            planned.add((place, comment))
-            found.edits.append(_inserted(document, one, place, comment))
-        found.findings.append(replace(one, is_marked=old is not None or insert))
-    found.findings += [one for one in findings if one.is_open_todo and one.start not in claimed]
+    ordered = sorted(findings, key=lambda one: one.start)
+    told = [one for one in ordered if not one.is_open_todo]
+    places = {id(one): _place(document, module, one) for one in told if one.remedy is not None}
+    standing: dict[int, TodoComment] = {}
+    for one in told:
+        place = places.get(id(one))
+        above = [] if place is None else _comments_above(document, place, there)
+        comment = next(
+            (it for it in above if it.rule == one.rule and it.start not in claimed), None
+        )
+        if comment is not None:
+            claimed.add(comment.start)
+            standing[id(one)] = comment
+            said.add(_cause(one))
+    if any(one.rule in _HOLDING for one in there.values()):
+        said.add(_HOLDS)  # what it was about may be settled, and the comment stands
+    for one in told:
+        place, cause = places.get(id(one)), _cause(one)
+        is_new = place is not None and insert and cause not in said
+        if place is not None and is_new:
+            said.add(cause)
+            found.edits.append(_inserted(document, one, place))
+        found.findings.append(replace(one, is_marked=is_new or id(one) in standing))
+    found.findings += [one for one in ordered if one.is_open_todo and one.start not in claimed]
     return found
 
 
-def _brief(found: Finding) -> str:
-    """Return the comment for a further place with the same remedy."""
-    full = todo_text(found.rule, found.remedy or "")
-    brief = todo_text(found.rule, f"{REFERRING}{found.message}")
-    return brief if len(brief) < len(full) else full
-
-
-def _standing_for(
-    above: Sequence[TodoComment], rule: str, texts: tuple[str, str], claimed: set[int]
-) -> TodoComment | None:
-    """Return the comment that says it: in these words, or somebody's own with the same code."""
-    exact = [one for one in above if one.whole in texts]
-    own = [one for one in above if one.rule == rule and one.start not in claimed]
-    return next(iter([*exact, *own]), None)
+def _cause(found: Finding) -> Hashable:
+    """Return what findings have in common of which one comment speaks."""
+    if found.holds:
+        return _HOLDS
+    remedy = found.remedy or ""
+    return found.rule, remedy.removeprefix(found.message) or remedy
 
 
 def _place(document: Document, module: PythonModule | None, found: Finding) -> int | None:
@@ -108,16 +105,19 @@ def _place(document: Document, module: PythonModule | None, found: Finding) -> i
     return document.lines.start_of(found.start) if document.kind in COMMENTED else None
 
 
-def _inserted(document: Document, found: Finding, place: int, comment: str) -> Edit:
+def _inserted(document: Document, found: Finding, place: int) -> Edit:
     rest = document.text[place:]
     indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
+    comment = todo_text(found.rule, found.remedy or "")
     text = f"{indent}{comment}{document.lines.newline}"
     message = f"a comment says what to do: {found.remedy}"
     return Edit(found.rule, "manual", place, place, text, message)
 
 
-def _places_above(document: Document, place: int) -> list[int]:
-    """Return where the comments begin that stand directly above the line that begins at `place`."""
+def _comments_above(
+    document: Document, place: int, there: dict[int, TodoComment]
+) -> list[TodoComment]:
+    """Return the comments that stand directly above the line that begins at `place`."""
     found = []
     starts = document.lines.starts
     line = document.lines.place(place)[0] - 2
@@ -125,6 +125,8 @@ def _places_above(document: Document, place: int) -> list[int]:
         text = document.text[starts[line] : starts[line + 1]]
         if not text.lstrip().startswith("#"):
             break
-        found.append(starts[line] + len(text) - len(text.lstrip()))
+        at = starts[line] + len(text) - len(text.lstrip())
+        if at in there:
+            found.append(there[at])
         line -= 1
     return found

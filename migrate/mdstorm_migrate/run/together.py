@@ -9,7 +9,6 @@ from pathlib import Path
 
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import Surroundings
-from mdstorm_migrate.run.copies import reading_copies
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.indexing import index_of
@@ -61,7 +60,6 @@ def examine(
     or install something, once more.
     """
     outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
-    outcomes += reading_copies(outcomes, paths, settings, jobs)
     index = index_of(outcomes, paths, jobs)
     around = {one.path: index.around(one.path) for one in outcomes}
     found = {}

@@ -76,7 +76,4 @@ def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
 
 def staying(findings: Iterable[Finding]) -> str | None:
     """Return what stays with Petastorm in a file; None if all of it may move."""
-    found = (
-        _named(one.holds) if one.holds else one.rule for one in findings if one.holds or one.blocks
-    )
-    return next(found, None)
+    return next((_named(one.holds) for one in findings if one.holds), None)

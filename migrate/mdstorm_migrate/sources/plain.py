@@ -76,11 +76,6 @@ _NO_TEXT = re.compile(
     | crt )""",
     re.VERBOSE,
 )
-#: How the files begin that say what PyInstaller builds; others of that ending describe RPMs.
-_SPEC = re.compile(
-    rb"\s*(?:#[^\n]*\n\s*)*(?:(?:from|import)\s+\w|block_cipher\b|\w+\s*=\s*(?:Analysis\(|\[))"
-    rb"|\s*#[^\n]*mode:\s*python"
-)
 #: How a report of ours in JSON or SARIF begins, whose texts are quoted from other files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
 #: Where that stands, in characters.
@@ -115,11 +110,6 @@ def is_notebook(path: PurePath, head: bytes) -> bool:
     return suffix in (".qmd", ".rmd") or (suffix == ".md" and _NOTEBOOK.match(head) is not None)
 
 
-def is_spec(path: PurePath, head: bytes) -> bool:
-    """Whether a file is code that says what PyInstaller builds."""
-    return path.suffix == ".spec" and _SPEC.match(head) is not None
-
-
 def may_be_text(path: PurePath) -> bool:
     """Whether a file of an unknown kind may hold text that people write."""
     return not (_NO_TEXT.fullmatch(path.suffix.lower()) or path.name.startswith(".git"))
@@ -140,8 +130,7 @@ class PlainSource:
 
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether the name of the file is that of a kind."""
-        is_other = is_notebook(path, head) or is_spec(path, head)
-        return kind_of(path, head) is not None and not is_other
+        return kind_of(path, head) is not None and not is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the file as one document; a report of ours as none.

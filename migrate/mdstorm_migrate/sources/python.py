@@ -10,7 +10,6 @@ from mdstorm_migrate.base.segments import Segment
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.decoding import decode_python
 from mdstorm_migrate.sources.jupytext import commented_documents
-from mdstorm_migrate.sources.plain import is_spec
 from mdstorm_migrate.sources.script_metadata import script_metadata
 
 #: The first line of a notebook that Databricks has exported as Python source.
@@ -27,8 +26,7 @@ class PythonSource:
 
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether it is Python, and no notebook."""
-        is_python = path.suffix in _SUFFIXES or is_spec(path, head)
-        return is_python and not head.startswith(DATABRICKS_HEADER)
+        return path.suffix in _SUFFIXES and not head.startswith(DATABRICKS_HEADER)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the text in the encoding that its first lines declare."""

@@ -20,7 +20,7 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.analysis import analyse
+from mdstorm_migrate.python.scopes import analyse
 
 
 @pytest.mark.parametrize("path", sorted(PUBLIC))

@@ -12,8 +12,7 @@ import warnings
 
 import pytest
 
-from mdstorm_migrate.python.analysis import analyse
-from mdstorm_migrate.python.scopes import Scope
+from mdstorm_migrate.python.scopes import Scope, analyse
 
 _LIBRARY = os.path.dirname(os.__file__)
 _MODULES = [

@@ -94,11 +94,6 @@ def test_a_long_file_of_them_is_counted() -> None:
     assert found[-1].message.startswith("1,990 more lines")
 
 
-def test_a_file_that_stays_as_a_whole_has_none() -> None:
-    text = 'import petastorm\npetastorm.make_reader = None\nname = "petastorm"\n'
-    assert mentions(text) == []
-
-
 def test_comments_and_prose_of_sql_are_not_noted() -> None:
     text = (
         "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"

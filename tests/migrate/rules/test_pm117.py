@@ -18,7 +18,7 @@ from mdstorm.reader_impl.pytorch_shuffling_buffer import (
 )
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
 from mdstorm.workers_pool.thread_pool import ThreadPool
-from mdstorm_migrate.petastorm.parts import LACKING
+from mdstorm_migrate.petastorm.parts import LACKING, LACKING_BEHIND
 
 READER = "from petastorm import make_reader\n"
 LOADER = "from petastorm.pytorch import DataLoader\n"
@@ -50,7 +50,6 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
             "r = make_reader(u)\nr.dataset.pieces[0].get_metadata()",
             "r.dataset.pieces[0].get_metadata",
         ),
-        ("sum(p.get_metadata().num_rows for p in r.dataset.pieces)", "p.get_metadata"),
         (
             "from petastorm.etl.dataset_metadata import load_row_groups\n"
             "ps = load_row_groups(ParquetDataset(u))\n[p.row_group for p in ps]",
@@ -61,23 +60,12 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
             "for p in load_row_groups(ParquetDataset(u)):\n    print(p.path, p.read())",
             "p.read",
         ),
-        ("for p in r.dataset.pieces:\n    p.read()", "p.read"),
         ("r = make_reader(u)\nps = r.dataset.pieces\nfor p in ps:\n    p.read()", "p.read"),
         ("d = make_reader(u).dataset\nd.metadata", "d.metadata"),
         (
             "with make_reader(u) as r:\n    d = r.dataset\n    first, *rest = 1, 2\n"
             "    p = sorted(d.pieces)[0]\n    p.open()",
             "p.open",
-        ),
-        (
-            "def rows(pieces): return sum(p.get_metadata().num_rows for p in pieces)\n"
-            "rows(make_reader(u).dataset.pieces)",
-            "p.get_metadata",
-        ),
-        (
-            "class A:\n    def f(self): self.d = make_reader(u).dataset\n"
-            "    def g(self):\n        for n, p in enumerate(self.d.pieces): p.read()",
-            "p.read",
         ),
         (
             "from petastorm.fs_utils import FilesystemResolver as F\nr = F(u)\n"
@@ -95,8 +83,6 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         ),
         ("def f(reader): reader._workers_pool", "reader._workers_pool"),
         ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
-        ("m = c.make_torch_dataloader()\nwith m as l: l.reader", "l.reader"),
-        ("m = c.make_torch_dataloader()\nl = s.enter_context(m)\nl.reader", "l.reader"),
         ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
         (
             "from petastorm.reader import Reader\n"
@@ -124,7 +110,6 @@ def test_their_file_waits(text: str, fragment: str) -> None:
         "class Mine:\n    ventilator = 1\n    def f(self): self.ventilator\n",
         "r = other()\nr.ventilator\n",
         "d = make_reader(u).dataset\nfor p in d.pieces: p.path\nlen(d.pieces), d.paths\n",
-        "d = make_reader(u).dataset\nif x: d = torch_dataset()\nd.metadata\n",
         "def rows(p): p.read()\nrows(make_reader(u).dataset.pieces[0])\nrows(open(x))\n",
         "p.read() if pieces else dataset.metadata\n",
         "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
@@ -150,8 +135,8 @@ def test_the_table_is_true(tmp_path: Path) -> None:
     reader = make_batch_reader(f"file://{tmp_path}", num_epochs=1)
     objects = {
         "make_batch_reader": reader,
-        "reader.dataset": reader.dataset,
-        "piece": reader.dataset.pieces[0],
+        "dataset": reader.dataset,
+        "pieces": reader.dataset.pieces[0],
         "filesystem": FilesystemResolver(f"file://{tmp_path}").filesystem(),
         "ThreadPool": ThreadPool(2),
         "LocalDiskCache": LocalDiskCache(str(tmp_path / "cache"), 1 << 20, 10),
@@ -160,4 +145,61 @@ def test_the_table_is_true(tmp_path: Path) -> None:
         "BatchedRandomShufflingBuffer": BatchedRandomShufflingBuffer(10, 5),
     }
     for name, one in objects.items():
-        assert [part for part in LACKING[name] if hasattr(one, part)] == []
+        parts = {**LACKING, **LACKING_BEHIND}[name]
+        assert [part for part in parts if hasattr(one, part)] == []
+
+
+IMPORT = "from petastorm.codecs import {0}\nfrom petastorm.unischema import UnischemaField\n"
+FIELD = 'UnischemaField("x", np.float32, (), {0}, False)\n'
+
+
+@pytest.mark.parametrize("codec", ["DataframeColumnCodec", "ScalarCodec", "CompressedImageCodec"])
+def test_classes_that_are_made_from_codecs_hold_the_file(codec: str) -> None:
+    text = f"{IMPORT.format(codec)}\nclass Own({codec}):\n    pass\n\n\n{FIELD.format('Own()')}"
+    check_noop(text)
+    check_finding(text, "PM117", "Own")
+
+
+@pytest.mark.parametrize(
+    ("head", "codec", "name"),
+    [
+        ("class Own:\n    pass\n", "Own()", "Own()"),
+        ("from acme.codecs import Jpeg2000\n", "codec=Jpeg2000(90)", "Jpeg2000(90)"),
+        ("import acme.codecs as c\n", "c.Jpeg2000()", "c.Jpeg2000()"),
+    ],
+)
+def test_fields_with_a_class_of_the_project_hold_it(head: str, codec: str, name: str) -> None:
+    text = f"{head}from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
+    text = text.replace("False", "nullable=False")
+    check_noop(text)
+    check_finding(text, "PM117", name)
+
+
+@pytest.mark.parametrize("codec", ["None", "ScalarCodec(IntegerType())", "made()", "codec"])
+def test_codecs_of_petastorm_and_what_is_not_known_hold_nothing(codec: str) -> None:
+    text = (
+        "from acme.compat import ScalarCodec, made\n"
+        f"from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_a_codec_that_a_file_uses_without_a_dataset_moves() -> None:
+    text = f"{IMPORT.format('ScalarCodec')}\nclass Own(ScalarCodec):\n    pass\n"
+    used = f"{text}\nvalue = field.codec.decode(field, data)\n"
+    check_rewrite(used, used.replace("petastorm", "mdstorm"))
+    check_noop(f"{used}with materialize_dataset(spark, url, S):\n    pass\n")
+
+
+INDEXER = "from petastorm.etl.rowgroup_indexers import {0}\n\n\nclass Own({0}):\n    pass\n"
+
+
+def test_classes_that_are_made_from_the_base_of_indexers_hold_the_file() -> None:
+    text = INDEXER.format("RowGroupIndexerBase")
+    check_noop(text)
+    check_finding(text, "PM117", "Own")
+
+
+@pytest.mark.parametrize("base", ["SingleFieldIndexer", "FieldNotNullIndexer"])
+def test_indexers_that_are_made_from_those_of_petastorm_move(base: str) -> None:
+    check_rewrite(INDEXER.format(base), INDEXER.format(base).replace("petastorm", "mdstorm"))

@@ -19,14 +19,6 @@ def test_it_is_named(text: str, fragment: str) -> None:
     check_finding(READER + text, "PM120", fragment)
 
 
-@pytest.mark.parametrize("load", ["pytest.importorskip", "importlib.import_module"])
-def test_modules_that_are_imported_by_name_count(load: str) -> None:
-    text = f"m = {load}('petastorm.reader')\nmock.patch.object(m, 'Reader')\n"
-    check_finding(text, "PM120", "'Reader'")
-    other = text.replace("'Reader'", "'make_reader'")
-    check_rewrite(other, other.replace("petastorm", "mdstorm"))
-
-
 def test_private_parts_keep_the_file() -> None:
     text = (
         "from petastorm.spark import SparkDatasetConverter\n"

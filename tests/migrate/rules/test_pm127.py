@@ -1,4 +1,4 @@
-"""Packages that are made for Petastorm."""
+"""Objects that leave for what stays with Petastorm, and for pickles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
 
 HEAD = "import petastorm_contrib as pc\nfrom petastorm import make_reader\n\n"
 
@@ -48,13 +50,19 @@ def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
         ("import store", "store.connect().write", 'df, data_format="petastorm", schema=S'),
         ("import store\nc = store.connect()", "c.write", 'df, data_format="petastorm", schema=S'),
         ("from hops import featurestore as fs", "fs.create", "df, S"),
+        ("from hops import featurestore as fs", "fs.create", "df, petastorm_args=ARGS"),
+        ("from somelib import create", "create", 'data_format="petastorm", petastorm_args=PUT'),
+        ("from somelib import create", "create", "petastorm_args=dict(schema=[S])"),
     ],
 )
 def test_what_another_library_gives_to_petastorm_holds_the_file(
     head: str, function: str, arguments: str
 ) -> None:
     head = f"{head}\nfrom petastorm.unischema import Unischema\n\n"
-    text = f'{head}S = Unischema("S", [])\n{function}({arguments})\n'
+    text = (
+        f'{head}S = Unischema("S", [])\nARGS = {{"schema": S}}\nPUT = {{}}\nPUT["schema"] = S\n'
+        f"{function}({arguments})\n"
+    )
     check_noop(text)
     check_finding(text, "PM127", function)
 
@@ -74,3 +82,62 @@ def test_what_gets_no_object_or_is_not_of_a_library_moves(call: str) -> None:
         f'S = Unischema("S", [])\n\n\ndef write(df, petastorm_args):\n    pass\n\n\n{call}\n'
     )
     check_rewrite(text, text.replace("from petastorm", "from mdstorm"))
+
+
+EXAMPLES = "from examples.mnist.schema import MnistSchema\nfrom petastorm import make_reader\n"
+
+
+def test_examples_of_petastorms_wheel_hold_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "jobs" / "train.py"
+    check_noop(EXAMPLES, str(path))
+    check_finding(EXAMPLES, "PM127", "MnistSchema", str(path))
+    (tmp_path / "examples" / "mnist").mkdir(parents=True)  # its own has it
+    check_rewrite(EXAMPLES, EXAMPLES.replace("petastorm", "mdstorm"), str(path))
+
+
+def test_another_package_of_examples_holds_nothing() -> None:
+    text = EXAMPLES.replace("mnist.schema", "ours")
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+READER = "import petastorm\n"
+SCHEMA = "from petastorm.unischema import Unischema\nSCHEMA = Unischema('S', [])\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        (f"{READER}s = pickle.loads(meta[UNISCHEMA_KEY])", "pickle.loads(meta[UNISCHEMA_KEY])"),
+        (f"{READER}schema = pickle.load(f)", "pickle.load(f)"),
+        (f"{READER}def f():\n    return joblib.load('converter.pkl')",
+         "joblib.load('converter.pkl')"),
+        (f"{READER}isinstance(pickle.loads(one), petastorm.unischema.Unischema)",
+         "pickle.loads(one)"),
+        (f"{SCHEMA}pickle.dump(SCHEMA, f)", "pickle.dump(SCHEMA, f)"),
+        (f"{SCHEMA}pickle.dump(SCHEMA.fields, f)", "pickle.dump(SCHEMA.fields, f)"),
+        (f"{SCHEMA}joblib.dump({{'s': SCHEMA}}, 'a.pkl')", "joblib.dump({'s': SCHEMA}, 'a.pkl')"),
+        (f"{SCHEMA}torch.save((model, SCHEMA), 'm.pt')", "torch.save((model, SCHEMA), 'm.pt')"),
+        (f"{SCHEMA}q.put(pickle.dumps(Unischema('T', [])))", "pickle.dumps(Unischema('T', []))"),
+    ],
+)  # fmt: skip
+def test_pickles_of_its_objects_hold_the_file(text: str, fragment: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM127", fragment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.save(model.state_dict(), 'm.pt')",
+        "torch.save({'steps': len(SCHEMA)}, 'm.pt')",
+        "pickle.dump(SCHEMA.name, f)",
+        "json.dump(SCHEMA, f)",
+        "blob = pickle.dumps(SCHEMA)\ncopy = pickle.loads(blob)",
+        "model = pickle.load(f)",
+        "net.load_state_dict(torch.load(path))",
+    ],
+)
+def test_other_pickles_hold_nothing(text: str) -> None:
+    result = migrate(SCHEMA + text)
+    assert result.changed
+    assert result.findings == ()

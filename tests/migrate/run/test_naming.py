@@ -71,23 +71,6 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
             },
             "",
         ),
-        # a list of modules for a tool means those of all code, which it does not import
-        (
-            {
-                "docs/conf.py": 'autodoc_mock_imports = ["petastorm"]\n',
-                "p/work.py": WORKER,
-                "p/loader.py": LOADER,
-            },
-            "p/loader.py",
-        ),
-        (
-            {"app.spec": 'Analysis(["a.py"], hiddenimports=["petastorm"])\n', "a.py": WORKER},
-            "",
-        ),
-        (
-            {"docs/conf.py": 'autodoc_mock_imports = ["petastorm"]\n', "p/loader.py": LOADER},
-            "docs/conf.py p/loader.py",
-        ),
         # so are assignments to parts of modules
         (
             {
@@ -209,37 +192,3 @@ def test_an_audit_counts_what_waits_for_other_files(tmp_path: Path) -> None:
     migrated(tmp_path, files)
     found = audit(sorted(tmp_path.iterdir()), Settings())
     assert [file.effort for file in found.files] == ["review", "exact", "review"]
-
-
-MAKER = (
-    "from petastorm.spark import make_spark_converter\nconv = make_spark_converter(df)\n"
-    "def make(df): return make_spark_converter(df)\n"
-)
-COPY = "import pyarrow.parquet as pq\ndef read(c): return pq.read_table(c.file_urls)\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "moving"),
-    [
-        ({"a.py": MAKER, "b.py": f"from a import conv\n{COPY}", "c.py": READS}, "c.py"),
-        ({"a.py": f"import b\n{MAKER}b.read(conv)\n", "b.py": COPY, "c.py": READS}, "c.py"),
-        (
-            {"a.py": MAKER, "b.py": COPY, "main.py": "import a\nimport b\nb.read(a.conv)\n"},
-            "",
-        ),
-        # nobody gives it a converter
-        ({"a.py": MAKER, "b.py": COPY}, "a.py"),
-        ({"a.py": MAKER, "b.py": "from a import conv\nprint(len(conv.file_urls))\n"}, "a.py"),
-    ],
-)
-def test_makers_of_converters_wait_for_files_that_read_the_copy_as_parquet(
-    files: dict[str, str], moving: str, tmp_path: Path
-) -> None:
-    assert sorted(migrated(tmp_path, files)) == moving.split()
-
-
-def test_a_file_that_reads_the_copy_gets_a_todo(tmp_path: Path) -> None:
-    migrated(tmp_path, {"a.py": MAKER, "b.py": f"from a import conv\n{COPY}"})
-    _, reader = run(sorted(tmp_path.iterdir()), Settings())
-    (found,) = reader.outcome.findings
-    assert (found.rule, found.cls, found.is_marked) == ("PM119", "manual", True)

@@ -51,22 +51,39 @@ def test_a_comment_in_other_words_stands_for_the_finding() -> None:
     ]
 
 
-def test_the_first_place_says_all_and_the_others_refer_to_it() -> None:
-    text = f"{WRONG}def f():\n    return make_reader(url, shuffel=True)\n"
-    output = migrate(text).output
-    lines = [line.strip() for line in output.splitlines() if "TODO" in line]
-    what = "neither Petastorm's nor mdstorm's make_reader() has an argument `shuffel`"
-    assert lines == [
-        f"{MARK} PM113: {what}: remove it, or say in another way what was meant",
-        f"{MARK} PM113: as above: {what}",
-    ]
-    messages = {found.message for found in manual(output)}
-    assert len(manual(output)) == 2
-    assert messages == {f"open TODO: {lines[0].removeprefix(f'{MARK} PM113: ')}"}
-    stays = "import petastorm\nx = petastorm._a\ny = petastorm._a\n"
-    once = migrate(stays).output
-    without_the_first = once.replace("\nx = petastorm._a", "").replace(once.splitlines()[1], "")
-    assert migrate(without_the_first).output == without_the_first
+def test_one_comment_stands_for_all_places_with_the_same_remedy() -> None:
+    result = migrate(f"{WRONG}def f():\n    return make_reader(url, shuffel=True)\n")
+    assert result.output.count(MARK) == 1
+    assert [one.is_marked for one in result.findings] == [True, False]
+    again = migrate(result.output)
+    assert not again.changed
+    assert len(again.findings) == 1
+
+
+HOLDS = (
+    "from petastorm.hdfs import namenode\nfrom petastorm.reader import make_reader, _x\n"
+    "r = make_reader(url, shuffle_options=1)\nr._workers_pool\n"
+)
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_all_that_keeps_a_file_with_petastorm_is_one_cause(unsafe: bool) -> None:
+    result = migrate(HOLDS, unsafe=unsafe)
+    assert result.output.splitlines()[0].startswith(f"{MARK} PM107: `petastorm.hdfs`")
+    assert result.output.count(MARK) == 1
+    held = [one for one in result.findings if one.holds]
+    assert [one.rule for one in held] == ["PM107", "PM107", "PM106", "PM117"]
+    assert migrate(result.output, unsafe=unsafe).output == result.output
+
+
+def test_the_comment_of_a_cause_stays_the_only_one_when_its_place_is_settled() -> None:
+    first = migrate(HOLDS).output
+    settled = first.replace("from petastorm.hdfs import namenode\n", "import namenode\n")
+    assert migrate(settled).output == settled
+    removed = settled.partition("\n")[2]  # the next run says it at the next place
+    assert (
+        migrate(removed).output.splitlines()[1].startswith(f"{MARK} PM107: `petastorm.reader._x`")
+    )
 
 
 @pytest.mark.parametrize(

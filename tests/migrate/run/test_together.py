@@ -245,3 +245,25 @@ def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
         f"not written: {tmp_path}/schema.py, which must move together with it, cannot be",
     ]
     assert (tmp_path / "train.py").read_text() == files["train.py"]
+
+
+@pytest.mark.parametrize(
+    ("importer", "text"),
+    [
+        ("package/other.py", "from .helper import petastorm\n"),
+        ("package/deep/other.py", "from package.helper import (x,\n  petastorm as p)\n"),
+        ("script.py", "import package.helper\npackage.helper.petastorm.make_reader(url)\n"),
+        ("package/other.py", "from . import x, helper as h\nh.petastorm.make_reader(url)\n"),
+        ("package/other.py", "from .helper import *\npetastorm.make_reader(url)\n"),
+        ("test_helper.py", "mock.patch('package.helper.petastorm.make_reader')\n"),
+    ],
+)
+def test_a_name_that_other_files_take_keeps_its_name(
+    tmp_path: Path, importer: str, text: str
+) -> None:
+    used = "import petastorm\npetastorm.make_reader\n"
+    files = {"package/__init__.py": "", "package/helper.py": used, importer: text}
+    after = migrated(tmp_path, files)["package/helper.py"]
+    assert after == used.replace("petastorm\n", "mdstorm as petastorm\n", 1)
+    files[importer] = text.replace("helper", "helpers")
+    assert migrated(tmp_path, files)["package/helper.py"] == used.replace("petastorm", "mdstorm")

@@ -6,7 +6,6 @@ import codecs
 import random
 
 import pytest
-from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.run.migration import migrate_bytes
 from mdstorm_migrate.run.outcome import Outcome
@@ -110,9 +109,3 @@ def test_percent_cells_may_hold_magics_and_prose(divider: str) -> None:
     broken = migrated(before + divider.encode() + b"petastorm.x(\n")
     assert [problem.cell for problem in broken.problems] == [6]
     assert b"import mdstorm as petastorm\n" in broken.after
-
-
-def test_what_pyinstaller_builds_is_python_and_what_describes_an_rpm_is_not() -> None:
-    built = "# -*- mode: python -*-\na = Analysis(['a.py'], hiddenimports=['petastorm.spark'])\n"
-    check_rewrite(built, built.replace("petastorm", "mdstorm"), "app.spec")
-    check_noop("Name: a\nRequires: petastorm = 0.12\nhiddenimports=['petastorm']\n", "app.spec")

@@ -100,6 +100,9 @@ def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
             yield f"nothing is said of `{line}`"
         elif not any(words in text for text in texts):
             yield f"what is said of `{line}` does not name `{words}`: {texts[0]}"
+    for text in expected.listed:
+        if not any(text in line for line, _ in told):
+            yield f"the report does not name `{text}`"
     for about, todo in comments.items():
         if not any(line in about for line in expected.todo):
             yield f"needless: {todo}"

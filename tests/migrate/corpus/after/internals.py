@@ -6,5 +6,4 @@ from petastorm.reader import (  # the readers
     make_batch_reader,
 )
 from petastorm.workers_pool.process_pool import ProcessPool  # noqa: F401
-# TODO(mdstorm): PM107: as above: `petastorm.workers_pool.ventilator` is not in mdstorm
 from petastorm.workers_pool.ventilator import ConcurrentVentilator  # noqa: F401

@@ -1,7 +1,6 @@
 """A star import, with names that it gives and one that it does not."""
 # TODO(mdstorm): PM107: `from petastorm.predicates import *` gives this file `np`, by accident; import that from where it belongs, then migrate the file again
 from petastorm.predicates import *
-# TODO(mdstorm): PM107: as above: `from petastorm.unischema import *` gives this file `np`, by accident
 from petastorm.unischema import *
 
 schema = Unischema("Oaks", [UnischemaField("id", int, (), None, False)])

@@ -1,4 +1,4 @@
-"""Calls of Petastorm's functions, by way of `functools.partial` too, and their keywords."""
+"""Calls: what is called, also by way of `functools.partial`, and the arguments that it gets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,54 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mdstorm_migrate.python.call_strings import called
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 
+#: Functions that import what their first argument names, or look for it; the last part of the name.
+IMPORTING = frozenset(
+    [
+        *("__import__", "find_loader", "find_spec", "get_loader", "import_module"),
+        *("importorskip", "locate", "resolve_name", "run_module"),
+    ]
+)
 #: What calls its first argument with all the others.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
+
+
+def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a statement of its own."""
+    return isinstance(module.scopes.parents.get(string), ast.Expr)
+
+
+def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
+    """Return the call whose first argument, ``target=`` or ``name=`` a string is."""
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.keyword) and parent.arg in ("target", "name"):
+        call = module.scopes.parents.get(parent)
+        return call if isinstance(call, ast.Call) else None
+    is_first = isinstance(parent, ast.Call) and parent.args[:1] == [string]
+    return parent if is_first and isinstance(parent, ast.Call) else None
+
+
+def called(call: ast.Call | None) -> str:
+    """Return the last part of the name of what is called."""
+    return "" if call is None else last_name(call.func)
+
+
+def function_of(module: PythonModule, call: ast.Call | None) -> str:
+    """Return the name of the function that is called, as the module has it that offers it.
+
+    So ``import_module`` for ``im(…)`` behind ``from importlib import import_module as im``.
+    """
+    if call is None or not isinstance(call.func, ast.Name):
+        return called(call)
+    bindings = module.bindings(call.func.id, module.scopes.scopes[call])
+    names = {
+        one.node.name
+        for one in bindings
+        if isinstance(one.node, ast.alias) and isinstance(one.statement, ast.ImportFrom)
+    }
+    return names.pop() if len(names) == len(bindings) == 1 else called(call)
 
 
 @dataclass(frozen=True)

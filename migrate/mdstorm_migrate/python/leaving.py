@@ -1,0 +1,158 @@
+"""Objects of Petastorm's that leave a file, for packages that stay with Petastorm or for pickles.
+
+Such packages are made for Petastorm (``petastorm_contrib``), are known to import it, or are given
+arguments for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.objects import makers_of
+from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.shadow import SOURCES
+
+#: What a package that is made for Petastorm is called.
+COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
+#: Packages that import Petastorm themselves: Hopsworks' feature store.
+_IMPORT_IT = frozenset({"hops", "hsfs"})
+#: Modules of the package `examples`, which Petastorm's wheel installs beside its own.
+_EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_converter)\b.*")
+#: Arguments that another library hands on to Petastorm, or that say which format to use.
+_FOR_PETASTORM = re.compile(rf"{OLD_ROOT}_(?:kw)?args")
+_FORMAT = re.compile(r"(?:\w+_)?format")
+#: How many names lead from a call to the import of its library.
+_DEPTH = 3
+#: How many directories above a file are looked at for a module of the project's own.
+_ABOVE = 12
+
+_LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
+_LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
+_DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
+#: What code calls a thing of Petastorm's that people pickle.
+_CALLED = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
+#: What people pickle of Petastorm's, by what makes it.
+_PICKLED = frozenset(
+    [
+        *("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec"),
+        *("NGram", "TransformSpec", "Unischema", "UnischemaField", "get_schema"),
+        *("get_schema_from_dataset_url", "infer_or_load_unischema", "make_spark_converter"),
+        "transform_schema",
+    ]
+)
+
+
+def companions(module: PythonModule) -> Iterator[tuple[Binding, str]]:
+    """Yield the first import of each package that is made for Petastorm, and its name."""
+    seen: set[str] = set()
+    for binding in module.scopes.bindings:
+        root = binding.imported_module.partition(".")[0]
+        if COMPANION.fullmatch(root) and root not in seen:
+            seen.add(root)
+            if not is_in_project(module.document.path, root):
+                yield binding, root
+
+
+def examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
+    """Yield imports from the package `examples` of Petastorm's wheel, and what they import."""
+    for binding in module.scopes.bindings:
+        name = binding.imported_module
+        if _EXAMPLES.fullmatch(name) and not is_in_project(
+            module.document.path, *name.split(".")[:2]
+        ):
+            yield binding, name
+
+
+def given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls that give an object of Petastorm's to such a package, and its name."""
+    ours = {call for call, _ in module.calls}
+    for call in module.scopes.calls:
+        root = None if call in ours else _package_of(module, call.func)
+        if root is None or root == OLD_ROOT:
+            continue
+        is_theirs = root in _IMPORT_IT or COMPANION.fullmatch(root) or _asks_for(call)
+        is_own = is_in_project(module.document.path, root)
+        if is_theirs and not is_own and _gets_object(module, call):
+            yield call, root
+
+
+def _asks_for(call: ast.Call) -> bool:
+    """Whether an argument of a call is for Petastorm, or says that it is to be used."""
+    return any(
+        _FOR_PETASTORM.fullmatch(one.arg or "")
+        or (_FORMAT.fullmatch(one.arg or "") and string_value(one.value) == OLD_ROOT)
+        for one in call.keywords
+    )
+
+
+def _gets_object(module: PythonModule, call: ast.Call) -> bool:
+    """Whether a call is given a part of Petastorm's, what one has made, or something of that."""
+    given = [*call.args, *(one.value for one in call.keywords)]
+    for node in (node for one in given for node in ast.walk(one)):
+        if isinstance(node, ast.Name) and module.resolve(node, module.scope_of(node)):
+            return True
+        if makers_of(module, node):
+            return True
+    return False
+
+
+def _package_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | None:
+    """Return the package that a function, or the object whose method it is, comes from."""
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
+                node = inner
+            case _:
+                return None
+    for binding in module.bindings(node.id, module.scope_of(node)):
+        if binding.imported_module:
+            return binding.imported_module.partition(".")[0]
+        match module.scopes.parents.get(binding.node):
+            case ast.Assign(value=value) if depth:
+                return _package_of(module, value, depth - 1)
+    return None
+
+
+def is_in_project(path: PurePath | None, *parts: str) -> bool:
+    """Whether a module or a package lies where the code of a file may find it."""
+    if path is None:
+        return False
+    above = Path(os.path.abspath(path)).parents[:_ABOVE]
+    places = [Path(folder, name, *parts) for folder in above for name in (".", *SOURCES)]
+    return any(one.is_dir() or one.with_suffix(".py").exists() for one in places)
+
+
+def pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
+    """Yield calls that pickle objects of Petastorm's for others, or load them, and what they do.
+
+    What is dumped in memory and loaded by the same file is nobody else's. What is loaded is known
+    by the names around it alone.
+    """
+    calls = [call for call in module.scopes.calls if call.args]
+    loading = [call for call in calls if _LOADING.fullmatch(ast.unparse(call.func))]
+    for call in loading:
+        if any(_CALLED.search(ast.unparse(one)) for one in _around(module, call)):
+            yield call, "loads"
+    is_of_memory = any(last_name(call.func) == "loads" for call in loading)
+    for call in calls:
+        if _DUMPING.fullmatch(ast.unparse(call.func)):
+            is_own = last_name(call.func) == "dumps" and is_of_memory
+            if not is_own and makers_of(module, call.args[0]) & _PICKLED:
+                yield call, "writes"
+
+
+def _around(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
+    """Yield the call, with what its result is bound to or compared with."""
+    statement = module.statement(call)
+    is_whole = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return)
+    yield statement if is_whole and "load_state_dict" not in ast.unparse(statement) else call
+    parent = module.scopes.parents.get(call)
+    if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "isinstance":
+        yield parent

@@ -1,0 +1,155 @@
+"""Strings that name modules and parts of them, and the functions that resolve them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+
+from mdstorm_migrate.petastorm.names import ENTRIES, OLD_ROOT, VERSION, missing
+from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
+from mdstorm_migrate.python.imports import imported_names, lacking
+from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.module import PythonModule
+
+#: Functions that replace what a dotted path names, and methods that replace a part of an object.
+PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
+_REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
+_BY_NAME = re.compile(r"\bpatch\b|\bmonkeypatch\b|\bmocker\b|\bsys\.modules\b|\bsetitem\b")
+#: Functions that resolve names which stand elsewhere, as in a table or in a file of configuration.
+RESOLVERS = (
+    r"(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
+    r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"
+)
+_RESOLVER = re.compile(rf"\b{RESOLVERS}\b")
+_LOGGERS = frozenset({"getLogger", "get_logger"})
+#: Functions that return the module that their first argument names.
+_RETURNING = frozenset({"import_module", "importorskip"})
+#: Methods of the same name in both libraries that programs call.
+_METHOD = re.compile(
+    r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|init|iter)__|reader\.Reader\.(?:join|stop)"
+    r"|spark(?:\.spark_dataset_converter)?\.SparkDatasetConverter"
+    r"\.(?:delete|make_tf_dataset|make_torch_dataloader))"
+)
+
+
+def is_resolved(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a function resolves a string, or it is a key of `sys.modules` or a ``_target_``."""
+    if function_of(module, call_with_first(module, string)) in IMPORTING | PATCHES:
+        return True
+    parent = module.scopes.parents.get(string)
+    match parent:
+        case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
+            return True
+        case ast.Dict(keys=keys, values=values) if string in values:
+            return string_value(keys[values.index(string)]) == "_target_"
+        case ast.Dict():
+            parent = module.scopes.parents.get(parent)
+    return parent is not None and _has_modules(parent)
+
+
+def _has_modules(node: ast.AST) -> bool:
+    """Whether `sys.modules` is what an expression asks, changes or reads."""
+    others: list[ast.expr] = []
+    match node:
+        case ast.Subscript(value=value):
+            others = [value]
+        case ast.Compare(comparators=comparators):
+            others = comparators
+        case ast.Call(func=ast.Attribute(value=owner), args=args):
+            others = [owner, *args]
+    return any(ast.unparse(one) in ("sys.modules", "'sys.modules'") for one in others)
+
+
+def is_logger(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is the name of a logger, also as a key of the loggers of ``dictConfig``."""
+    if function_of(module, call_with_first(module, string)) in _LOGGERS:
+        return True
+    table = module.scopes.parents.get(string)
+    if not isinstance(table, ast.Dict) or string not in table.keys:
+        return False
+    match module.scopes.parents.get(table):
+        case ast.Dict(keys=keys, values=values):
+            return string_value(keys[values.index(table)]) == "loggers"
+    return False
+
+
+def lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
+    """Return what mdstorm lacks of all that is used of a module that is imported by its name."""
+    call = call_with_first(module, string)
+    function = function_of(module, call)
+    if call is None or function not in ("__import__", *_RETURNING):
+        return None
+    if function == "importorskip" and len(call.args) + len(call.keywords) > 1:
+        return VERSION
+    if function == "__import__" and len(call.args) + len(call.keywords) < 2:
+        value = OLD_ROOT  # it returns the root of what it imports
+    nodes: list[ast.expr] = [call]
+    match module.scopes.parents.get(call):
+        case ast.Assign(targets=[ast.Name(name)]) | ast.NamedExpr(target=ast.Name(name)):
+            home = module.scopes.scopes[call].home(name)
+            references = module.scopes.references.get(name, ())
+            nodes = [one.node for one in references if home and one.scope.may_see(name, home)]
+    found = (lacking(module, *module.chain(one, value)) for one in nodes)
+    return next(filter(None, found), None)
+
+
+@lru_cache(maxsize=1)
+def resolves(module: PythonModule) -> bool:
+    """Whether code calls, or defines, what resolves names that stand elsewhere."""
+    if _RESOLVER.search(module.text) is None:
+        return False
+    return any(
+        isinstance(one, ast.FunctionDef) and _RESOLVER.fullmatch(one.name)
+        for one in module.scopes.parents
+    ) or any(
+        _RESOLVER.fullmatch(function_of(module, one))
+        and not (one.args and string_value(one.args[0]) is not None)
+        for one in module.scopes.calls
+    )
+
+
+def may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether code of the file may resolve a name that it is not seen to be given.
+
+    The name of the library alone is mostly data; where it is a default or has a name, it is not.
+    """
+    parent = module.scopes.parents.get(string)
+    call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    if isinstance(call, ast.Call) and function_of(module, call) in IMPORTING:
+        return True
+    if not resolves(module) or missing(str(string.value)) is not None:
+        return False
+    return string.value != OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
+
+
+def reaches_callers(path: str) -> bool:
+    """Whether a mock of a name is for programs, which find it there with both libraries.
+
+    What the package itself offers is one: Petastorm's own code takes that from its modules.
+    """
+    owner, _, name = path.rpartition(".")
+    is_of_package = owner == OLD_ROOT and missing(path) is None
+    return name in ENTRIES or is_of_package or _METHOD.fullmatch(path) is not None
+
+
+def replaced(call: ast.AST | None, target: ast.expr) -> ast.expr | None:
+    """Return what says which name of `target` a call replaces; None if it replaces nothing."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr=attr), args=[first, name, *_]) if attr in _REPLACING:
+            return name if first is target else None
+    return None
+
+
+def patches(module: PythonModule) -> bool:
+    """Whether a mock replaces a part of something that is imported from Petastorm."""
+    return any(
+        replaced(module.scopes.parents.get(use.node), use.node) is not None
+        for name in imported_names(module)
+        for use in name.all_uses
+    )
+
+
+def patches_by_name(module: PythonModule) -> bool:
+    """Whether strings that name modules may do so to replace parts of them."""
+    return _BY_NAME.search(module.text) is not None
