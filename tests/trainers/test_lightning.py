@@ -17,11 +17,19 @@ CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
 
 def fit(
-    url: str, kind: str, at: Path, *, devices: int = 1, fails: bool = False, **options: Any
+    url: str,
+    kind: str,
+    at: Path,
+    *,
+    devices: int = 1,
+    fails: bool = False,
+    save_epochs: bool = False,
+    **options: Any,
 ) -> Run:
     """Train two epochs and write a checkpoint in the first; Lightning starts the processes."""
     arguments = {"strategy": "auto", "epochs": 2, "save-at": SAVED_AT, **options}
     named = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
+    named += ["--save-epochs"] if save_epochs else []
     return launch(
         "lightning_fit.py",
         *(url, kind, f"--devices={devices}", *named),
@@ -127,6 +135,36 @@ def test_a_loader_that_was_made_before_the_launch_reads_every_row_once_and_goes_
     for epoch in ("train0", "train1"):
         assert run.delivered(epoch).rows == each_once(ROWS)
     assert run.delivered("train0").batches != run.delivered("train1").batches
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["module", "converter", "transform", "streaming"])
+def test_two_ranks_go_on_from_the_end_of_an_epoch_with_the_next_ones(
+    url: str, tmp_path: Path, kind: str
+) -> None:
+    how = {"devices": 2, "strategy": "ddp", "epochs": 3, "save-at": None}
+    fit(url, kind, tmp_path, save_epochs=True, **how)
+    run = fit(url, kind, tmp_path, resume=tmp_path / "epoch=0.ckpt", part="resumed", **how)
+
+    for epoch in (1, 2):
+        resumed, trained = (run.delivered(f"{part}{epoch}") for part in ("resumed", "train"))
+        assert resumed.batches == trained.batches
+    assert run.delivered("train1").batches != run.delivered("train2").batches
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["module", "converter"])
+def test_another_world_goes_on_from_the_end_of_an_epoch_with_whole_epochs(
+    url: str, tmp_path: Path, kind: str
+) -> None:
+    how = {"epochs": 3, "save-at": None}
+    fit(url, kind, tmp_path, save_epochs=True, **how)
+    again = {"resume": tmp_path / "epoch=0.ckpt", "part": "resumed", "strategy": "ddp", **how}
+    run = fit(url, kind, tmp_path, devices=2, **again)
+
+    epochs = [run.delivered(f"resumed{epoch}") for epoch in (1, 2)]
+    assert [epoch.rows for epoch in epochs] == [each_once(ROWS)] * 2
+    assert epochs[0].batches != epochs[1].batches
 
 
 @pytest.mark.long

@@ -1,15 +1,20 @@
-"""Refuse states with which Lightning would leave out batches.
+"""Give Lightning's loaders the states that they need, and refuse those with which it loses batches.
 
-Lightning counts batches from where a checkpoint was written, and takes the length of the epoch with
-which it begins for that of all. In another world that is what was left of an epoch, so that batches
-of this epoch or the next ones would be left out. Loaders have no contract to say that their length
-is that of one epoch, nor do they know who loads their states. So this wraps
-``_FitLoop._load_combined_loader_states``. Tried with Lightning 2.6.6, in both of its packages.
+Lightning loads the states of loaders only where a checkpoint was written within an epoch. From its
+end it goes on with loaders that begin anew, and tells samplers alone which epoch it is, so that the
+first epochs would come again. Within an epoch it counts batches from where the checkpoint was
+written, and takes the length of the epoch with which it begins for that of all. In another world
+that is what was left of an epoch, so that batches of this one or the next ones would be left out.
+
+Loaders have no contract to say that their states hold between epochs as well, nor that a length is
+that of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``. Tried with Lightning
+2.6.6, in both of its packages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -19,14 +24,16 @@ from mdstorm_backend.errors import StateMismatchError
 
 def put_in(module: ModuleType) -> None:
     """Wrap what loads the states of loaders."""
-    wrap(getattr(module, "_FitLoop", None), "_load_combined_loader_states", _checking)
+    wrap(getattr(module, "_FitLoop", None), "_load_combined_loader_states", _restoring)
 
 
-def _checking(load: Callable[[Any], None]) -> Any:
+def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
-        if self.restarting:
-            for loader, state in _own_states(self):
+        for loader, state in _own_states(self):
+            if self.restarting:
                 _refuse_other_world(loader, state)
+            else:
+                _begin_after(loader, state)
         load(self)
 
     return load_states
@@ -41,6 +48,14 @@ def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
     for loader, state in zip(stateful, loop._combined_loader_states_to_load, strict=False):
         if isinstance(loader, StreamingDataLoader) and loader._mdstorm.reads_blocks:
             yield loader, state
+
+
+def _begin_after(loader: Any, state: Any) -> None:
+    """Let the next iteration be that of the epoch after the one at whose end a state was taken."""
+    with suppress(StateMismatchError):  # other data, which begin anew
+        loader.load_state_dict(state)
+        if state["sample_in_epoch"]:  # as with limit_train_batches, which leaves out the rest
+            loader.set_epoch(state["epoch"] + 1)
 
 
 def _refuse_other_world(loader: Any, state: object) -> None:

@@ -16,6 +16,7 @@ arguments.add_argument("--strategy", default="auto")
 arguments.add_argument("--devices", type=int, default=1)
 arguments.add_argument("--epochs", type=int, default=1)
 arguments.add_argument("--save-at", type=int, help="the step after which to write a checkpoint")
+arguments.add_argument("--save-epochs", action="store_true", help="write one after each epoch")
 arguments.add_argument("--resume", help="path of a checkpoint")
 arguments.add_argument("--part", default="train", help="the record, followed by the epoch")
 arguments.add_argument("--package", default="lightning.pytorch")
@@ -95,6 +96,8 @@ if __name__ == "__main__":
                 dirpath=".", every_n_train_steps=given.save_at, save_top_k=-1
             )
         ]
+    if given.save_epochs:
+        callbacks = [pl.callbacks.ModelCheckpoint(dirpath=".", filename="{epoch}", save_top_k=-1)]
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=given.devices,

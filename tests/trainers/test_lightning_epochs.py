@@ -1,0 +1,110 @@
+"""Lightning goes on from checkpoints of the end of an epoch with the epochs that come next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.trainers.conftest import ROWS
+from tests.trainers.programs.support import converter_of
+
+from mdstorm import TransformSpec
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+pl: Any = pytest.importorskip("lightning.pytorch")
+
+#: Lightning's advice.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+EPOCHS = 4
+
+
+class Model(pl.LightningModule):  # type: ignore[misc]
+    """Keeps the rows of each epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.rows: dict[int, list[int]] = {}
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        self.rows.setdefault(self.current_epoch, []).extend(batch["number"].tolist())
+        return self.layer(batch["x"][:, None]).mean()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        pass
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def keep_all(frame: Any) -> Any:
+    return frame
+
+
+def data_of(kind: str, url: str) -> dict[str, Any]:
+    """Make what `fit` is given, as another process would."""
+    converter = converter_of(url)
+    if kind in ("module", "validated module"):
+        module = pytest.importorskip("mdstorm.lightning").StreamingDataModule
+        splits = {"val": converter} if kind == "validated module" else {}
+        return {"datamodule": module(train=converter, batch_size=100, **splits)}
+    options: dict[str, Any] = {"batch_size": 100, "num_epochs": 1}
+    if kind == "converter":
+        loader: Any = converter.make_torch_dataloader(**options, cur_shard="auto")
+    elif kind == "seedless":
+        loader = converter.make_torch_dataloader(**options, shuffle_rows=True)
+    elif kind == "without length":
+        loader = converter.make_torch_dataloader(**options, transform_spec=TransformSpec(keep_all))
+    else:
+        dataset = StreamingDataset(local=url, batch_size=100, shuffle=True)
+        loader = StreamingDataLoader(dataset, batch_size=100)
+    return {"train_dataloaders": loader}
+
+
+def trainer_of(at: Path, epochs: int, **options: Any) -> Any:
+    checkpoint = pl.callbacks.ModelCheckpoint(dirpath=at, filename="{epoch}", save_top_k=-1)
+    quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
+    return pl.Trainer(
+        accelerator="cpu", max_epochs=epochs, callbacks=[checkpoint], **quiet, **options
+    )
+
+
+def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) -> list[list[int]]:
+    """Return the rows of each epoch, none for those that were not trained on."""
+    model, resumed = Model(), options.pop("ckpt_path", None)
+    trainer_of(at, epochs, **options).fit(model, **data, ckpt_path=resumed, weights_only=False)
+    return [model.rows.get(epoch, []) for epoch in range(epochs)]
+
+
+@pytest.mark.parametrize("options", [{}, {"limit_train_batches": 4}], ids=str)
+@pytest.mark.parametrize(
+    "kind",
+    ["module", "validated module", "converter", "seedless", "without length", "streaming"],
+)
+def test_the_epochs_after_a_checkpoint_are_those_of_an_uninterrupted_run(
+    url: str, tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    whole = fit(data_of(kind, url), tmp_path, **options)
+    assert len({tuple(rows) for rows in whole}) == EPOCHS
+    again = {"ckpt_path": tmp_path / "epoch=1.ckpt", **options}
+    resumed = fit(data_of(kind, url), tmp_path / "resumed", **again)
+    assert resumed == [[], [], *whole[2:]]
+
+
+def test_a_checkpoint_that_was_saved_after_fit_goes_on_as_well(url: str, tmp_path: Path) -> None:
+    whole = fit(data_of("converter", url), tmp_path)
+    trainer = trainer_of(tmp_path, epochs=2)
+    trainer.fit(Model(), **data_of("converter", url))
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    again = {"ckpt_path": tmp_path / "last.ckpt"}
+    assert fit(data_of("converter", url), tmp_path, **again) == [[], [], *whole[2:]]
+
+
+def test_other_data_are_read_from_their_beginning(url: str, even_url: str, tmp_path: Path) -> None:
+    fit(data_of("converter", url), tmp_path, epochs=1)
+    again = {"ckpt_path": tmp_path / "epoch=0.ckpt", "epochs": 2}
+    rows = fit(data_of("converter", even_url), tmp_path, **again)[1]
+    assert sorted(rows) == list(range(ROWS - 1))
