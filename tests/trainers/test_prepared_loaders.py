@@ -1,4 +1,4 @@
-"""What Accelerate is not let split, because it is a share already."""
+"""Loaders that Accelerate prepares, in this process: what it may split, and what it is given."""
 
 from __future__ import annotations
 
@@ -84,3 +84,12 @@ def test_a_loader_that_is_prepared_stays_what_it_was(url: str) -> None:
     prepared = prepare(loader, processes=1)
     assert type(loader) is StreamingDataLoader
     assert rows(prepared) == rows(loader) == list(range(ROWS))
+
+
+def test_a_loader_that_skips_batches_is_as_long_as_what_is_left(url: str) -> None:
+    dataset = StreamingDataset(local=url, order=ExactOrder())
+    prepared = prepare(StreamingDataLoader(dataset, 100), processes=1)
+    rest = pytest.importorskip("accelerate").skip_first_batches(prepared, 9)
+    assert len(rest) == len(prepared) - 9 == 2
+    assert rows(rest) == list(range(900, ROWS))
+    assert rows(prepared) == list(range(ROWS))

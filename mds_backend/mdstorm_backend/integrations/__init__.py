@@ -14,6 +14,7 @@ from mdstorm_backend.drop_in import when_loaded
 
 #: The hook of each module that has one.
 _HOOKS = {
+    "accelerate": "accelerate",
     "accelerate.accelerator": "accelerate",
     "accelerate.data_loader": "accelerate",
     "lightning.pytorch.loops.fetchers": "fetched_ahead",
@@ -21,6 +22,7 @@ _HOOKS = {
     "pytorch_lightning.loops.fetchers": "fetched_ahead",
     "pytorch_lightning.loops.fit_loop": "lightning",
     "ray.train.torch.train_loop_utils": "fetched_ahead",
+    "transformers.trainer": "accelerate",
 }
 
 

@@ -4,7 +4,11 @@ Accelerate gives each process a part of what a loader reads. It has no contract 
 read the share of their process themselves: it asks whether a loader was prepared before, but not
 who could do so, and tells it neither the device nor how batches are to be split. So this wraps
 ``accelerate.data_loader.prepare_data_loader``, the documented function by which
-``Accelerator.prepare`` makes its loaders, which is given all that. Tried with Accelerate 1.15.
+``Accelerator.prepare`` makes its loaders, which is given all that.
+
+``skip_first_batches`` makes a loader over the dataset of another one, and takes the length of that
+for a number of batches. So it is wrapped as well: what was prepared here skips by itself. Tried
+with Accelerate 1.15.
 """
 
 from __future__ import annotations
@@ -18,8 +22,9 @@ from mdstorm_backend.drop_in import wrap
 
 
 def put_in(module: ModuleType) -> None:
-    """Wrap the function in its module, or in the one that has imported it."""
+    """Wrap the functions in their module, or in one that has imported them."""
     wrap(module, "prepare_data_loader", _handing_over)
+    wrap(module, "skip_first_batches", _letting_skip)
 
 
 def _handing_over(prepare: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,3 +37,11 @@ def _handing_over(prepare: Callable[..., Any]) -> Callable[..., Any]:
         return prepare(*args, **kwargs) if loader is None else loader
 
     return prepare_data_loader
+
+
+def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
+    def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
+        skipping = getattr(dataloader, "mdstorm_skipping", None)
+        return skip(dataloader, num_batches) if skipping is None else skipping(num_batches)
+
+    return skip_first_batches

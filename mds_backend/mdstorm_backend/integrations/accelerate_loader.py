@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from copy import copy
+from itertools import islice
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
     """A `StreamingDataLoader` after ``accelerator.prepare``: this rank's share, on its device.
 
     Accelerate, and those who use its loaders, find what they look for: ``batch_size`` is None and
-    ``dataset`` yields whole batches, so that ``skip_first_batches`` skips such.
+    ``dataset`` yields whole batches, and has as many rows as it says.
 
     Parameters
     ----------
@@ -53,6 +55,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
     ) -> None:
         self.device = device
         self.use_stateful_dataloader = use_stateful_dataloader
+        self._skipped = 0
         batches = PreparedBatches(loader, device, non_blocking=non_blocking)
         super().__init__(batches, batch_size=None, collate_fn=_same)
 
@@ -96,10 +99,16 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         TypeError
             If nobody knows.
         """
-        return len(self._batches.loader)
+        return len(self._batches.loader) - self._skipped
 
     def __iter__(self) -> Generator[Any, None, None]:  # type: ignore[override]
-        return iter(self._batches)
+        yield from islice(self._batches, self._skipped, None)
+
+    def mdstorm_skipping(self, num_batches: int) -> PreparedLoader:
+        """Return a loader of the same batches that leaves out the first ones of an iteration."""
+        other = copy(self)
+        other._skipped = self._skipped + num_batches
+        return other
 
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next iteration begins."""
