@@ -187,6 +187,16 @@ def test_the_history_is_dropped_when_its_epoch_is_over(numbers: Dataset) -> None
     assert state["mdstorm"]["history"]["rows_left"] == [29]
 
 
+def test_a_world_that_has_read_nothing_is_not_in_the_history(numbers: Dataset) -> None:
+    first = Ranks(numbers, 4, 4)
+    first.take(2)
+    state = first.loaders[0].state_dict()
+    for world_size in (2, 3):
+        state = Ranks(numbers, world_size, 5, state).loaders[0].state_dict()
+    segments = state["mdstorm"]["history"]["segments"]
+    assert [segment["world_size"] for segment in segments] == [4, 3]
+
+
 def test_the_length_is_that_of_the_rest_until_it_is_over(numbers: Dataset) -> None:
     first = Ranks(numbers, 4, 4)
     first.take(2)
@@ -201,10 +211,11 @@ def test_the_length_is_that_of_the_rest_until_it_is_over(numbers: Dataset) -> No
 def test_full_batches_alone_go_on_in_another_world(numbers: Dataset, drop_last: bool) -> None:
     first = Ranks(numbers, 4, 4, drop_last=True)
     seen = first.take(2)
-    second = Ranks(numbers, 3, 4, first.loaders[2].state_dict(), drop_last=drop_last)
+    second = Ranks(numbers, 3, 5, first.loaders[2].state_dict(), drop_last=drop_last)
     rest = second.take(None)
     assert max(Counter(seen + rest).values()) == 1
-    assert len(rest) == (24 if drop_last else 29)
+    # Of 29 rows one rank has 9, and so a full batch less than the others could have.
+    assert len(rest) == (15 if drop_last else 29)
 
 
 def test_fewer_rows_than_ranks_are_left(numbers: Dataset) -> None:

@@ -171,6 +171,7 @@ def test_other_values(encoding: str, values: list[Any], type_: pa.DataType) -> N
         ("ndarray", pa.array([None, [1]]), bytes([65, 4, 0])),
         ("ndarray:int64", pa.array([None, [1]]), bytes([4, 0])),
         ("ndarray:int64:1", pa.array([None, [1]]), bytes(8)),
+        ("ndarray:float32:1", pa.array([None, [1]]), np.float32(np.nan).tobytes()),
     ],
     ids=str,
 )
