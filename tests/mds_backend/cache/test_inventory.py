@@ -51,24 +51,6 @@ def test_clearing_removes_one_dataset_or_all(source: Path, root: Path) -> None:
     assert list(root.iterdir()) == []
 
 
-def test_clearing_one_dataset_looks_at_no_other(
-    source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("a", "b"):
-        for info in make_shards(source / name, 1):
-            cache(source / name).open(info)
-    described = CacheDirectory.described
-    seen = []
-
-    def noted(self: CacheDirectory) -> dict[str, str]:
-        seen.append(self.path)
-        return described(self)
-
-    monkeypatch.setattr(CacheDirectory, "described", noted)
-    assert clear_cached(url=f"faulty://{source}/a") == 1000
-    assert len(seen) == 1
-
-
 @pytest.mark.parametrize("is_read", [False, True])
 def test_former_states_of_a_dataset_go_unless_somebody_reads_them(
     is_read: bool, source: Path, root: Path

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from tests.mds_backend.cache.shards import (
-    RemoteFileSystem,
-    cache,
-    contents,
     files_in,
-    make_shards,
     parts_in,
-    truncated,
 )
 from tests.programs import run_program
-
-from mdstorm_backend.errors import CorruptDatasetError
 
 _ROOT = Path(__file__).parents[3]
 
@@ -73,17 +64,3 @@ def test_processes_keep_the_limit_together(tmp_path: Path) -> None:
     local = tmp_path / "local"
     assert sum((local / name).stat().st_size for name in files_in(local)) <= 4000
     assert parts_in(local) == []
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_an_error_reaches_every_thread_that_wants_the_shard(
-    threads: int, source: Path, local: Path, storage: type[RemoteFileSystem]
-) -> None:
-    infos = make_shards(source, 2)
-    storage.faults += [truncated] * (2 * threads)
-    files = cache(source, directory=local)
-    with ThreadPoolExecutor(threads) as pool:
-        failed = [pool.submit(files.open, infos[0]) for _ in range(threads)]
-        assert {type(f.exception(timeout=60)) for f in failed} == {CorruptDatasetError}
-    assert bytes(files.open(infos[1])) == contents(infos)[1]
-    assert files_in(local) == [infos[1].raw_data.basename]

@@ -184,12 +184,6 @@ def test_a_shard_that_turned_out_damaged_is_brought_anew(
         storage.reset()
 
 
-def test_somebody_elses_file_is_not_discarded(source: Path, local: Path) -> None:
-    (info,) = make_shards(local, 1)
-    assert not cache(source, directory=local).discard(info)
-    assert files_in(local) == [info.raw_data.basename]
-
-
 def test_nothing_is_discarded_where_nothing_can_be_written(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -435,10 +429,3 @@ def test_a_directory_that_cannot_be_made_is_named(
     monkeypatch.setattr("os.makedirs", forbidden)
     with pytest.raises(StorageError, match=f"{local} cannot be used.*Permission denied.*local="):
         cache(source, directory=local).open(info)
-
-
-def test_a_full_directory_needs_no_rights_to_write(source: Path, local: Path) -> None:
-    infos = make_shards(local, 2)
-    files = cache(source, directory=local)
-    assert [bytes(files.open(info)) for info in infos] == contents(infos)
-    assert not (local / ".mdstorm").exists()

@@ -108,17 +108,6 @@ def test_compressed_files_on_a_disk_are_decompressed_once_and_not_copied(
     assert bytes(files.open(info)) == contents([info])[0]
 
 
-def test_compressed_files_in_the_named_directory_are_decompressed_beside_them(
-    source: Path, tmp_path: Path
-) -> None:
-    (info,) = make_shards(source, 1, compression="zstd")
-    options = CacheOptions(directory=str(source))
-    assert shard_files(Location.of(str(source)), FINGERPRINT, options).open(info)
-    assert info.zip_data is not None
-    assert files_in(source) == [info.raw_data.basename, info.zip_data.basename]
-    assert not (tmp_path / "default cache").exists()
-
-
 @pytest.mark.parametrize("keep_zip", [False, True])
 @pytest.mark.parametrize("where", ["default", "beside", "elsewhere"])
 def test_a_file_of_this_machine_that_was_replaced_is_decompressed_again(

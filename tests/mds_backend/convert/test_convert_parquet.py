@@ -41,17 +41,6 @@ def test_every_type_reads_back_as_it_was(tmp_path: Path) -> None:
     assert compare(source, dataset).is_same
 
 
-def test_the_order_is_that_of_the_files_and_their_row_groups(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", numbers(50), numbers(70, 50), row_group_size=7)
-    dataset = convert_parquet(source, str(tmp_path / "mds"), shard_size=2500, workers=3)
-    assert len(dataset.index.shards) > 2
-    assert dataset.to_table().equals(numbers(120))
-    assert sorted(path.suffix for path in (tmp_path / "mds").iterdir()) == [
-        *["", ".json"],
-        *[".mds"] * len(dataset.index.shards),
-    ]
-
-
 def test_the_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
     source = write(tmp_path / "source", *[numbers(40, 40 * i) for i in range(4)], row_group_size=9)
     for workers in (1, 5):
@@ -115,17 +104,6 @@ def test_floats_are_cast_on_request(tmp_path: Path, dtype: str) -> None:
     assert dataset.to_table().column("struct").equals(table.column("struct"))
     assert not compare(source, dataset).is_same
     assert compare(source, dataset, dtype=dtype).is_same
-
-
-def test_no_rows_are_a_dataset_without_shards(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", numbers(0))
-    progress: list[tuple[int, int]] = []
-    dataset = convert_parquet(
-        source, str(tmp_path / "mds"), progress=lambda *rows: progress.append(rows)
-    )
-    assert (len(dataset), dataset.index.shards) == (0, ())
-    assert dataset.schema.names == ("id", "half", "text")
-    assert progress[-1] == (0, 0)
 
 
 @pytest.mark.parametrize("compression", ["zstd:1", "gz"])
@@ -215,14 +193,6 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     with pytest.raises(WriteError, match="cannot be written to"):
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
-
-
-def test_a_column_that_a_file_lacks_is_told_with_the_file(tmp_path: Path) -> None:
-    directory = tmp_path / "source"
-    source = write(directory, numbers(3), numbers(3))
-    batches = RowBatches(source, source.arrow_schema.append(pa.field("more", pa.int64())), 8)
-    with pytest.raises(CorruptDatasetError, match=r"0\.parquet has no column 'more'"):
-        list(batches.batches([0]))
 
 
 def test_types_of_a_file_are_widened_or_told(tmp_path: Path) -> None:

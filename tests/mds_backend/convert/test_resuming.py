@@ -15,8 +15,6 @@ from tests.mds_backend.convert.parquet_files import numbers, write
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import remove_dataset
 
 ROWS = 100
 #: Each of the five files becomes shards of its own.
@@ -181,20 +179,3 @@ def test_a_damaged_source_leaves_nothing_behind(source: ParquetDataset, tmp_path
     with pytest.raises(CorruptDatasetError, match=r"3\.parquet"):
         convert_parquet(open_parquet(str(tmp_path / "source")), str(tmp_path / "mds"), **OPTIONS)
     assert not (tmp_path / "mds").exists()
-
-
-def test_a_part_is_removed_like_a_dataset(source: ParquetDataset, tmp_path: Path) -> None:
-    directory = tmp_path / "mds"
-    interrupted(source, directory)
-    assert remove_dataset(Location.of(str(directory))) == []
-    assert not directory.exists()
-
-
-def test_parts_in_remote_storage_are_found(source: ParquetDataset) -> None:
-    url = "memory://convert_parquet/resumed"
-    with pytest.raises(KeyboardInterrupt):
-        convert_parquet(source, url, progress=Interruption(60, KeyboardInterrupt()), **OPTIONS)
-    seen: list[int] = []
-    dataset = convert_parquet(source, url, progress=lambda done, _: seen.append(done), **OPTIONS)
-    assert seen[0] == 40
-    assert dataset.to_table().equals(numbers(ROWS))

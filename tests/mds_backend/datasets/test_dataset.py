@@ -9,8 +9,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
@@ -112,24 +110,6 @@ def test_the_fingerprint_tells_datasets_apart(tmp_path: Path) -> None:
     assert open_dataset(first.url).fingerprint == first.fingerprint
 
 
-def test_batches_are_numpy_arrow_or_pandas(dataset: Dataset) -> None:
-    arrays, arrow, frame = (
-        next(dataset.batches(3, format=f)) for f in ("numpy", "arrow", "pandas")
-    )
-    assert arrays["pair"].dtype == np.int32
-    assert arrays["pair"].shape == (3, 2)
-    assert isinstance(arrow, pa.RecordBatch)
-    assert arrow.to_pydict() == ROWS
-    assert frame["word"].tolist() == ["a", None, "c"]
-
-
-def test_columns_come_as_asked_for(dataset: Dataset) -> None:
-    (batch,) = dataset.batches(3, columns=["number", "word"])
-    assert list(batch) == ["number", "word"]
-    assert dataset.to_table(["thing"]).to_pydict() == {"thing": ROWS["thing"]}
-    assert list(dataset.to_pandas(["ratio", "word"]).columns) == ["ratio", "word"]
-
-
 def test_the_whole_is_the_same_however_it_is_cut(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,12 +200,6 @@ def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> 
         assert copy[999] == {"number": 999}
 
 
-def test_a_pickled_dataset_is_no_larger_than_its_index(numbers: Dataset) -> None:
-    before = len(pickle.dumps(numbers))
-    numbers.to_table()
-    assert len(pickle.dumps(numbers)) <= before + 1000
-
-
 def test_threads_can_share_a_dataset(numbers: Dataset) -> None:
     def read(seed: int) -> list[int]:
         order = ExactOrder(seed=seed, shuffle_shards=True, shuffle_rows=True)
@@ -241,14 +215,6 @@ def test_few_shards_stay_open(tmp_path: Path) -> None:
     before = len(os.listdir("/dev/fd"))
     list(numbers.batches(1))
     assert len(os.listdir("/dev/fd")) - before < 20
-
-
-@pytest.mark.parametrize("compression", [None, "snappy"])
-def test_samples_cannot_change_the_file(compression: str | None, tmp_path: Path) -> None:
-    fields = {"pair": array_of("long")}
-    dataset = write_dataset(tmp_path, {"pair": [[1, 2]]}, fields, compression=compression)
-    dataset[0]["pair"][:] = 9
-    assert dataset[0]["pair"].tolist() == [1, 2]
 
 
 def without_schema(dataset: Dataset) -> Dataset:

@@ -61,15 +61,6 @@ def test_a_stream_has_to_be_somewhere_once_it_is_read() -> None:
         open_stream(stream, StreamDefaults())
 
 
-def test_weights_that_are_set_count(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path, 10)
-    stream = Stream(local=str(tmp_path))
-    derive(stream, StreamWeight(0.5, 2.0, 20))
-    stream.choose = 7
-    assert (stream.proportion, stream.repeat, stream.choose) == (None, None, 7)
-    assert shape_of(stream, dataset).choose == 7
-
-
 def test_local_is_where_the_shards_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))
     remote = write_numbers(tmp_path / "data" / "train", 10, compression="zstd")
@@ -99,15 +90,6 @@ def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
     assert (cache.limit, cache.retry, cache.timeout, cache.keep_zip) == (1 << 30, 5, 7, False)
     other = Stream(local=str(tmp_path), split="data/train")
     assert len(open_stream(other, defaults)) == 10
-
-
-def test_a_remote_that_is_local_is_read_where_it_is(tmp_path: Path) -> None:
-    write_numbers(tmp_path, 10)
-    before = set(tmp_path.iterdir())
-    dataset = open_stream(Stream(remote=str(tmp_path), local=str(tmp_path)), StreamDefaults())
-    assert dataset[9] == {"number": 9}
-    assert dataset.is_mapped
-    assert set(tmp_path.iterdir()) == before
 
 
 def test_a_dataset_that_is_nowhere_is_looked_for_elsewhere_by_the_user(tmp_path: Path) -> None:

@@ -142,18 +142,6 @@ def test_a_notebook_shows_one_output_in_place(notebook: InteractiveShell, folder
     assert captured.stdout == captured.stderr == ""
 
 
-def test_a_notebook_says_where_work_stopped(notebook: InteractiveShell) -> None:
-    def fail() -> None:
-        with progress("Counting", "things") as on_progress:
-            assert on_progress is not None
-            on_progress(2, 3)
-            raise ValueError("why")
-
-    with capture_output() as captured, pytest.raises(ValueError, match="why"):
-        fail()
-    assert "stopped after 2 of 3 things" in captured.outputs[-1].data["text/plain"]
-
-
 def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
     """Run the command with standard error on a pseudo-terminal; return what each stream got."""
     leader, follower = pty.openpty()

@@ -86,20 +86,6 @@ def test_there_is_no_work_of_workers_that_there_are_not(worker: int) -> None:
         ElasticOrder(2).rank_work(STREAMS, World(), 0, num_workers=2, worker=worker)
 
 
-@patient
-@given(orders, counts, counts, counts, st.integers(0, 12))
-def test_the_rest_of_an_epoch_is_what_was_not_read(
-    order: ElasticOrder, nodes: int, ranks: int, workers: int, batches: int
-) -> None:
-    world, size = World(0, nodes * ranks, ranks), order.batch_size * nodes * ranks
-    whole = global_batches(some_work(STREAMS, world, 2, order=order, num_workers=3))
-    rest = order.world_work(STREAMS, world, 2, min(batches, len(whole)) * size, nodes, workers)
-    # What fills up the last batch of all may come from the rest.
-    full = order.num_samples(STREAMS) // size if order.batching_method == "random" else len(whole)
-    assert len(global_batches(rest)) == len(whole[batches:])
-    assert global_batches(rest)[: max(full - batches, 0)] == whole[batches:full]
-
-
 @pytest.mark.parametrize("method", ["random", "stratified", "per_stream"])
 @patient
 @given(orders, st.integers(0, 5), counts)
@@ -131,20 +117,6 @@ def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
     for rank in range(world.size):
         at = World(rank, world.size, ranks)
         assert order.rank_work(STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
-
-
-def test_per_stream_batches_hold_one_stream_and_stratified_ones_all() -> None:
-    world = World(0, 2, 2)
-
-    def streams_of(method: str) -> list[set[int]]:
-        work = ElasticOrder(5, batching_method=method).world_work(STREAMS, world, 0)
-        return [{int(i >= 90) for i in batch} for batch in global_batches(work)]
-
-    assert all(len(streams) == 1 for streams in streams_of("per_stream"))
-    assert all(len(streams) == 2 for streams in streams_of("stratified"))
-    assert any(len(streams) == 2 for streams in streams_of("device_per_stream"))
-    work = ElasticOrder(5, batching_method="device_per_stream").rank_work(STREAMS, world, 0)
-    assert all(len({int(i >= 90) for i in batch}) == 1 for batch in work[0] if batch[0] >= 0)
 
 
 @pytest.mark.parametrize(

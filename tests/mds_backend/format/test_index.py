@@ -304,21 +304,6 @@ def test_a_message_stays_short_however_large_the_mistake() -> None:
     assert len(check_is_refused(json.dumps(value).encode())) < 1000
 
 
-def test_shards_of_other_columns_are_told_apart() -> None:
-    """What many shards share is checked once; what differs is not taken for the same."""
-    other = replace(PLAIN_SHARD, column_encodings=("int16",), column_sizes=(2,), hashes=("md5",))
-    index = Index(
-        tuple(
-            replace(shard, raw_data=replace(shard.raw_data, basename=f"{i}.mds"))
-            for i, shard in enumerate([PLAIN_SHARD, PLAIN_SHARD, other, PLAIN_SHARD])
-        ),
-        {},
-    )
-    found = Index.from_bytes(index.to_bytes(), url=URL)
-    assert found == index
-    assert found.shards[0].column_names is found.shards[1].column_names
-
-
 def test_the_index_of_a_merge_by_the_formats_own_library_is_read() -> None:
     """Its keys stand in another order, and the files lie in directories below."""
     entries = [

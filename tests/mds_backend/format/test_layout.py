@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -44,34 +43,11 @@ def parse(data: bytes, samples: int) -> tuple[list[int], dict[str, object]]:
     return offsets.tolist(), extra
 
 
-def test_equal_layouts_share_one_dtype_so_that_those_of_many_shards_are_compared_at_once() -> None:
-    assert layout(a="int8", b="int64").record_dtype is layout(a="int8", b="int64").record_dtype
-
-
 def test_an_opaque_encoding_has_the_size_that_the_index_states() -> None:
     assert ShardLayout.of(info(0, 0, "pkl", None)).num_variable == 1
     sized = ShardLayout.of(info(0, 0, "later", 24))
     assert sized.is_fixed
     assert sized.record_dtype.itemsize == 24
-
-
-masks = st.dictionaries(
-    st.text(max_size=4),
-    st.lists(st.booleans(), max_size=40).map(lambda bits: np.array(bits, np.bool_)),
-    max_size=3,
-)
-
-
-@given(masks, masks)
-def test_validity_survives_the_way_through_json(
-    rows: dict[str, np.ndarray], elements: dict[str, np.ndarray]
-) -> None:
-    found = unpack_validity(json.loads(json.dumps(pack_validity(Validity(rows, elements)))))
-    for before, after in ((rows, found.rows), (elements, found.elements)):
-        assert list(before) == list(after)
-        for name, mask in before.items():
-            assert after[name].dtype == np.bool_
-            assert after[name].tolist() == mask.tolist()
 
 
 def test_bitmaps_have_one_bit_a_row_least_significant_first() -> None:

@@ -13,15 +13,12 @@ from hypothesis import strategies as st
 from mdstorm_backend.format.values.list_rows import rows_of, split_array
 from mdstorm_backend.format.values.nested_lists import (
     depth_of,
-    element_type,
     elements_of,
     list_type,
     lists_of_array,
     lists_of_arrays,
     null_counts_of,
     null_lists_in,
-    shapes_of,
-    with_elements,
 )
 
 few = settings(deadline=None, max_examples=80)
@@ -65,22 +62,6 @@ def shape_of(row: Any, depth: int) -> tuple[int, ...] | None:
 
 @few
 @given(lists())
-def test_rows_have_the_shapes_of_their_lists(given_: tuple[list[Any], pa.Array]) -> None:
-    rows, array = given_
-    depth, shapes = depth_of(array.type), shapes_of(array)
-    expected = [shape_of(row, depth) for row in rows]
-    uneven = [False] * len(rows) if shapes.uneven is None else shapes.uneven.tolist()
-    assert uneven == [shape is None for shape in expected]
-    even = [
-        tuple(s)
-        for s, is_uneven in zip(shapes.sizes.tolist(), uneven, strict=True)
-        if not is_uneven
-    ]
-    assert even == [shape for shape in expected if shape is not None]
-
-
-@few
-@given(lists())
 def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) -> None:
     rows, array = given_
 
@@ -90,24 +71,6 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
 
     assert null_counts_of(array).tolist() == [nulls(row) for row in rows]
     assert null_lists_in(array) == sum(map(nulls, rows)) - elements_of(array).null_count
-
-
-@few
-@given(lists())
-def test_other_elements_stand_in_lists_of_the_same_lengths(
-    given_: tuple[list[Any], pa.Array],
-) -> None:
-    rows, array = given_
-    assert with_elements(array, elements_of(array)).to_pylist() == rows
-    texts = with_elements(array, elements_of(array).cast(pa.string()), keep_nulls=False)
-    assert element_type(texts.type) == pa.string()
-
-    def filled(row: Any, depth: int) -> Any:
-        if depth == 0:
-            return row if row is None else str(row)
-        return [filled(item, depth - 1) for item in row or []]
-
-    assert texts.to_pylist() == [filled(row, depth_of(array.type)) for row in rows]
 
 
 @few

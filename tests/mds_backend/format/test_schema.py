@@ -63,31 +63,6 @@ def test_an_opaque_column_has_no_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "lossy", "exact"),
-    [
-        (Column("a", "int64", "long"), True, True),
-        (Column("a", "int64", "long", null_count=1), False, False),
-        (Column("a", "float32", "float", null_count=1), True, False),
-        (Column("a", "str", "string"), False, False),
-        (Column("a", "json", array_of("string")), False, False),
-        (Column("a", "ndarray:float32", array_of("float")), False, False),
-        (Column("a", "ndarray:float32", array_of("float"), length=3), True, True),
-        (Column("a", "ndarray:float32", array_of("float"), length=3, element_null_count=1), True,
-         False),
-        (Column("a", "ndarray:float32", array_of("float"), length=3, null_count=1), False, False),
-        (Column("a", "ndarray:int8", array_of("byte"), length=3, element_null_count=1), False,
-         False),
-        (Column("a", "ndarray:int8:2,3"), True, True),
-    ],
-)  # fmt: skip
-def test_fixed_size_columns_without_nulls_are_numpy_and_floats_with_nulls_too(
-    column: Column, lossy: bool, exact: bool
-) -> None:
-    assert column.is_numpy() is lossy
-    assert column.is_numpy(exact_nulls=True) is exact
-
-
-@pytest.mark.parametrize(
     ("encodings", "encoding", "length"),
     [
         (["ndarray:int8:3", "ndarray:int8:3"], "ndarray:int8", 3),

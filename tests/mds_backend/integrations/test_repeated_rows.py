@@ -1,6 +1,5 @@
 """Rows of a batch, repeated."""
 
-from collections import defaultdict
 from typing import NamedTuple
 
 import torch
@@ -34,12 +33,3 @@ def test_structures_stay_what_they_are() -> None:
     assert [column.tolist() for column in columns] == [[1, 2, 1], [3, 4, 3]]
     assert [column.tolist() for column in nested["x"]] == [[1, 2, 1], [3, 4, 3]]
     assert (other["scale"], other["name"], other["x"]) == (torch.tensor(2.0), "batch", (1, 2, 1))
-
-
-def test_mappings_and_named_tuples_keep_their_types() -> None:
-    batch = defaultdict(list, {"pair": Pair(torch.tensor([1, 2]), ["a", "b"])})
-
-    longer = repeated_rows(batch, 2, 3)
-
-    assert isinstance(longer, defaultdict)
-    assert (longer["pair"].x.tolist(), longer["pair"].y) == ([1, 2, 1], ["a", "b", "a"])

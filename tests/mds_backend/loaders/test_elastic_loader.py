@@ -105,19 +105,6 @@ def test_samples_and_batches_are_the_same(numbers: Dataset) -> None:
         assert column(collated) == column(make(numbers, world=world))
 
 
-class Own(StreamingDataset):
-    def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        return {"number": -super().get_item(sample_id, retry)["number"]}
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_an_overridden_get_item_makes_the_samples(numbers: Dataset, num_workers: int) -> None:
-    dataset = Own(local=numbers.url, batch_size=4, **SHUFFLED)
-    loader = StreamingDataLoader(dataset, 4, num_workers=num_workers)
-    assert column(loader) == [[-n for n in batch] for batch in column(make(numbers))]
-    assert dataset[[3, 4]] == [{"number": -3}, {"number": -4}]
-
-
 @pytest.mark.parametrize("kind", [StreamingDataLoader, DataLoader])
 def test_each_pass_is_an_epoch(numbers: Dataset, kind: Any) -> None:
     whole = make(numbers)
@@ -259,14 +246,6 @@ def test_a_collate_function_that_returns_lists_is_counted_right(numbers: Dataset
     assert [len(batch) for batch in islice(iterator, 3)] == [4, 4, 4]
     assert (loader.num_samples_yielded, loader.state_dict()["sample_in_epoch"]) == (12, 12)
     iterator.close()
-
-
-def test_replicas_count_once(numbers: Dataset) -> None:
-    loaders = [make(numbers, world=(rank, 4, 4), replication=2) for rank in range(4)]
-    found = [taken(loader, 3) for loader in loaders]
-    assert found[0] == found[1] != found[2] == found[3]
-    assert {loader.state_dict()["sample_in_epoch"] for loader in loaders} == {24}
-    assert len(loaders[0]) == 7
 
 
 def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path) -> None:

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 from tests.programs import run_program
-from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS = 1_000
@@ -69,18 +67,6 @@ def test_a_loader_made_before_the_launch_reads_a_share(
         launch(rank, 2)
         assert (len(loader), len(loader.dataset)) == (ROWS // BATCH // 2, ROWS // 2)
         seen += numbers(loader)
-    assert Counter(seen) == Counter(range(ROWS))
-
-
-@pytest.mark.parametrize(("order", "num_workers"), [("elastic", 0), ("elastic", 2), ("exact", 0)])
-def test_samples_of_a_dataset_made_before_the_launch_are_a_share(
-    url: str, launch: Launch, order: str, num_workers: int
-) -> None:
-    datasets = [dataset_of(url, order) for _ in range(2)]
-    seen = []
-    for rank, dataset in enumerate(datasets):
-        launch(rank, 2)
-        seen += numbers(DataLoader(dataset, BATCH, num_workers=num_workers))
     assert Counter(seen) == Counter(range(ROWS))
 
 
@@ -152,14 +138,6 @@ def test_a_place_in_the_exact_order_is_that_of_whichever_rank_goes_on(
     launch(1, 2)
     seen += numbers(islice(StreamingDataLoader(dataset_of(url, "exact"), BATCH), 3))
     assert Counter(seen + rests) == Counter(range(ROWS))
-
-
-def test_a_replication_is_checked_against_the_world(url: str, launch: Launch) -> None:
-    dataset = StreamingDataset(local=url, batch_size=BATCH, replication=2)
-    with pytest.raises(InvalidArgumentError, match="replication=2 does not divide the 1 ranks"):
-        len(dataset)
-    launch(3, 4)
-    assert len(dataset) == ROWS // 2
 
 
 PROGRAM = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.loaders.loader_statistics import PIPELINE, Statistics
+from mdstorm_backend.loaders.loader_statistics import Statistics
 
 
 def found(waited: float, cause: str = "batching", **others: Any) -> Statistics:
@@ -107,10 +107,6 @@ def test_one_batch_says_nothing() -> None:
     assert found(50, batches=1).verdict.cause == "unknown"
 
 
-def test_the_pipeline_of_tensorflow_is_named() -> None:
-    assert str(found(90, consumer=PIPELINE).verdict).startswith("TensorFlow's input pipeline waits")
-
-
 def test_differences_are_what_happened_in_between() -> None:
     earlier = found(30, "downloads", downloads=3)
     later = found(50, "downloads", downloads=7, order="elastic")
@@ -120,12 +116,6 @@ def test_differences_are_what_happened_in_between() -> None:
     assert earlier + between == found(50, "downloads", downloads=7)
     with pytest.raises(TypeError):
         later - 1  # type: ignore[operator]
-
-
-def test_a_dict_has_the_fields_and_what_follows_from_them() -> None:
-    values = found(25, "downloads", results=4, results_ready=6).as_dict()
-    assert values["waited_seconds"] == 25
-    assert (values["waited_share"], values["queue_depth"]) == (0.25, 1.5)
 
 
 def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:

@@ -201,18 +201,6 @@ def test_a_damaged_image_is_named_with_its_column(tmp_path: Path) -> None:
     assert problem.startswith("column 'p' holds a value that cannot be decoded as png")
 
 
-def test_every_damaged_column_is_named(tmp_path: Path) -> None:
-    """A value that cannot be decoded does not hide those of other columns."""
-    fields = {"text": "string", "good": "long", "json": struct_of(a="long")}
-    rows = {"text": ["xyz", ""], "good": [1, 2], "json": [{"a": 1}, None]}
-    write_dataset(tmp_path, rows, fields)
-    (file,) = shard_files(tmp_path)
-    rewrite(file, file.read_bytes().replace(b"xyz", b"x\xff\xff").replace(b'{"a":1}', b'{"a":1['))
-    found = problems(verify(str(tmp_path)))
-    assert len(found) == 2
-    assert len({problem for _, problem in found}) == 2
-
-
 def test_columns_that_shards_store_differently_are_each_decoded(tmp_path: Path) -> None:
     """As text here and as numbers there, which no reader can join, but each shard is good."""
     write_dataset(tmp_path / "a", {"x": ["text"]}, {"x": "string"})

@@ -55,6 +55,17 @@ def test_every_row_comes_once_per_epoch_over_all_ranks(
     assert Counter(rows) == Counter(everything)
 
 
+def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
+    order, other = (ExactOrder(seed=seed, shuffle_rows=True) for seed in (1, 2))
+    permutations = [
+        order.permutation(50, 0, 0),
+        order.permutation(50, 1, 0),
+        order.permutation(50, 0, 1),
+        other.permutation(50, 0, 0),
+    ]
+    assert len({tuple(p) for p in permutations if p is not None}) == 4
+
+
 def test_shards_come_in_another_order_in_each_epoch() -> None:
     order = ExactOrder(seed=1, shuffle_shards=True)
     orders = {tuple(piece.shard for piece in order.pieces([5] * 10, epoch)) for epoch in range(5)}

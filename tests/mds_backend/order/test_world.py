@@ -140,11 +140,6 @@ def test_a_shell_of_slurm_is_none(
     assert find_world() == World(0, 1)
 
 
-def test_torchrun_within_srun_goes_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, {**STEP, "RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"})
-    assert find_world() == World(5, 8, 4)
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -85,15 +85,6 @@ def test_paths_are_taken_literally(tmp_path: Path) -> None:
     assert numbers(open_parquet(str(tmp_path / "a%20b [1]"))) == [1]
 
 
-def test_a_file_without_rows_counts_for_the_schema_alone(tmp_path: Path) -> None:
-    write(tmp_path / "0.parquet", [])
-    dataset = open_parquet(str(tmp_path))
-    assert len(dataset) == 0
-    assert dataset.schema.names == ("n",)
-    write(tmp_path / "1.parquet", [7])
-    assert numbers(open_parquet(str(tmp_path))) == [7]
-
-
 @pytest.mark.parametrize(
     ("partitions", "values", "type_"),
     [

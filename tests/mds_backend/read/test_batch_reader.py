@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
@@ -204,25 +204,6 @@ def test_reading_from_any_position_gives_exactly_the_rest(
     assert rest == whole[done:]
 
 
-def test_endless_epochs_go_on_from_any_position(datasets: dict[int, Dataset]) -> None:
-    reader = BatchReader(
-        datasets[7], ExactOrder(seed=1, window=7), batch_size=3, num_epochs=None, block_rows=1
-    )
-
-    def take(start: Position, count: int) -> list[tuple[Position, list[int]]]:
-        blocks = reader.blocks(start)
-        taken = [
-            (b.ends[0], b.batch["number"].tolist())
-            for b, _ in zip(blocks, range(count), strict=False)
-        ]
-        blocks.close()  # type: ignore[attr-defined]
-        return taken
-
-    whole = take(Position(), 20)
-    assert Counter(n for _, batch in whole for n in batch).most_common()[-1][1] >= 8
-    assert take(whole[9][0], 10) == whole[10:]
-
-
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
 def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
     def read(part: tuple[int, int]) -> list[list[int]]:
@@ -290,14 +271,6 @@ def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None
 def test_fewer_rows_than_ranks_are_reported_at_once(datasets: dict[int, Dataset]) -> None:
     with pytest.raises(NoDataAvailableError):
         BatchReader(datasets[2], ExactOrder(rank=0, world_size=3), batch_size=1)
-
-
-@pytest.mark.parametrize("options", [{"batch_size": 0}, {"batch_size": 1, "num_epochs": 0}])
-def test_wrong_arguments_are_reported_at_once(
-    datasets: dict[int, Dataset], options: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidArgumentError):
-        BatchReader(datasets[2], ExactOrder(), **options)
 
 
 def test_endless_reading_has_no_length(datasets: dict[int, Dataset]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.read.elastic_reader import ElasticReader
-from mdstorm_backend.read.id_window import IdWindow
 
 ROWS = 90
 
@@ -96,13 +95,6 @@ def test_samples_come_as_asked_for(
             assert found == expected[name]
 
 
-def test_batches_that_were_only_planned_know_their_numbers(dataset: Dataset) -> None:
-    wanted = np.array([5, 80, 5, 0, 33])
-    blocks = list(ElasticReader(dataset, wanted, batch_size=2).planned())
-    assert [n for block in blocks for n in block.numbers()] == wanted.tolist()
-    assert [size for block in blocks for size in block.sizes] == [2, 2, 1]
-
-
 def test_the_first_blocks_are_small(fixed: Dataset) -> None:
     reader = ElasticReader(fixed, np.arange(ROWS), batch_size=2, block_rows=16)
     assert [len(block.sizes) for block in reader.blocks()] == [1, 2, 4, 8, 8, 8, 8, 6]
@@ -120,11 +112,6 @@ def test_a_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
     blocks = list(ElasticReader(fixed, wanted, batch_size=3, transform=Even()).blocks())
     assert [list(block.batch["number"]) for block in blocks] == [[2, 4], [], [8]]
     assert [(block.sizes, block.counts) for block in blocks] == [([2], [3]), ([0], [3]), ([1], [1])]
-
-
-def test_columns_are_chosen(mixed: Dataset) -> None:
-    (batch,) = read(ElasticReader(mixed, np.array([3]), batch_size=1, columns=["list", "number"]))
-    assert list(batch) == ["list", "number"]
 
 
 class Recording:
@@ -195,42 +182,3 @@ def test_what_cannot_be_opened_is_an_error_in_its_place(
     assert seen == list(range(0, 10 * len(seen), 10))
     assert len(seen) <= 5
     assert not [t.name for t in threading.enumerate() if t.name.startswith("mdstorm")]
-
-
-def test_consecutive_samples_are_read_without_an_index() -> None:
-    window = IdWindow(np.arange(5, 25), np.array([0, 10, 20, 30]))
-    window.shards = {n: object() for n in window.shard_numbers}  # type: ignore[dict-item]
-    assert window.shard_numbers == [0, 1, 2]
-    selections = list(window.select(0, 20, 100))
-    assert [s.rows for s in selections] == [slice(5, 10), slice(0, 10), slice(0, 5)]
-    assert [s.positions for s in selections] == [
-        slice(100, 105),
-        slice(105, 115),
-        slice(115, 120),
-    ]
-
-
-def test_empty_shards_hold_no_samples() -> None:
-    window = IdWindow(np.array([3, 0, 2]), np.array([0, 0, 2, 2, 4]))
-    assert window.shard_numbers == [1, 3]
-
-
-def test_samples_that_only_span_consecutive_rows_are_read_by_an_index() -> None:
-    window = IdWindow(np.array([0, 2, 1, 3]), np.array([0, 10]))
-    window.shards = {0: object()}  # type: ignore[dict-item]
-    (selection,) = window.select(0, 4, 0)
-    assert np.asarray(selection.rows).tolist() == [0, 2, 1, 3]
-
-
-def test_rows_of_many_shards_are_sorted_by_shard_once() -> None:
-    ids = np.random.default_rng(7).permutation(3000)
-    window = IdWindow(ids, np.arange(0, 3001, 10))
-    window.shards = {n: n for n in window.shard_numbers}  # type: ignore[misc]
-    located = window.located(100, 2100)
-    assert not located.is_sorted
-    taken = np.empty(2000, np.int64)
-    for shard, first, last in located.groups:
-        taken[first:last] = 10 * cast(int, shard) + located.rows[located.places][first:last]
-    found = np.empty(2000, np.int64)
-    found[located.places] = taken
-    assert found.tolist() == ids[100:2100].tolist()

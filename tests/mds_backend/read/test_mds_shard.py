@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.mds_backend.foreign import URL, foreign_shard, shard_bytes, shard_info, variable
 from tests.mds_backend.small_datasets import array_of, write_dataset
-from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
 from mdstorm_backend.format.layout import Validity
@@ -50,21 +46,6 @@ def test_values_are_copies(shard: MDSShard) -> None:
     assert isinstance(values, np.ndarray)
     values[:] = 0
     assert shard.read(np.arange(4), ["x"])["x"][3] == 2.5
-
-
-@moderate
-@given(data(min_rows=1), st.randoms(use_true_random=False))
-def test_reading_some_rows_is_reading_all_and_picking(given_: Data, random: Any) -> None:
-    with TemporaryDirectory() as directory:
-        dataset = write_dataset(directory, given_.table, given_.fields)
-        shard = dataset.shard(0)
-        rows = sorted(random.sample(range(shard.num_samples), random.randint(1, shard.num_samples)))
-        names = random.sample(given_.table.column_names, random.randint(1, len(given_.fields)))
-        batch = shard.read(np.array(rows), names, exact_nulls=True)
-        expected = given_.table.slice(0, shard.num_samples).take(rows)
-        for name, values in batch.items():
-            delivered = as_arrow(values).cast(expected[name].type)
-            assert repr(delivered.to_pylist()) == repr(expected[name].to_pylist())
 
 
 def test_columns_that_cannot_be_decoded_are_stepped_over() -> None:

@@ -84,20 +84,6 @@ def test_the_function_sees_one_shard_at_a_time_and_only_this_ranks_share(dataset
     assert sorted(transform.calls) == [2, 5]
 
 
-def test_rows_are_shuffled_after_the_function(dataset: Dataset) -> None:
-    order = ExactOrder(seed=1, window=1000)
-    rows = rows_of(read(dataset, OnNumbers(even), order))
-    assert sorted(rows) == list(range(0, 30, 2))
-    assert rows != sorted(rows)
-
-
-def test_the_function_is_called_anew_in_each_epoch(dataset: Dataset) -> None:
-    transform = OnNumbers(even)
-    rows = rows_of(read(dataset, transform, num_epochs=2))
-    assert rows == [*range(0, 30, 2)] * 2
-    assert len(transform.calls) == 12
-
-
 def test_there_is_no_length(dataset: Dataset) -> None:
     reader = BatchReader(dataset, ExactOrder(), batch_size=4, transform=OnNumbers(even))
     with pytest.raises(TypeError, match="a transform may drop rows"):

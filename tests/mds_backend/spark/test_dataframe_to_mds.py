@@ -152,14 +152,6 @@ def test_a_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None
     assert values(target, "id") == list(range(3))
 
 
-def test_an_empty_frame_is_refused_and_leaves_nothing(spark: Any, target: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="Input dataframe is None or Empty!"):
-        dataframe_to_mds(spark.range(0), mds_kwargs={"out": str(target)})
-    with pytest.raises(InvalidArgumentError, match="Input dataframe is None or Empty!"):
-        dataframe_to_mds(None, mds_kwargs={"out": str(target)})  # type: ignore[arg-type]
-    assert not target.exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [

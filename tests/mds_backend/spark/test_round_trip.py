@@ -140,18 +140,6 @@ def test_doubles_are_cast_as_dtype_says(
     assert_column(materialize(frame(*literals), str(target), dtype=dtype), expected, type_)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "type_"),
-    [("float32", pa.float32()), ("float64", pa.float64()), (None, pa.float32())],
-)
-def test_floats_are_cast_as_dtype_says(
-    frame: MakeFrame, target: Path, dtype: str | None, type_: pa.DataType
-) -> None:
-    df = frame("float('1.1')", "float('inf')", "float('nan')", "NULL")
-    dataset = materialize(df, str(target), dtype=dtype)
-    assert_column(dataset, [FLOAT_1_1, INF, NAN, None], type_)
-
-
 def test_any_column_name(spark: Any, target: Path) -> None:
     names = ["a b", "a.b", "a.c", "é", "class", "_1", "`", "a,b", "x", "X", "%20", "c0"]
     df = spark.range(3).selectExpr(*["id"] * len(names)).toDF(*names)

@@ -176,15 +176,3 @@ def test_spark_itself_refuses_static_configuration(spark: Any, key: str) -> None
 )
 def test_an_error_is_told_in_one_line(error: Exception, reason: str) -> None:
     assert short_reason(error) == reason
-
-
-def test_an_error_whose_text_is_asked_of_a_lost_jvm_is_told_all_the_same() -> None:
-    class LostError(Exception):
-        def getCondition(self) -> str:  # noqa: N802
-            raise ConnectionError
-
-        def __str__(self) -> str:
-            raise ConnectionError
-
-    assert short_reason(LostError()) == "LostError: "
-    assert not is_refusal(LostError())

@@ -30,7 +30,7 @@ def run_with(
     )
 
 
-@pytest.mark.parametrize("home", ["", "/nowhere"])
+@pytest.mark.parametrize("home", ["", pytest.param("/nowhere", marks=pytest.mark.long)])
 def test_a_command_says_in_one_line_that_java_is_missing(home: str, tmp_path: Path) -> None:
     environment = {"JAVA_HOME": home} if home else {}
     command = ["-m", "mdstorm", "convert", "--spark", "/a", str(tmp_path / "b")]
@@ -42,17 +42,12 @@ def test_a_command_says_in_one_line_that_java_is_missing(home: str, tmp_path: Pa
     assert (f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH") in line
 
 
+@pytest.mark.long
 def test_the_tool_of_petastorm_does_so_too(tmp_path: Path) -> None:
     done = run_with(["-c", _COPY], tmp_path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: Spark needs Java, and there is no java on the PATH")
-
-
-def test_a_function_raises_it(tmp_path: Path) -> None:
-    done = run_with(["-c", _START], tmp_path)
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("mdstorm_backend.errors.MissingDependencyError: Spark needs Java, and ")
 
 
 def test_a_java_that_cannot_be_used_is_said_as_well(tmp_path: Path) -> None:

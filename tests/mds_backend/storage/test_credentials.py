@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.servers.databricks import TOKEN, DatabricksServer
-from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
@@ -189,16 +188,6 @@ def test_a_storage_that_cannot_be_reached_is_named(
         read_index(location, sleep=pauses.append)
     assert isinstance(caught.value, OSError)
     assert len(pauses) == 1
-
-
-def test_a_server_that_fails_is_a_storage_error(databricks: DatabricksServer) -> None:
-    location = Location.of("dbfs:/Volumes/main/default/volume/x")
-    location.exists("a")
-    body = b'{"error_code": "INTERNAL_ERROR", "message": "out of order"}'
-    json = ("Content-Type", "application/json")
-    databricks.fault = lambda method, path: respond("500 Internal Server Error", body, json)
-    with pytest.raises(StorageError, match="out of order"):
-        location.read("a")
 
 
 def test_nothing_secret_is_logged(

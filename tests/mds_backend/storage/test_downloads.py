@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.cache.shards import contents, do_not_sleep, files_in, make_shards, parts_in
+from tests.mds_backend.cache.shards import contents, do_not_sleep, make_shards, parts_in
 from tests.programs import run_program
-from tests.servers.http import cut_off, respond
+from tests.servers.http import cut_off
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Location
 
@@ -77,23 +76,6 @@ def started(server: S3Server, directory: Path) -> subprocess.Popen[str]:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
-
-
-def test_processes_of_a_machine_download_each_shard_once(
-    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
-) -> None:
-    processes = [started(s3, tmp_path) for _ in range(3)]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate(timeout=120)
-        assert process.returncode == 0
-    assert s3.count("GET", ".gz") == COUNT
-    files = cache(s3, tmp_path / "local")
-    assert [bytes(files.open(info)) for info in infos] == contents(infos)
-    assert s3.count("GET", ".gz") == COUNT
 
 
 def test_a_download_goes_on_where_a_killed_process_was(
@@ -160,53 +142,3 @@ def test_an_answer_that_is_cut_off_is_asked_for_again(
     files = cache(s3, tmp_path / "local")
     assert bytes(files.open(infos[0])) == contents(infos)[0]
     assert s3.count("GET", ".gz") == 2
-
-
-def test_answers_that_stay_cut_off_are_an_error_and_nothing_stays(
-    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
-) -> None:
-    s3.fault = lambda method, path: cut_off(s3.app, 100) if method == "GET" else None
-    files = cache(s3, tmp_path / "local", retry=3)
-    with pytest.raises(CorruptDatasetError, match=r"holds 100 bytes.*\(3 attempts\)"):
-        files.open(infos[0])
-    assert files_in(tmp_path / "local") == []
-    assert parts_in(tmp_path / "local") == []
-
-
-def test_a_server_that_is_busy_is_asked_again(
-    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
-) -> None:
-    s3.fault = lambda method, path: (
-        respond("400 Bad Request", b"<Error><Code>Odd</Code></Error>")
-        if method == "GET" and s3.count("GET", ".gz") == 1
-        else None
-    )
-    assert bytes(cache(s3, tmp_path / "local").open(infos[0])) == contents(infos)[0]
-
-
-def test_a_server_that_does_not_answer_is_given_up(
-    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
-) -> None:
-    release = threading.Event()
-
-    def hang(method: str, path: str) -> None:
-        if method == "GET":
-            release.wait(60)
-
-    s3.fault = hang
-    files = cache(s3, tmp_path / "local", timeout=0.1)
-    with pytest.raises(StorageError, match=r"after 2 attempts \(no data was received for 0\.1 s"):
-        files.open(infos[0])
-    release.set()
-    s3.fault = None
-    assert bytes(cache(s3, tmp_path / "local").open(infos[0])) == contents(infos)[0]
-
-
-def test_an_object_that_is_gone_is_asked_for_once(
-    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
-) -> None:
-    location_of(s3).remove("shard.00000.mds.gz")
-    s3.reset()
-    with pytest.raises(DatasetNotFoundError, match=r"shard\.00000\.mds\.gz is gone"):
-        cache(s3, tmp_path / "local", retry=5).open(infos[0])
-    assert s3.count("GET", ".gz") == 1

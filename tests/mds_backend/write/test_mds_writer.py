@@ -134,15 +134,6 @@ def test_a_refused_sample_can_be_left_out(out: Path) -> None:
     assert numbers_in(out) == [1, 2]
 
 
-def test_a_directory_in_use_is_refused(out: Path) -> None:
-    write_numbers(out)
-    with pytest.raises(DatasetExistsError, match="Directory is not empty"):
-        write_numbers(out)
-    write_numbers(out, range(5), exist_ok=True)
-    assert numbers_in(out) == list(range(5))
-    assert sorted(path.name for path in out.iterdir()) == ["index.json", "shard.00000.mds"]
-
-
 def start(out: Path, **options: Any) -> MDSWriter:
     return MDSWriter(columns={"n": "int"}, out=out, size_limit=300, **options)
 
@@ -362,28 +353,6 @@ def test_samples_may_follow_batches_that_chose_the_encodings(out: Path) -> None:
     assert [shard.header["mdstorm"]["version"] for shard in decode_files(out)] == [1, 1]
 
 
-@pytest.mark.parametrize(
-    ("columns", "table", "kind", "message"),
-    [
-        ({"v": "int"}, {"v": ["a"]}, UnsupportedTypeError, "'v' cannot be stored: string as 'int'"),
-        ({"v": "bytes"}, {"v": ["a"]}, UnsupportedTypeError, "string as 'bytes'"),
-        ({"v": "str"}, {"v": [1]}, UnsupportedTypeError, "int64 as 'str'"),
-        ({"v": "jpeg"}, {"v": ["a"]}, UnsupportedTypeError, "string as 'jpeg'"),
-        ({"v": "ndarray"}, {"v": [1]}, UnsupportedTypeError, "int64 as 'ndarray'"),
-        ({"v": "int", "w": "int"}, {"v": [1]}, MissingColumnError, "no column 'w'"),
-        (None, {"v": pa.nulls(2)}, UnsupportedTypeError, "'v': type null"),
-        (None, {"v": pa.array([1], pa.time32("s"))}, UnsupportedTypeError, "time32"),
-    ],
-    ids=value_id,
-)
-def test_columns_that_contradict_the_data_are_refused(
-    out: Path, columns: Any, table: dict[str, Any], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message), MDSWriter(columns=columns, out=out) as writer:
-        writer.write_batch(pa.table(table))
-    assert not out.exists()
-
-
 def test_all_batches_have_the_same_types(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"a": [1], "b": ["x"]}))
@@ -418,19 +387,6 @@ def test_a_first_batch_that_is_refused_does_not_choose_the_types(out: Path) -> N
             writer.write({"t": 1})
         writer.write_batch(odd.cast(pa.schema([("t", pa.int64())])))
     assert open_dataset(str(out)).to_table()["t"].to_pylist() == [1]
-
-
-def test_samples_before_a_batch_that_is_refused_stay(out: Path) -> None:
-    with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
-        writer.write({"n": 1})
-        with pytest.raises(EncodingError):
-            writer.write_batch(pa.table({"n": [300]}))
-        with pytest.raises(MissingColumnError):
-            writer.write_batch(pa.table({"m": [1]}))
-        writer.write({"n": 2})
-        with pytest.raises(InvalidArgumentError, match="holds 1 null"):
-            writer.write_batch(without_nulls([None]))
-    assert numbers_in(out) == [1, 2]
 
 
 def without_nulls(values: list[int | None]) -> pa.Table:

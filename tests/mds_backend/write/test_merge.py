@@ -61,16 +61,6 @@ def test_a_list_is_taken_in_its_order_and_each_part_once(tmp_path: Path) -> None
     assert numbers_in(tmp_path) == [0, 1, 2]
 
 
-def test_parts_at_any_depth_keep_their_whole_path(tmp_path: Path) -> None:
-    for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/deep/er/p0")):
-        write(tmp_path / name, *range(10 * number, 10 * number + 10))
-    expected = [*range(20), *range(30, 40), *range(20, 30)]
-    merge_index(str(tmp_path))
-    assert numbers_in(tmp_path) == expected
-    merge_index(str(tmp_path))
-    assert numbers_in(tmp_path) == expected
-
-
 def test_merging_the_children_first_does_not_count_twice(tmp_path: Path) -> None:
     for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/p1")):
         write(tmp_path / name, number)
@@ -103,17 +93,6 @@ def test_directories_of_any_name(tmp_path: Path, name: str) -> None:
     assert numbers_in(tmp_path) == [1, 2]
     merge_index([part], str(tmp_path))
     assert names_in(tmp_path) == [f"{name}/shard.00000.mds"]
-
-
-def test_compressed_parts_with_hashes(tmp_path: Path) -> None:
-    write(tmp_path / "a", *range(30), compression="zstd", hashes=["sha1"])
-    write(tmp_path / "b", *range(30, 40))
-    merge_index(str(tmp_path))
-    assert numbers_in(tmp_path) == list(range(40))
-    shard = json.loads((tmp_path / "index.json").read_text())["shards"][0]
-    assert shard["zip_data"]["basename"] == "a/shard.00000.mds.zstd"
-    assert shard["raw_data"]["basename"] == "a/shard.00000.mds"
-    assert set(shard["zip_data"]["hashes"]) == {"sha1"}
 
 
 def test_elsewhere_and_with_keywords() -> None:
@@ -195,15 +174,6 @@ def test_a_dataset_in_the_root_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match=r"has a dataset of its own: .* shard\.00000\.mds"):
         merge_index(str(tmp_path))
     assert numbers_in(tmp_path) == [2]
-
-
-def test_a_part_that_was_removed_is_gone_from_the_next_merge(tmp_path: Path) -> None:
-    for name in "ab":
-        write(tmp_path / name, ord(name))
-    merge_index(tmp_path)
-    shutil.rmtree(tmp_path / "a")
-    merge_index(tmp_path)
-    assert numbers_in(tmp_path) == [98]
 
 
 def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:

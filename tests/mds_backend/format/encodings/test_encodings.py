@@ -13,35 +13,6 @@ from mdstorm_backend.format.encodings import general_encoding, parse_encoding
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "str",
-        "bytes",
-        "json",
-        "str_int",
-        "str_float",
-        "str_decimal",
-        "ndarray",
-        "ndarray:",
-        "ndarray:float32",
-        "pil",
-        "jpeg",
-        "jpeg_array",
-        "jpegarray",
-        "png",
-        "list[pil]",
-        "list[jpeg]",
-        "list[png]",
-        "pkl",
-    ],
-)
-def test_variable_size_encodings_have_no_size(text: str) -> None:
-    encoding = parse_encoding(text)
-    assert encoding.size is None
-    assert not encoding.is_opaque
-
-
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 def test_stored_numbers_are_little_endian(dtype: str) -> None:
     stored = parse_encoding(dtype).dtype

@@ -65,16 +65,6 @@ def test_a_look_at_the_dataset_does_not_use_up_a_state(numbers: Dataset, taken: 
     assert rows(dataset) == list(range(100))
 
 
-def test_a_loop_that_was_left_has_used_the_state(numbers: Dataset) -> None:
-    dataset = make(numbers, 7)
-    list(dataset.take(20))
-    dataset.load_state_dict(dataset.state_dict(batches=4))
-    iterator = iter(dataset)
-    for _ in range(3):
-        next(iterator)
-    assert rows(dataset) == list(range(100))
-
-
 def test_a_share_larger_than_the_one_it_was_made_for_is_refused(
     numbers: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

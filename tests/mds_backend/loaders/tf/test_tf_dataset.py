@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
+from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf import tf_batches
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
@@ -61,14 +60,6 @@ def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> 
 def test_equal_columns_share_one_type(numbers: Dataset) -> None:
     first, second = (type(next(iter(make(numbers)))) for _ in range(2))
     assert first is second
-
-
-@pytest.mark.parametrize("batch_size", [3, 50, 1000])
-def test_ragged_columns_are_cut_into_batches(batch_size: int, tmp_path: Path) -> None:
-    lists = [list(range(i % 4)) for i in range(100)]
-    dataset = write_dataset(tmp_path, {"a": lists}, {"a": array_of("short")}, tasks=5)
-    found = [batch.a.to_list() for batch in make(dataset, batch_size)]
-    assert found == [lists[i : i + batch_size] for i in range(0, 100, batch_size)]
 
 
 @pytest.mark.parametrize("block_rows", [100, 1 << 16])
@@ -123,12 +114,6 @@ def test_what_is_sharded_already_is_not_sharded_again(
     assert found == tf.data.experimental.AutoShardPolicy[policy]
 
 
-def test_nulls_are_refused_when_the_dataset_is_made(tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path, {"a": [1, None, None]}, {"a": "long"})
-    with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow"):
-        make(dataset)
-
-
 def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
     dataset = write_dataset(
         tmp_path,
@@ -140,14 +125,6 @@ def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
     assert repr(batch.b.numpy().tolist()) == "[nan, 0.5]"
     assert batch.c.numpy().tolist() == [b"", b"x"]
     assert batch.c_is_null.numpy().tolist() == [True, False]
-
-
-def test_a_nested_column_is_refused_unless_it_is_left_out(tmp_path: Path) -> None:
-    fields = {"a": "long", "thing": struct_of(x="long")}
-    dataset = write_dataset(tmp_path, {"a": [1], "thing": [{"x": 1}]}, fields)
-    with pytest.raises(UnsupportedTypeError, match="'thing'"):
-        make(dataset)
-    assert column(make(dataset, columns=("a",)), "a") == [[1]]
 
 
 def test_damage_reaches_the_caller(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsafeTypeError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 ROWS = 42
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
@@ -26,13 +26,6 @@ class Squares(StreamingDataset):
     def __iter__(self) -> Iterator[Any]:
         for sample in super().__iter__():
             yield {"number": sample["number"] ** 2}
-
-
-class Shorter(StreamingDataset):
-    """Tells progress bars another length."""
-
-    def __len__(self) -> int:
-        return 6
 
 
 class Wrapped(IterableDataset[Any]):
@@ -81,12 +74,6 @@ def test_own_iterators_have_a_length_and_states(url: str, num_workers: int) -> N
     again = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
     again.load_state_dict(state)
     assert flat(begun + column(again)) == squares
-
-
-def test_an_own_length_is_that_of_the_loader(url: str) -> None:
-    loader = StreamingDataLoader(Shorter(remote=url, **ARGUMENTS), batch_size=4)
-    assert len(loader) == 2
-    assert flat(column(loader)) == order_of(url)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -202,13 +189,3 @@ def test_small_blocks_are_warned_of(url: str) -> None:
     dataset = StreamingDataset(remote=url, shuffle_block_size=4, **ARGUMENTS)
     with pytest.warns(UserWarning, match="Shuffle block size was smaller than shard size"):
         list(dataset)
-
-
-def test_pickles_are_refused_when_a_dataset_is_made(tmp_path: Path) -> None:
-    with MDSWriter(columns={"x": "pkl", "n": "int"}, out=str(tmp_path)) as writer:
-        writer.write({"x": [1], "n": 2})
-    with pytest.raises(UnsafeTypeError, match=r"column 'x' of .* contains an unsafe type"):
-        StreamingDataset(local=str(tmp_path))
-    assert [*StreamingDataset(local=str(tmp_path), columns=["n"])] == [{"n": 2}]
-    (sample,) = StreamingDataset(local=str(tmp_path), allow_unsafe_types=True)
-    assert sample["x"] == [1]

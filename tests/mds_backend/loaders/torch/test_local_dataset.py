@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
-from torch.utils.data import DataLoader, SubsetRandomSampler
 
 from mdstorm_backend import LocalDataset, MDSWriter
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError, UnsafeTypeError
@@ -47,25 +45,6 @@ def test_samples_are_found_by_number(directory: str) -> None:
             dataset[at]
     with pytest.raises(InvalidArgumentError, match="cannot be indexed by str"):
         dataset["number"]
-
-
-class Doubled(LocalDataset):
-    def __init__(self, *arguments: Any) -> None:
-        self.options = self.dataset = self.index = self.samples = self.schema = "own"
-        super().__init__(*arguments)
-
-    def get_item(self, sample_id: int) -> dict[str, Any]:
-        return {"number": 2 * super().get_item(sample_id)["number"]}
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_subclasses_are_read_by_a_loader(directory: str, num_workers: int) -> None:
-    dataset = pickle.loads(pickle.dumps(Doubled(directory, "train")))  # noqa: S301  # made here
-    assert dataset.options == "own"
-    sampler = SubsetRandomSampler(range(10, 20))
-    loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=num_workers)
-    found = sorted(n for batch in loader for n in batch["number"].tolist())
-    assert found == list(range(20, 40, 2))
 
 
 def test_what_is_not_there_or_not_safe_is_refused(tmp_path: Path) -> None:

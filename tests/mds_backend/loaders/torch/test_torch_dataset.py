@@ -5,7 +5,6 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
@@ -15,7 +14,6 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.order.exact import ExactOrder
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +30,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows(dataset: StreamingDataset) -> list[int]:
     return [sample["number"] for sample in dataset]
-
-
-def test_iterating_yields_samples(tmp_path: Path) -> None:
-    fields = {"n": "long", "word": "string", "pair": array_of("short"), "list": array_of("byte")}
-    values = {"n": [1, 2], "word": ["a", None], "pair": [[1, 2], [3, 4]], "list": [[1], []]}
-    first, second = StreamingDataset(local=write_dataset(tmp_path, values, fields).url)
-    assert list(first) == list(fields)
-    assert (first["n"], first["word"], second["word"]) == (1, "a", None)
-    assert first["pair"].tolist() == [1, 2]
-    assert [first["list"].tolist(), second["list"].tolist()] == [[1], []]
 
 
 def test_samples_are_found_by_number(numbers: Dataset) -> None:
@@ -62,19 +50,6 @@ def test_shuffling_is_repeatable_and_new_in_each_epoch(numbers: Dataset) -> None
     assert rows(other) != epochs[0]
 
 
-def test_the_share_comes_from_the_launcher(
-    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
-    dataset = StreamingDataset(local=numbers.url)
-    assert rows(dataset) == list(range(1, 60, 3))
-    assert (len(dataset), dataset.num_samples) == (20, 60)
-    whole = StreamingDataset(local=numbers.url, order=ExactOrder())
-    assert rows(whole) == list(range(60))
-
-
 @pytest.mark.parametrize("arguments", [{}, {"local": "a", "streams": [Stream(local="a")]}])
 def test_streams_or_one_place_are_wanted(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="You must provide either `streams` or"):
@@ -91,22 +66,6 @@ def test_a_plain_data_loader_reads_each_sample_once(
     found = [n for batch in batches for n in batch]
     assert sorted(found) == list(range(60))
     assert (found == list(range(60))) is not shuffle
-
-
-def test_columns_and_epochs_are_chosen(tmp_path: Path) -> None:
-    fields = {"a": "long", "b": "string"}
-    url = write_dataset(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, fields).url
-    dataset = StreamingDataset(local=url, columns=["b"], num_epochs=2)
-    assert list(dataset) == [{"b": "x"}, {"b": "y"}] * 2
-
-
-def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
-    url = write_dataset(tmp_path, {"a": [1, None]}, {"a": "long"}).url
-    (_, plain) = StreamingDataset(local=url)
-    assert np.isnan(plain["a"])
-    (_, filled) = StreamingDataset(local=url, fill_nulls={"a": 7}, null_masks=["a"])
-    assert filled == {"a": 7, "a_is_null": True}
-    assert filled["a"].dtype == np.int64
 
 
 def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:

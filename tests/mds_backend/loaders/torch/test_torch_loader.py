@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 from tests.mds_backend.loaders.loaders import column, torch_loader
-from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+from tests.mds_backend.small_datasets import write_dataset, write_numbers
 from torch.utils.data import DataLoader, default_collate
 
 import mdstorm_backend
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import (
-    ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -42,15 +41,6 @@ def test_a_loader_is_a_pytorch_data_loader(numbers: Dataset) -> None:
     assert len(loader) == 15
 
 
-def test_batches_are_dicts_of_tensors_in_the_order_of_the_columns(tmp_path: Path) -> None:
-    fields = {"z": "long", "a": "string", "m": array_of("float")}
-    values = {"z": [1, 2], "a": ["x", "y"], "m": [[0.5], [1.5]]}
-    dataset = write_dataset(tmp_path, values, fields)
-    (batch,) = torch_loader(dataset)
-    assert list(batch) == ["z", "a", "m"]
-    assert list(next(iter(torch_loader(dataset, columns=["m", "z"])))) == ["m", "z"]
-
-
 @pytest.mark.parametrize(
     ("batch_size", "num_workers"), [(1, 0), (30, 0), (100, 0), (1000, 0), (30, 2), (1000, 2)]
 )
@@ -76,12 +66,6 @@ def test_endless_epochs_have_no_length(numbers: Dataset) -> None:
     batches = iter(loader)
     assert [next(batches)["number"][0].item() for _ in range(5)] == [0, 80, 60, 40, 20]
     batches.close()
-
-
-def test_passes_and_epochs_are_counted_together(numbers: Dataset) -> None:
-    twice = torch_loader(numbers, shuffle=SHUFFLED)
-    at_once = torch_loader(numbers, shuffle=SHUFFLED, num_epochs=2)
-    assert rows(twice) + rows(twice) == rows(at_once)
 
 
 def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
@@ -125,11 +109,6 @@ def test_a_collate_function_gets_samples(numbers: Dataset, num_workers: int) -> 
 def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
         torch_loader(numbers, batch_size=batch_size)
-
-
-def test_unknown_columns_are_named(numbers: Dataset) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"no columns \['x'\]: choose among \['number'\]"):
-        next(iter(torch_loader(numbers, columns=["x"])))
 
 
 def test_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
