@@ -157,12 +157,6 @@ class Lines:
         """Return where the line of `offset` begins."""
         return self.starts[bisect.bisect_right(self.starts, offset) - 1]
 
-    def indent_of(self, offset: int) -> str:
-        """Return the white space at the beginning of the line of `offset`."""
-        start = self.start_of(offset)
-        rest = self.text[start:offset]
-        return rest[: len(rest) - len(rest.lstrip())]
-
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """Return `text` with its spans replaced.

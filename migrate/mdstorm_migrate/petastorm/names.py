@@ -6,6 +6,7 @@ test compares it with the package itself.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 OLD_ROOT = "petastorm"
@@ -13,6 +14,10 @@ NEW_ROOT = "mdstorm"
 
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
+#: Where cells in other languages than Python set or read Spark's key.
+KEY_IN_CELLS = re.compile(
+    rf"""(?:\b(?i:SET)\s+`?|--conf[= ]+["']?|["'])(?P<key>{re.escape(CONF_KEY)})(?![\w.])"""
+)
 
 #: The class whose methods are known by their names alone.
 CONVERTER = "petastorm.spark.SparkDatasetConverter"

@@ -26,12 +26,6 @@ def has_fallback(module: PythonModule) -> bool:
     return any(is_fallback_import(module, one) for one in imports)
 
 
-def has_fallbacks_alone(module: PythonModule) -> bool:
-    """Whether each import of Petastorm in the file is for where mdstorm is not installed."""
-    imports = (one for one in module.scopes.bindings if is_petastorm(one.target))
-    return all(is_fallback_import(module, one) for one in imports)
-
-
 def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> bool:
     if other.target is None or not _is_mdstorm(other.target):
         return False

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdstorm_migrate.environment.conditions import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, level, tool_version
 from mdstorm_migrate.report.json import write_json
 from mdstorm_migrate.report.paths import uri
@@ -44,7 +45,7 @@ def to_sarif(report: Report) -> str:
         "invocations": [
             {
                 "executionSuccessful": not failures,
-                "toolExecutionNotifications": failures,
+                "toolExecutionNotifications": [*failures, *map(_condition, report.conditions)],
             }
         ],
         "results": [log.result(file, item) for file, item in report.items()],
@@ -127,6 +128,15 @@ def _fix(location: dict[str, Any], replacement: str, message: str) -> dict[str, 
     change = {"deletedRegion": place["region"], "insertedContent": {"text": replacement}}
     changes = {"artifactLocation": place["artifactLocation"], "replacements": [change]}
     return {"description": {"text": message}, "artifactChanges": [changes]}
+
+
+def _condition(one: Condition) -> dict[str, Any]:
+    """Return what has to be seen to before the code runs, as a notification."""
+    found: dict[str, Any] = {"level": "warning", "message": {"text": one.message}}
+    if one.path is not None:
+        place = {"artifactLocation": _artifact(uri(one.path)), "region": {"startLine": one.line}}
+        found["locations"] = [{"physicalLocation": place}]
+    return found
 
 
 def _notification(location: dict[str, Any], reason: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.configuration import KEY_IN_CELLS
+from mdstorm_migrate.petastorm.names import KEY_IN_CELLS
 
 CODE = "PM100"
 TITLE = "Not Python: skipped"

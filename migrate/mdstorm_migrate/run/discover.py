@@ -14,16 +14,12 @@ from pathspec import GitIgnoreSpec
 from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import find_source
-from mdstorm_migrate.sources.plain import HEAD, kind_of, may_be_text
+from mdstorm_migrate.sources.plain import HEAD, may_be_text
 
 #: Code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 #: Directories of tools that hold code of the project where git tracks it.
 _PERHAPS_OURS = frozenset({"build", "dist"})
-#: Directories of vendored code where lists of requirements stand beside it, as Bazel's do.
-_VENDORED = frozenset({"third_party", "vendor"})
-#: Directories in them that are for such lists.
-_OF_LISTS = frozenset({"pip", "py", "pypi", "python", "python3", "requirements"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 
@@ -157,9 +153,7 @@ class _Walk:
                 )
                 if rules.ignore(here / entry.name, True):
                     continue
-                if entry.name in _VENDORED:
-                    yield from self._lists(path, root, rules)
-                elif is_entered:
+                if is_entered:
                     yield from self._below(path, root, rules.within(here / entry.name))
                 continue
             is_link = entry.is_symlink() and _is_directory(path)
@@ -168,24 +162,6 @@ class _Walk:
             if self.exclude.match_file(relative) or rules.ignore(here / entry.name, False):
                 continue
             yield Skipped(path, "links to directories are not followed") if is_link else path
-
-    def _lists(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path]:
-        """Yield the lists of requirements in a directory of vendored code.
-
-        They lie directly in it, or in one that is for them, as Bazel's do in `third_party/python`.
-        """
-        here = directory.resolve()
-        for path in sorted(directory.glob("*")):
-            relative = path.relative_to(root).as_posix()
-            if path.name in _OF_LISTS and path.is_dir() and not path.is_symlink():
-                is_left_out = self.exclude.match_file(f"{relative}/")
-                if not (is_left_out or rules.ignore(here / path.name, True)):
-                    yield from self._lists(path, root, rules.within(here / path.name))
-                continue
-            is_list = kind_of(Path(path.name)) == "requirements" and path.is_file()
-            is_left_out = self.exclude.match_file(relative) or rules.ignore(here / path.name, False)
-            if is_list and not is_left_out and self._is_wanted(path, relative):
-                yield path
 
     def _is_wanted(self, path: Path, relative: str) -> bool:
         if self.include is not None and not self.include.match_file(relative):

@@ -35,19 +35,6 @@ def test_folders_of_tools_and_of_other_people_are_passed_over(tmp_path: Path) ->
     assert found(tmp_path) == expected
 
 
-def test_lists_of_requirements_directly_beside_vendored_code_are_read(tmp_path: Path) -> None:
-    lists = ["third_party/requirements.in", "third_party/requirements_lock.txt"]
-    others = [
-        "third_party/a.py",
-        "third_party/x/requirements.txt",
-        "vendor/setup.py",
-        "vendor/a.sh",
-    ]
-    make(tmp_path, *lists, "vendor/requirements.txt", *others)
-    assert found(tmp_path) == [*lists, "vendor/requirements.txt"]
-    assert found(tmp_path, exclude=["vendor/*", "*.in"]) == lists[1:]
-
-
 def test_a_file_that_is_named_is_looked_at_wherever_it_is(tmp_path: Path) -> None:
     make(tmp_path, ".venv/a.py")
     assert list(discover([tmp_path / ".venv" / "a.py"])) == [tmp_path / ".venv" / "a.py"]
