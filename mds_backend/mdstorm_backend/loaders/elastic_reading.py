@@ -11,7 +11,7 @@ from mdstorm_backend.loaders.elastic_pass import ElasticPass, ElasticSchedule
 from mdstorm_backend.loaders.elastic_state import EpochStart, Joining, parse_state
 from mdstorm_backend.loaders.legs import Batching, ElasticLeg, Leg
 from mdstorm_backend.loaders.reading import Worker
-from mdstorm_backend.loaders.state_values import check_equal, check_version, number
+from mdstorm_backend.loaders.state_values import check_equal, check_version, damaged, number
 from mdstorm_backend.order.world import World
 
 
@@ -127,11 +127,22 @@ class ElasticReading(ElasticSchedule):
         there = {"dataset": ours.get("dataset")}
         if state.get("sample_in_epoch"):  # between epochs settings may change
             here |= self._settings()
-            there |= dict(ours.get("settings") or {})
+            there |= _mapping(ours, "settings")
         check_equal(there, here, self.options.dataset.url)
-        first_epoch = ours.get("first_epoch")
+        if ours.get("first_epoch") is None:
+            return None
+        first_epoch, epoch = number(ours, "first_epoch", -1), number(state, "epoch", -1)
+        if first_epoch > epoch:
+            raise damaged(f"its pass began with epoch {first_epoch}, and it stands in {epoch}")
         # Before the first epoch it is -1, and no pass has begun.
-        return first_epoch if isinstance(first_epoch, int) and first_epoch >= 0 else None
+        return first_epoch if first_epoch >= 0 else None
+
+
+def _mapping(ours: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = ours.get(key) or {}
+    if not isinstance(found, Mapping):
+        raise damaged(f"{key!r} has to be a mapping, found {found!r}")
+    return dict(found)
 
 
 def _own_batching(batch_size: int | None, worker: Worker) -> Batching:

@@ -12,8 +12,10 @@ from typing import Any
 
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.state_values import check_epoch, number, state_mapping
+from mdstorm_backend.loaders.state_values import check_epoch, damaged, number, state_mapping
 from mdstorm_backend.order.world import World
+
+_MOST_NODES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -213,10 +215,10 @@ def parse_state(state: object, first_epoch: int | None = None) -> EpochStart:
         epoch,
         samples,
         first_epoch,
-        _optional(state, "num_canonical_nodes", 1),
-        _optional(state, "shuffle_seed", 0),
+        _optional_nodes(state, "num_canonical_nodes"),
+        None if state.get("shuffle_seed") is None else number(state, "shuffle_seed"),
         # States of old versions of MosaicML Streaming have no such key.
-        _optional(state, "initial_physical_nodes", 1),
+        _optional_nodes(state, "initial_physical_nodes"),
     )
 
 
@@ -224,5 +226,10 @@ def _beginning_of(epoch: int) -> dict[str, Any]:
     return {"epoch": epoch, "sample_in_epoch": 0, "first_epoch": None}
 
 
-def _optional(state: Mapping[str, Any], key: str, least: int) -> int | None:
-    return None if state.get(key) is None else number(state, key, least)
+def _optional_nodes(state: Mapping[str, Any], key: str) -> int | None:
+    if state.get(key) is None:
+        return None
+    nodes = number(state, key, 1)
+    if nodes > _MOST_NODES:  # each gets a sample, however few there are
+        raise damaged(f"{key!r} is {nodes}, and nobody has more than {_MOST_NODES} nodes")
+    return nodes

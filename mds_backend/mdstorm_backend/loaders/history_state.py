@@ -127,10 +127,12 @@ def _rows_left(there: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _check_lengths(history: History, num_rows: int) -> None:
     """Refuse more batches, or epochs, than a pass has."""
+    if any(rows > num_rows for rows in history.rows_left):
+        raise damaged(f"{history.rows_left} rows of epochs of {num_rows} cannot be left")
     if history.stop_epoch is None:
         return
     epochs = history.stop_epoch - history.first_epoch
-    if len(history.rows_left) > epochs or any(rows > num_rows for rows in history.rows_left):
+    if len(history.rows_left) > epochs:
         raise damaged(f"{history.rows_left} rows of {epochs} epochs cannot be left")
     remaining = History(history.first_epoch, history.stop_epoch, (), history.rows_left).remaining(
         num_rows

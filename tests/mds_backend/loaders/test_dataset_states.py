@@ -69,6 +69,25 @@ def test_samples_go_on_from_a_state_without_arguments(
     assert samples(third) == samples(second) or seen == ROWS * num_epochs
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("settings", 7, "'settings' has to be a mapping, found 7"),
+        ("settings", "text", "'settings' has to be a mapping"),
+        ("first_epoch", "x", "'first_epoch' has to be an integer"),
+        ("first_epoch", 1, "its pass began with epoch 1, and it stands in 0"),
+        ("first_epoch", 10**30, "its pass began with epoch 10{30}, and it stands in 0"),
+    ],
+)
+def test_damaged_states_are_refused(url: str, key: str, value: Any, message: str) -> None:
+    loader = loader_of(dataset_of(url, "elastic"))
+    next(iter(loader))
+    state = loader.state_dict()
+    state["mdstorm"][key] = value
+    with pytest.raises(StateMismatchError, match=message):
+        loader_of(dataset_of(url, "elastic")).load_state_dict(state)
+
+
 def test_every_sample_is_counted_when_it_is_delivered(url: str) -> None:
     dataset = dataset_of(url, "elastic")
     counts = [dataset.state_dict()["sample_in_epoch"] for _ in dataset]

@@ -99,6 +99,14 @@ def test_damaged_states_are_refused_when_they_are_loaded(key: str, value: Any) -
     assert epochs.next_epoch == 0
 
 
+@pytest.mark.parametrize("key", ["num_canonical_nodes", "initial_physical_nodes"])
+@pytest.mark.parametrize("nodes", [10**7, 10**30])
+def test_more_nodes_than_anybody_has_are_refused(key: str, nodes: int) -> None:
+    """Each node gets a sample, so that laying them out would not end."""
+    with pytest.raises(StateMismatchError, match=f"'{key}' is {nodes}, and nobody has more"):
+        ElasticEpochs().load_state_dict({**STATE, key: nodes})
+
+
 def test_workers_of_a_group_join_in_one_epoch_at_a_time() -> None:
     mine = ElasticEpochs()
     copies = [ElasticEpochs() for _ in range(2)]

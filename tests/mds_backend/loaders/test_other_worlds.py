@@ -321,6 +321,18 @@ def test_the_endless_epochs_of_no_rows_have_a_state(tmp_path: Path) -> None:
     assert second.take(None) == []
 
 
+@pytest.mark.parametrize("left", [ROWS + 1, 10**30])
+def test_endless_passes_have_no_more_rows_left_of_an_epoch_than_it_has(
+    numbers: Dataset, left: int
+) -> None:
+    first = Ranks(numbers, 1, 4, num_epochs=None)
+    first.take(2)
+    state = first.loaders[0].state_dict()
+    state["mdstorm"]["history"]["rows_left"] = [left]
+    with pytest.raises(StateMismatchError, match=f"rows of epochs of {ROWS} cannot be left"):
+        Ranks(numbers, 1, 4, state, num_epochs=None)
+
+
 def test_a_state_of_a_newer_version_is_refused(numbers: Dataset) -> None:
     state = Ranks(numbers, 1, 4).loaders[0].state_dict()
     state["mdstorm"]["version"] += 1
