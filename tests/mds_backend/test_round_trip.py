@@ -14,8 +14,8 @@ from tests.mds_backend.small_datasets import array_of, same_values, write_datase
 from tests.mds_backend.strategies import NUMERIC, Data, data, moderate
 
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read.batch_formats import to_record_batch
 from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.formats import to_record_batch
 
 SHARD_SIZES = st.sampled_from([1, 1500, 3000, 1 << 20])
 BATCH_ROWS = st.integers(1, 31)

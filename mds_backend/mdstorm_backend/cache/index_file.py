@@ -8,8 +8,8 @@ import os
 import time
 
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.errors import (
     CredentialsError,

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_content, decompressed, missing, not_a_file
-from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin

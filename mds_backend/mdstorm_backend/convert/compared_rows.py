@@ -17,7 +17,7 @@ from mdstorm_backend.format.values.decimals import decimals_to_floats, holds_dec
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.formats import to_record_batch
+from mdstorm_backend.read.batch_formats import to_record_batch
 from mdstorm_backend.read.source import SampleSource
 
 #: Rows whose hashes are computed together, at most.

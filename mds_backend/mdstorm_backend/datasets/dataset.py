@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset_shards import DatasetShards, PrepareShard
-from mdstorm_backend.datasets.descriptions import describe_dataset
+from mdstorm_backend.datasets.describe_dataset import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description, human_bytes, shown_place
 from mdstorm_backend.errors import MDStormError

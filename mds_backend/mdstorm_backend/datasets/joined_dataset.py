@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.datasets.descriptions import describe_dataset
+from mdstorm_backend.datasets.describe_dataset import describe_dataset
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.array_forms import joined_form

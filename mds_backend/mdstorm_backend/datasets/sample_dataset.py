@@ -205,8 +205,8 @@ class SampleDataset(Described, ABC):
         num_epochs : int, optional
             Passes over the data; None never ends.
         """
+        from mdstorm_backend.read.batch_formats import formatter
         from mdstorm_backend.read.batch_reader import BatchReader
-        from mdstorm_backend.read.formats import formatter
 
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
@@ -222,7 +222,7 @@ class SampleDataset(Described, ABC):
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the whole dataset as one Arrow table."""
-        from mdstorm_backend.read.formats import to_table
+        from mdstorm_backend.read.batch_formats import to_table
 
         schema = self.schema.select(self.select(columns))
         return to_table(self._large_batches("arrow", columns), schema)

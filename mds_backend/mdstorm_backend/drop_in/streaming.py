@@ -83,7 +83,7 @@ _MODULES: dict[str, dict[str, str]] = {
     "base": _CLASSES,
     "base.array": _of("datasets.sample_access", "Array"),
     "base.compression": _of(
-        "mosaic.compression",
+        "mosaic.compression_and_hashes",
         "Brotli Bzip2 Compression Gzip Snappy Zstandard compress decompress "
         "get_compression_extension get_compressions is_compression",
     ),
@@ -113,7 +113,7 @@ _MODULES: dict[str, dict[str, str]] = {
             "is_mds_encoding_safe mds_decode mds_encode",
         ),
     },
-    "base.hashing": _of("mosaic.compression", "get_hash get_hashes is_hash"),
+    "base.hashing": _of("mosaic.compression_and_hashes", "get_hash get_hashes is_hash"),
     "base.local": _of("", "LocalDataset"),
     "base.partition": _of("mosaic.sample_ids", "get_partitions"),
     "base.sampling": _of("mosaic.sample_ids", "get_sampling"),
@@ -136,18 +136,18 @@ _MODULES: dict[str, dict[str, str]] = {
         ),
     },
     "base.world": _of("datasets.world_of_streams", "World"),
-    "text": _of("mosaic.text", "StreamingC4 StreamingEnWiki StreamingPile"),
-    "text.c4": _of("mosaic.text", "StreamingC4"),
-    "text.enwiki": _of("mosaic.text", "StreamingEnWiki"),
-    "text.pile": _of("mosaic.text", "StreamingPile"),
+    "text": _of("mosaic.text_datasets", "StreamingC4 StreamingEnWiki StreamingPile"),
+    "text.c4": _of("mosaic.text_datasets", "StreamingC4"),
+    "text.enwiki": _of("mosaic.text_datasets", "StreamingEnWiki"),
+    "text.pile": _of("mosaic.text_datasets", "StreamingPile"),
     "vision": _of(
-        "mosaic.vision", "StreamingADE20K StreamingCIFAR10 StreamingCOCO StreamingImageNet"
+        "mosaic.image_datasets", "StreamingADE20K StreamingCIFAR10 StreamingCOCO StreamingImageNet"
     ),
-    "vision.ade20k": _of("mosaic.vision", "StreamingADE20K"),
-    "vision.base": _of("mosaic.vision", "StandardTransform StreamingVisionDataset"),
-    "vision.cifar10": _of("mosaic.vision", "StreamingCIFAR10"),
-    "vision.coco": _of("mosaic.vision", "StreamingCOCO"),
-    "vision.imagenet": _of("mosaic.vision", "StreamingImageNet"),
+    "vision.ade20k": _of("mosaic.image_datasets", "StreamingADE20K"),
+    "vision.base": _of("mosaic.image_datasets", "StandardTransform StreamingVisionDataset"),
+    "vision.cifar10": _of("mosaic.image_datasets", "StreamingCIFAR10"),
+    "vision.coco": _of("mosaic.image_datasets", "StreamingCOCO"),
+    "vision.imagenet": _of("mosaic.image_datasets", "StreamingImageNet"),
 }
 
 #: What `mdstorm_backend.streaming` and the modules below it are made from.

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.elastic.epoch import Epoch, StreamIds
 from mdstorm_backend.elastic.id_arrays import IntArray
+from mdstorm_backend.elastic.partition_cells import Cells
 from mdstorm_backend.elastic.partitions import Partition
 from mdstorm_backend.errors import InvalidArgumentError
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.elastic.id_arrays import as_integer
+from mdstorm_backend.elastic.partition_cells import Cells
 from mdstorm_backend.errors import InvalidArgumentError
 
 #: Names of the partition algorithms.

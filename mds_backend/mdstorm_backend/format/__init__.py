@@ -8,7 +8,7 @@ from mdstorm_backend.format.encodings.binary import Bytes
 from mdstorm_backend.format.encodings.decode_images import image_array
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
-from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.gather_values import gather_binary, gather_fixed
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.format.size_limit import parse_size

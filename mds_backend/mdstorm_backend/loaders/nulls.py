@@ -18,7 +18,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, Null
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
-from mdstorm_backend.read.formats import column_to_numpy
+from mdstorm_backend.read.batch_formats import column_to_numpy
 
 #: A mask column is named after the column it belongs to.
 MASK_SUFFIX = "_is_null"

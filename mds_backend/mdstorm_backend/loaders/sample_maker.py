@@ -20,8 +20,8 @@ from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.format.values.numpy_dtypes import is_number
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.read.formats import column_to_numpy
-from mdstorm_backend.read.gather import Gatherer
+from mdstorm_backend.read.batch_formats import column_to_numpy
+from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.window import Range, Source, Window
 
 

@@ -14,7 +14,7 @@ from mdstorm_backend.base.shard_threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format.values.spark_types import simple_name
-from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
+from mdstorm_backend.maintenance.column_statistics import ColumnStatistics, StatisticsOf
 
 #: Bytes, approximately, to gather statistics from at a time.
 _CHUNK_BYTES = 32 << 20

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.cache.attempts import try_again, watched
-from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location

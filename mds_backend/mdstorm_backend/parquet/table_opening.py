@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.footers import Footer, read_footers

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 
-from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.parquet.footers import read_metadata
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 from mdstorm_backend.parquet.stored_columns import StoredColumns

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.read.batch_reader import check_num_epochs
-from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.formats import (
+from mdstorm_backend.read.batch_formats import (
     arrays_to_pandas,
     column_for_pandas,
     column_to_numpy,
     scalars_to_numpy,
 )
+from mdstorm_backend.read.batch_reader import check_num_epochs
+from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.late import LateDecoder, objects
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.read.parallel import default_workers, map_in_threads

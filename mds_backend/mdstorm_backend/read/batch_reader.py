@@ -17,7 +17,7 @@ from mdstorm_backend.order.history import Remaining, Segment
 from mdstorm_backend.order.shares import Place
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
-from mdstorm_backend.read.gather import gather_columns
+from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Range, Source, Window

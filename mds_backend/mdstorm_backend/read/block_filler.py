@@ -12,7 +12,7 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.gather import Gatherer
+from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Range
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
-from mdstorm_backend.format.encodings.gather import Positions, gather_fixed
+from mdstorm_backend.format.encodings.gather_values import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
+from mdstorm_backend.read.decode_sample import SampleDecoder, sample_decoder
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.mds_file import MDSFile
-from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
 from mdstorm_backend.read.shard import Rows, contiguous
 from mdstorm_backend.storage import Buffer
 

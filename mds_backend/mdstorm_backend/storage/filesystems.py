@@ -10,9 +10,9 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.errors import MissingDependencyError, NameNodeError, UnsupportedURLError
+from mdstorm_backend.storage.environment_variables import protocol_of, with_variables
 from mdstorm_backend.storage.reachable import check_reachable
 from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
-from mdstorm_backend.storage.variables import protocol_of, with_variables
 
 #: Scheme → the extra that installs its file system.
 _EXTRAS = {
@@ -62,7 +62,10 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         # Taken literally: a path may hold any character, '%' and blanks among them.
         path = url[len("file://") :]
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
-            from mdstorm_backend.storage.databricks import DatabricksFileSystem, client_arguments
+            from mdstorm_backend.storage.databricks_files import (
+                DatabricksFileSystem,
+                client_arguments,
+            )
 
             arguments = client_arguments(path, options)
             return _shared(DatabricksFileSystem, arguments), path

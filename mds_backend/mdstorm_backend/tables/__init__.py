@@ -11,12 +11,12 @@ from mdstorm_backend.tables.delta import (
     open_delta,
     table_around,
 )
+from mdstorm_backend.tables.delta_fields import TableField
 from mdstorm_backend.tables.delta_log import is_absolute
-from mdstorm_backend.tables.fields import TableField
 from mdstorm_backend.tables.layouts import check_layout, part_of_a_table
-from mdstorm_backend.tables.names import check_no_table_name, is_table_name
 from mdstorm_backend.tables.other_formats import other_format
 from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
+from mdstorm_backend.tables.table_names import check_no_table_name, is_table_name
 
 __all__ = [
     "AsOf",

@@ -21,9 +21,9 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.tables.as_of import AsOf
 from mdstorm_backend.tables.deletion_vectors import DeadRows, by_path, dead_rows
-from mdstorm_backend.tables.fields import TableField, parse_fields
-from mdstorm_backend.tables.names import read_by_spark
+from mdstorm_backend.tables.delta_fields import TableField, parse_fields
 from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
+from mdstorm_backend.tables.table_names import read_by_spark
 
 _VECTORS = "deletionVectors"
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location, options_in_use
-from mdstorm_backend.tables.names import read_by_spark
+from mdstorm_backend.tables.table_names import read_by_spark
 
 #: Options of fsspec's file systems, and what delta-rs calls them.
 _S3 = {

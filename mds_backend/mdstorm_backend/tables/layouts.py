@@ -14,7 +14,7 @@ from typing import Any
 
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.names import read_by_spark
+from mdstorm_backend.tables.table_names import read_by_spark
 
 _THREADS = 16
 #: What is in the names below: most directories hold many files, and none of these.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdstorm_backend.tables.deletion_vectors import DeadRows
-from mdstorm_backend.tables.fields import TableField
+from mdstorm_backend.tables.delta_fields import TableField
 
 
 @dataclass(frozen=True, slots=True)

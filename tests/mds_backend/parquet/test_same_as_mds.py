@@ -19,9 +19,9 @@ from tests.mds_backend.strategies import Data, data, moderate
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.read.batch_formats import to_record_batch
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.elastic_reader import ElasticReader
-from mdstorm_backend.read.formats import to_record_batch
 
 ROW_GROUPS = st.integers(1, 31)
 

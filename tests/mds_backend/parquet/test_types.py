@@ -15,7 +15,7 @@ import pytest
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.parquet.int96 import with_times_repaired
-from mdstorm_backend.read.formats import to_numpy
+from mdstorm_backend.read.batch_formats import to_numpy
 
 _TIMES_NS = pa.list_(pa.timestamp("ns"))
 

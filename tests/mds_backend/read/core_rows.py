@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.read.formats import column_to_numpy
+from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 
 

@@ -14,7 +14,7 @@ from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of, 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.spark_types import SparkType
-from mdstorm_backend.read.formats import column_to_numpy, formatter, objects
+from mdstorm_backend.read.batch_formats import column_to_numpy, formatter, objects
 
 UTC = timezone.utc
 

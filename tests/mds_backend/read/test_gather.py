@@ -14,7 +14,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.read import record_gather
 from mdstorm_backend.read import window as window_module
-from mdstorm_backend.read.gather import Gatherer, gather_columns
+from mdstorm_backend.read.gather_rows import Gatherer, gather_columns
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.strips import record_view, strips_of
 from mdstorm_backend.read.window import Range, Source, Window

@@ -17,8 +17,8 @@ from tests.mds_backend.foreign import Encodings, foreign_dataset, variable
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import UnsafeTypeError, UnsupportedEncodingError
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.formats import column_to_numpy
 
 Shard = tuple[list[bytes], Encodings]
 

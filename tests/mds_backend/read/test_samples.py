@@ -30,7 +30,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.values.spark_types import SparkType
-from mdstorm_backend.read.formats import to_numpy
+from mdstorm_backend.read.batch_formats import to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 
 few = settings(deadline=None, max_examples=60)

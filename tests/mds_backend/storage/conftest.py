@@ -15,7 +15,7 @@ from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.storage import Location
-from mdstorm_backend.storage.databricks import DatabricksFileSystem
+from mdstorm_backend.storage.databricks_files import DatabricksFileSystem
 
 #: Environment variables that may hold credentials of whoever runs the tests.
 _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3_")

@@ -10,7 +10,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import MDSWriter, open_dataset
 from mdstorm_backend.errors import CredentialsError, StorageError
-from mdstorm_backend.storage import Location, filesystems, open_filesystem, variables
+from mdstorm_backend.storage import Location, environment_variables, filesystems, open_filesystem
 
 NOWHERE = "http://127.0.0.1:9"
 KEY = "c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M="
@@ -68,7 +68,7 @@ def test_keys_of_google_open_its_storage_as_s3(
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    monkeypatch.setattr(variables, "_GOOGLE_ENDPOINT", s3.url)
+    monkeypatch.setattr(environment_variables, "_GOOGLE_ENDPOINT", s3.url)
     monkeypatch.setenv("S3_ENDPOINT_URL", NOWHERE)
     monkeypatch.setenv("GCS_KEY", "GOOG-key")
     monkeypatch.setenv("GCS_SECRET", "secret-of-google")

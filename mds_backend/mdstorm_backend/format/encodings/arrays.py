@@ -28,7 +28,7 @@ from mdstorm_backend.format.encodings.encoding import (
     stored_bytes,
     validity,
 )
-from mdstorm_backend.format.encodings.gather import Positions
+from mdstorm_backend.format.encodings.gather_values import Positions
 from mdstorm_backend.format.encodings.numbers import is_stored_as
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
 from mdstorm_backend.format.values.batch import Values

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
-from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.gather_values import Positions, gather_binary, gather_fixed
 from mdstorm_backend.format.values.nested_lists import MOST_EMPTY_LISTS, lists_of_shapes
 from mdstorm_backend.format.values.numpy_dtypes import arrow_type_of
 

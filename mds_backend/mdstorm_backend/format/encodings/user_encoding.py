@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
-from mdstorm_backend.format.encodings.gather import Positions, gather_binary
+from mdstorm_backend.format.encodings.gather_values import Positions, gather_binary
 from mdstorm_backend.format.encodings.opaque import Opaque
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.format.values.plain_arrow import plain_values

@@ -26,7 +26,7 @@ from mdstorm_backend.format.values.nested_lists import (
 from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.loaders.timestamps import nanoseconds
-from mdstorm_backend.read.formats import scalars_to_numpy
+from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 
 

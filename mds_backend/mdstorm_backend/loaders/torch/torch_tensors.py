@@ -23,7 +23,7 @@ from mdstorm_backend.format.values.nested_lists import (
 )
 from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.timestamps import nanoseconds
-from mdstorm_backend.read.formats import scalars_to_numpy
+from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.mds_backend.format.encodings.spread import spread
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings import gather
+from mdstorm_backend.format.encodings import gather_values
 from mdstorm_backend.format.encodings.decode_arrays import decode_arrays
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
-from mdstorm_backend.format.encodings.gather import gather_binary
+from mdstorm_backend.format.encodings.gather_values import gather_binary
 from mdstorm_backend.format.values.list_rows import rows_of, split_array
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, elements_of
 
@@ -144,7 +144,7 @@ def test_byte_strings_are_copied_out_from_between_gaps(values: list[bytes], gap:
 
 
 def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "_INT32_MAX", 3)
+    monkeypatch.setattr(gather_values, "_INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
         assert found.type == type_
