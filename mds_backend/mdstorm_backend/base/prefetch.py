@@ -73,14 +73,14 @@ class Prefetcher(PoolContext):
             call, take = results.task(function), results.take
         pending: deque[Future[Any]] = deque()
         failure: list[Exception] = []
-        asked = 0
+        submitted = 0
         for item in _until_failure(items, failure):
             pending.append(self._pool.submit(call, item))
-            asked += 1
+            submitted += 1
             # A result that is ready does not wait until all allowed work is submitted: submitting
             # two items for each result reaches the full depth soon enough.
-            if len(pending) >= (depth or self._depth) or (asked >= 2 and pending[0].done()):
-                asked = 0
+            if len(pending) >= (depth or self._depth) or (submitted >= 2 and pending[0].done()):
+                submitted = 0
                 yield take(pending.popleft())
         while pending:
             yield take(pending.popleft())

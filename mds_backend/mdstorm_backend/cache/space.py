@@ -49,15 +49,15 @@ def reserve(
     since, seen = clock(), -1
     while True:
         with directory.lock_ledger() as ledger:
-            taken = _taken(ledger)
-            if limit is not None and (taken is None or limit - taken < nbytes):
-                taken = _make_room(directory, lock, nbytes, limit)
-            if limit is None or limit - (taken or 0) >= nbytes:
-                if taken is not None:
-                    ledger.write(b"%d" % (taken + record.nbytes + nbytes))
+            used = _used_bytes(ledger)
+            if limit is not None and (used is None or limit - used < nbytes):
+                used = _make_room(directory, lock, nbytes, limit)
+            if limit is None or limit - (used or 0) >= nbytes:
+                if used is not None:
+                    ledger.write(b"%d" % (used + record.nbytes + nbytes))
                 lock.write(replace(record, reserved=nbytes).to_bytes())
                 return
-            free = limit - (taken or 0)
+            free = limit - (used or 0)
         now = clock()
         if free != seen:
             since, seen = now, free
@@ -71,7 +71,7 @@ def reserve(
         sleep(_PAUSE)
 
 
-def _taken(ledger: FileLock) -> int | None:
+def _used_bytes(ledger: FileLock) -> int | None:
     """Return an upper bound of the bytes in use; None if they were never counted."""
     try:
         return int(ledger.read().partition(b"\n")[0])
@@ -82,19 +82,19 @@ def _taken(ledger: FileLock) -> int | None:
 def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
     """Remove the least recently used shards; return the bytes that the others take."""
     entries = [entry for entry in _entries(directory) if entry[1] != lock.path]
-    taken = sum(record.nbytes for _, _, record in entries)
-    if limit - taken >= nbytes:
-        return taken
+    used = sum(record.nbytes for _, _, record in entries)
+    if limit - used >= nbytes:
+        return used
     # Counting many records takes a while, so more is removed than is needed now.
     spare = limit // 32 if len(entries) >= _MANY else 0
     # First the reservations of downloads that were killed: those in progress are locked.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
-        if limit - taken >= nbytes + spare:
+        if limit - used >= nbytes + spare:
             break
         freed = evict(directory, path)
-        taken -= freed
+        used -= freed
         count("evictions", freed > 0)
-    return taken
+    return used
 
 
 def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:

@@ -71,9 +71,9 @@ class Described:
 
 def _description(value: Described, *, full: bool) -> Description:
     """Return what an object tells, whatever state it is in: closed, deleted or half made."""
-    for asked in (full, False):
+    for in_full in (full, False):
         try:
-            return value._mdstorm_description(full=asked)
+            return value._mdstorm_description(full=in_full)
         except Exception:  # debuggers and logs ask in the middle of failures
             continue
     return Description(["cannot be described now"])

@@ -237,10 +237,10 @@ def work_of_rank(
         raise InvalidArgumentError(
             f"worker {worker} of {num_workers} does not exist: workers are numbered from 0"
         )
-    asked = workers if worker is None else [worker]
+    requested = workers if worker is None else [worker]
     first, count = plan.numbers.start, len(plan.numbers)
-    ids = np.empty((len(asked), -(-count // num_workers), batch_size), np.int64)
-    for of_worker, number in zip(ids, asked, strict=True):
+    ids = np.empty((len(requested), -(-count // num_workers), batch_size), np.int64)
+    for of_worker, number in zip(ids, requested, strict=True):
         own = len(range(number, count, num_workers))
         for part in chunks(own, CHUNK // batch_size):
             numbers = first + number + num_workers * np.arange(part.start, part.stop)

@@ -108,11 +108,11 @@ def samples_per_shard(
     for part in chunks(len(order), CHUNK):
         shards = np.searchsorted(stops, order[part], side="right")
         last = order[part] == stops[shards] - 1
-        taken = np.where(last, last_pick[shards], granularity)
-        before = np.cumsum(taken) - taken
-        taken = np.clip(rest - before, 0, taken)
-        counts += np.bincount(shards, taken, len(counts)).astype(np.int64)
-        rest -= int(taken.sum())
+        drawn = np.where(last, last_pick[shards], granularity)
+        before = np.cumsum(drawn) - drawn
+        drawn = np.clip(rest - before, 0, drawn)
+        counts += np.bincount(shards, drawn, len(counts)).astype(np.int64)
+        rest -= int(drawn.sum())
         if not rest:
             break
     return counts

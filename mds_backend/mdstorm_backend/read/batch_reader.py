@@ -242,16 +242,16 @@ class BatchReader:
         block = Block()
         for size in self._sizes(start, first_epoch):
             mine = (stream.position.batches - start.batches) % parts == part
-            taken = stream.take(size, block.ranges if mine else [])
-            if taken == 0 < size:
+            num_taken = stream.take(size, block.ranges if mine else [])
+            if num_taken == 0 < size:
                 break
             if mine:
-                block.sizes.append(taken)
+                block.sizes.append(num_taken)
                 block.ends.append(stream.position)
             if len(block.sizes) == self._batches_per_block:
                 yield block
                 block = Block()
-            if taken < size:
+            if num_taken < size:
                 break
         if block.sizes:
             yield block

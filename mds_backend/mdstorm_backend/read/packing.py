@@ -44,7 +44,7 @@ class Packing:
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
         self._lock = threading.Lock()
-        self._taken: WeakKeyDictionary[Shard, int] = WeakKeyDictionary()
+        self._rows_taken: WeakKeyDictionary[Shard, int] = WeakKeyDictionary()
         self._packed: WeakKeyDictionary[Shard, _Records] = WeakKeyDictionary()
 
     def gather(
@@ -70,7 +70,7 @@ class Packing:
         packed = [records for records in found if records is not None]
         if len(packed) < len(found) or len({records.dtype for records in packed}) > 1:
             return None
-        return self._split(_taken(selections, packed, total))
+        return self._split(_take_records(selections, packed, total))
 
     def _may_pack(self, batch: Batch) -> bool:
         values = [batch[name] for name in self._columns]
@@ -88,9 +88,9 @@ class Packing:
             records = self._packed.get(shard)
             if records is not None or isinstance(selection.rows, slice):
                 return records
-            taken = self._taken.get(shard, 0) + len(selection.rows)
-            self._taken[shard] = taken
-            if taken * _PART > shard.num_samples:
+            rows_taken = self._rows_taken.get(shard, 0) + len(selection.rows)
+            self._rows_taken[shard] = rows_taken
+            if rows_taken * _PART > shard.num_samples:
                 records = self._packed[shard] = _packed([batch[name] for name in self._columns])
             return records
 
@@ -118,7 +118,9 @@ def _packed(columns: Sequence[npt.NDArray[Any]]) -> _Records:
     return records
 
 
-def _taken(selections: Sequence[Selection], packed: Sequence[_Records], total: int) -> _Records:
+def _take_records(
+    selections: Sequence[Selection], packed: Sequence[_Records], total: int
+) -> _Records:
     """Copy records to their places."""
     dtype = packed[0].dtype
     opaque = np.dtype(f"V{dtype.itemsize}")
@@ -126,11 +128,11 @@ def _taken(selections: Sequence[Selection], packed: Sequence[_Records], total: i
     for selection, records in zip(selections, packed, strict=True):
         rows, places = selection.rows, selection.positions
         whole = records.view(opaque)
-        taken = whole[rows] if isinstance(rows, slice) else whole.take(rows, mode="clip")
+        chosen = whole[rows] if isinstance(rows, slice) else whole.take(rows, mode="clip")
         if isinstance(places, slice):
-            block[places] = taken
+            block[places] = chosen
         else:
-            np.put(block, places, taken, mode="clip")
+            np.put(block, places, chosen, mode="clip")
     return block.view(dtype)
 
 

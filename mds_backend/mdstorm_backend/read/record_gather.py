@@ -106,14 +106,14 @@ class RecordGatherer:
         few = located.by_shard
         if few is not None:
             for shard, places in few:
-                taken = _records_of(shard).take(located.rows[places], mode="clip")
-                np.put(records, places, taken, mode="clip")
+                chosen = _records_of(shard).take(located.rows[places], mode="clip")
+                np.put(records, places, chosen, mode="clip")
             return records
-        taken = np.empty_like(records)
+        in_sequence = np.empty_like(records)
         rows = located.rows[located.places]
         for shard, first, last in located.groups:
-            _records_of(shard).take(rows[first:last], out=taken[first:last], mode="clip")
-        np.put(records, located.places, taken, mode="clip")
+            _records_of(shard).take(rows[first:last], out=in_sequence[first:last], mode="clip")
+        np.put(records, located.places, in_sequence, mode="clip")
         return records
 
     def _split(

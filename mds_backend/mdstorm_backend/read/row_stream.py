@@ -49,23 +49,23 @@ class RowStream:
         int
             Rows appended: fewer than `size` only where the stream ends.
         """
-        taken = 0
-        while taken < size and self._advance():
+        num_taken = 0
+        while num_taken < size and self._advance():
             assert self._window is not None
             start = self._next_row
-            stop = min(start + size - taken, self._stop)
+            stop = min(start + size - num_taken, self._stop)
             last = ranges[-1] if ranges else None
             if last is not None and last.window is self._window and last.stop == start:
                 ranges[-1] = Range(self._window, last.start, stop)
             else:
                 ranges.append(Range(self._window, start, stop))
             self._next_row = stop
-            taken += stop - start
+            num_taken += stop - start
             self.position = Position(
                 self.position.epoch, self.position.row + stop - start, self.position.batches
             )
         self.position = Position(self.position.epoch, self.position.row, self.position.batches + 1)
-        return taken
+        return num_taken
 
     def _advance(self) -> bool:
         """Move to a window with rows left; False at the end of the stream."""

@@ -142,14 +142,14 @@ class ShardBuffer:
         self._with_nulls |= new
         self._used += len(new) * self.samples * _BASE64_BIT
         costs = self._costs(columns, samples, start)
-        taken = int(np.searchsorted(costs, self._size_limit - self._used, side="right"))
+        count = int(np.searchsorted(costs, self._size_limit - self._used, side="right"))
         if self.samples == 0:
-            taken = max(taken, 1)
-        if taken == 0:
+            count = max(count, 1)
+        if count == 0:
             return start
-        stop = start + taken
-        self._used += float(costs[taken - 1])
-        self.samples += taken
+        stop = start + count
+        self._used += float(costs[count - 1])
+        self.samples += count
         self._chunks.append(samples.data[samples.ends[start] : samples.ends[stop]])
         self._lengths.append(np.diff(samples.ends[start : stop + 1]))
         self._pieces.append((columns, start, stop))
