@@ -1,13 +1,31 @@
-"""Caches for readers: the mirror of ``petastorm.cache``."""
+"""Caches for a reader's results: the mirror of ``petastorm.cache``."""
 
 from __future__ import annotations
 
-from mdstorm._readers.cache_base import (
-    CacheBase,
-    NullCache,
-)
+import abc
+from collections.abc import Callable
+from typing import Any
 
 __all__ = [
     "CacheBase",
     "NullCache",
 ]
+
+
+class CacheBase(abc.ABC):
+    """Keeps values by key."""
+
+    @abc.abstractmethod
+    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
+        """Return what is kept under a key, or else what the function returns, and keep that."""
+
+    def cleanup(self) -> None:  # noqa: B027  # not every cache has something to remove
+        """Remove everything that is kept."""
+
+
+class NullCache(CacheBase):
+    """Keeps nothing."""
+
+    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
+        """Return what the function returns."""
+        return fill_cache_func()

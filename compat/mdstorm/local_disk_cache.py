@@ -1,14 +1,196 @@
-"""A cache on the local disk: the mirror of ``petastorm.local_disk_cache``."""
+"""A cache on a local disk: the mirror of ``petastorm.local_disk_cache``."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import pickle
+import tempfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.local_disk_cache import (
-    LocalDiskCache,
-)
+from mdstorm.cache import CacheBase
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
+from mdstorm_backend.base import is_integer, warn_user
 
 __all__ = [
     "LocalDiskCache",
 ]
 
 __getattr__ = other_names(__name__)
+
+_SUFFIX = ".mdstorm-cached"
+_MAGIC = b"mdstorm cached value 1\n"
+_CHECKSUM_BYTES = 4
+#: Which value goes first when there is no room: the one stored, or used, the longest time ago; or
+#: none, and nothing more is kept.
+_POLICIES = ("least-recently-stored", "least-recently-used", "none")
+_ROWS_PER_SHARD = 5
+
+
+class LocalDiskCache(CacheBase):
+    """Keeps values in a local directory, one file for each, for all processes that name it.
+
+    Values are pickled. A file that is damaged, or belongs to another user, counts as missing.
+
+    Parameters
+    ----------
+    path : str
+        The directory. It is made for this user alone if it is not there.
+    size_limit_bytes : int
+        Bytes that the files may take together.
+    expected_row_size_bytes : int
+        About the size of a row: a limit that is far too small for some rows is refused.
+    shards : int
+        Into how many parts Petastorm divides a cache, each with its share of the limit: it counts
+        in that check alone.
+    cleanup : bool
+        Whether `cleanup` removes the values.
+    eviction_policy : str
+        ``least-recently-stored``, ``least-recently-used`` or ``none``.
+    **settings
+        Further settings of Petastorm's cache, which have no effect.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a number or the directory is missing; also TypeError.
+    InvalidArgumentError
+        If the limit is too small; also ValueError.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        size_limit_bytes: int,
+        expected_row_size_bytes: int,
+        shards: int = 6,
+        cleanup: bool = False,
+        *,
+        eviction_policy: str = "least-recently-stored",
+        **settings: Any,
+    ) -> None:
+        _check(path, size_limit_bytes, expected_row_size_bytes, shards, eviction_policy)
+        self._mdstorm_directory = Path(path)
+        self._mdstorm_limit = int(size_limit_bytes)
+        self._mdstorm_removes = cleanup
+        self._mdstorm_policy = eviction_policy
+
+    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
+        """Return what is kept under a key, or else what the function returns, and keep that."""
+        path = self._mdstorm_directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{_SUFFIX}"
+        found = self._mdstorm_read(path)
+        if found is None:
+            found = (fill_cache_func(),)
+            self._mdstorm_write(path, found)
+        return found[0]
+
+    def cleanup(self) -> None:
+        """Remove the values, and the directory if it is then empty.
+
+        What cannot be removed stays, and a warning says so.
+        """
+        if not self._mdstorm_removes:
+            return
+        try:
+            for path in self._mdstorm_directory.glob(f"*{_SUFFIX}"):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            warn_user(
+                f"Error cleaning cache: {error}. {self._mdstorm_directory} can be removed by hand"
+            )
+            return
+        with suppress(OSError):
+            self._mdstorm_directory.rmdir()
+
+    def _mdstorm_read(self, path: Path) -> tuple[Any] | None:
+        try:
+            with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_uid != os.getuid():
+                    return None
+                content = memoryview(file.read())
+        except OSError:
+            return None
+        start = len(_MAGIC) + _CHECKSUM_BYTES
+        if len(content) < start or content[: len(_MAGIC)] != _MAGIC:
+            return None
+        if content[len(_MAGIC) : start] != _checksum(content[start:]):
+            return None
+        if self._mdstorm_policy == "least-recently-used":
+            with suppress(OSError):
+                os.utime(path)
+        value: tuple[Any] = pickle.loads(content[start:])  # noqa: S301  # this user's own file
+        return value
+
+    def _mdstorm_write(self, path: Path, value: tuple[Any]) -> None:
+        """Keep a value if there is, or can be made, room for it."""
+        data = pickle.dumps(value, protocol=5)
+        size = len(_MAGIC) + _CHECKSUM_BYTES + len(data)
+        if not self._mdstorm_make_room(size):
+            return
+        descriptor, temporary = self._mdstorm_new_file()
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.writelines([_MAGIC, _checksum(data), data])
+            os.replace(temporary, path)  # seen whole or not at all
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def _mdstorm_new_file(self) -> tuple[int, str]:
+        while True:
+            self._mdstorm_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Another process may have removed the directory, which was empty, meanwhile.
+            with suppress(FileNotFoundError):
+                return tempfile.mkstemp(dir=self._mdstorm_directory, suffix=".tmp")
+
+    def _mdstorm_make_room(self, size: int) -> bool:
+        files = []
+        for path in self._mdstorm_directory.glob(f"*{_SUFFIX}"):
+            with suppress(FileNotFoundError):  # another process has removed it
+                status = path.stat()
+                files.append((status.st_mtime_ns, status.st_size, path))
+        used = sum(file_size for _, file_size, _ in files)
+        if used + size <= self._mdstorm_limit:
+            return True
+        if self._mdstorm_policy == "none" or size > self._mdstorm_limit:
+            return False
+        for _, file_size, path in sorted(files):
+            path.unlink(missing_ok=True)
+            used -= file_size
+            if used + size <= self._mdstorm_limit:
+                break
+        return True
+
+
+def _checksum(data: bytes | memoryview) -> bytes:
+    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "little")
+
+
+def _check(path: Any, limit: Any, row_size: Any, shards: Any, policy: Any) -> None:
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"cache_location must be a directory for cache_type='local-disk', found {path!r}"
+        )
+    for name, value in (("cache_size_limit", limit), ("cache_row_size_estimate", row_size)):
+        if not is_integer(value):
+            raise ArgumentTypeError(
+                f"{name} must be a number of bytes for cache_type='local-disk', found {value!r}"
+            )
+    if not is_integer(shards) or shards < 1:
+        raise InvalidArgumentError(f"shards must be a positive integer, found {shards!r}")
+    if policy not in _POLICIES:
+        raise UnsupportedArgumentError(
+            f"eviction_policy={policy!r} is not one that this cache has: use one of {_POLICIES}"
+        )
+    if policy != "none" and limit / shards < _ROWS_PER_SHARD * row_size:
+        raise InvalidArgumentError(
+            f"Condition 'size_limit_bytes / shards < {_ROWS_PER_SHARD} * expected_row_size_bytes' "
+            f"needs to hold for no cache, and holds: {limit} / {shards} < {_ROWS_PER_SHARD} * "
+            f"{row_size}. Raise cache_size_limit, or use fewer shards: "
+            "cache_extra_settings={'shards': 1}"
+        )

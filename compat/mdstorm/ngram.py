@@ -1,14 +1,244 @@
-"""N-grams, consecutive rows as one item: the mirror of ``petastorm.ngram``."""
+"""`NGram`: consecutive rows of a sequence read as one item.
+
+Names and rules are those of ``petastorm.ngram``.
+"""
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from mdstorm._petastorm_names import other_names
-from mdstorm._selection.ngram import (
-    NGram,
-)
+from mdstorm._schema.unischema import Unischema, match_unischema_fields
+from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._selection.ngram_windows import window_starts
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import is_integer
 
 __all__ = [
     "NGram",
 ]
 
 __getattr__ = other_names(__name__)
+
+#: A field, or a regular expression for the names of fields.
+_FieldOrPattern = UnischemaField | str
+
+
+class NGram:
+    """Describes n-grams of rows; pass it to ``make_reader`` as ``schema_fields``.
+
+    An n-gram is a dict from offset to a row of the fields requested there. It consists of
+    consecutive rows of one shard, or piece of a shard, whose timestamps ascend by no more than
+    `delta_threshold` from one to the next.
+
+    Parameters
+    ----------
+    fields : dict of int to list of (UnischemaField or str)
+        Offsets and the fields wanted there, or regular expressions that match their whole names.
+        An n-gram has all offsets from the first to the last; those not named here have no fields.
+    delta_threshold : number or numpy.timedelta64
+        The largest step between timestamps; microseconds for a field of timestamps. There, it may
+        be a `numpy.timedelta64`.
+    timestamp_field : UnischemaField or str
+        The field that rows are sorted by, or a regular expression that matches only its name.
+    timestamp_overlap : bool
+        Whether a row may be part of several n-grams. Otherwise the first timestamp of each is
+        after the last one of that before.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is something else.
+
+    Examples
+    --------
+    >>> fields = {-1: ["id", "ts"], 0: ["id"]}  # the row before, and the row itself
+    >>> ngram = NGram(fields, delta_threshold=10, timestamp_field="ts")
+    >>> ngram.length
+    2
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[int, list[_FieldOrPattern]],
+        delta_threshold: float,
+        timestamp_field: _FieldOrPattern,
+        timestamp_overlap: bool = True,
+    ) -> None:
+        _check(fields, delta_threshold, timestamp_field, timestamp_overlap)
+        self._fields = dict(fields)
+        self._delta_threshold = delta_threshold
+        self._timestamp_field = timestamp_field
+        self.timestamp_overlap = timestamp_overlap
+
+    @property
+    def length(self) -> int:
+        """Rows of an n-gram."""
+        return max(self._fields) - min(self._fields) + 1
+
+    @property
+    def fields(self) -> dict[int, list[_FieldOrPattern]]:
+        """The wanted fields by offset."""
+        return self._fields
+
+    @property
+    def delta_threshold(self) -> float:
+        """The largest step between timestamps."""
+        return self._delta_threshold
+
+    @property
+    def timestamp_field(self) -> _FieldOrPattern:
+        """The field by which rows are sorted."""
+        return self._timestamp_field
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same fields are requested at the same offsets, as in Petastorm."""
+        if not isinstance(other, NGram):
+            return NotImplemented
+        ours = {offset: set(fields) for offset, fields in self._fields.items()}
+        return ours == {offset: set(fields) for offset, fields in other._fields.items()}
+
+    __hash__ = None  # type: ignore[assignment]  # fields change when they are resolved
+
+    def resolve_regex_field_names(self, schema: Unischema) -> None:
+        """Replace regular expressions by the fields of a schema that they match, in place.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the one for the timestamp field does not match exactly one.
+        """
+        self._fields = {
+            offset: self.convert_fields(schema, fields) for offset, fields in self._fields.items()
+        }
+        matched = self.convert_fields(schema, [self._timestamp_field])
+        if len(matched) != 1:
+            raise InvalidArgumentError(
+                f"timestamp_field was matched to {'more than one' if matched else 'no'} unischema "
+                f"field: {self._timestamp_field!r} matches {[field.name for field in matched]} of "
+                f"{list(schema.fields)}. Name one field"
+            )
+        self._timestamp_field = matched[0]
+
+    def convert_fields(
+        self, unischema: Unischema, field_list: Sequence[_FieldOrPattern]
+    ) -> list[Any]:
+        """Return fields: those of the list, and then those that its expressions match."""
+        given = [item for item in field_list if not isinstance(item, str)]
+        patterns = [item for item in field_list if isinstance(item, str)]
+        return list(dict.fromkeys([*given, *match_unischema_fields(unischema, patterns)]))
+
+    def get_field_names_at_timestep(self, timestep: int) -> list[str]:
+        """Return the names of the fields requested at an offset; none for other offsets."""
+        return [_name(field) for field in self._fields.get(timestep, [])]
+
+    def get_field_names_at_all_timesteps(self) -> list[_FieldOrPattern]:
+        """Return the fields requested at any offset, each once."""
+        return list(dict.fromkeys(field for fields in self._fields.values() for field in fields))
+
+    def get_schema_at_timestep(self, schema: Unischema, timestep: int) -> Unischema:
+        """Return the schema of the row at an offset: its fields in the order of `schema`."""
+        names = set(self.get_field_names_at_timestep(timestep))
+        return schema.create_schema_view([f for f in schema.fields.values() if f.name in names])
+
+    def form_ngram(
+        self, data: Sequence[Mapping[str, Any]], schema: Unischema
+    ) -> list[dict[int, dict[str, Any]]]:
+        """Make n-grams of rows that are dicts.
+
+        Parameters
+        ----------
+        data : sequence of dict
+            Rows in the order of their timestamps, with the names of fields as keys.
+        schema : Unischema
+            Their schema.
+
+        Returns
+        -------
+        list of dict
+            From offset to a dict of the wanted fields.
+
+        Raises
+        ------
+        UnsortedTimestampsError
+            If timestamps do not ascend.
+        """
+        starts = self._mdstorm_starts([row[self._mdstorm_timestamp_name] for row in data])
+        wanted = {
+            offset: list(self.get_schema_at_timestep(schema, offset).fields)
+            for offset in self._mdstorm_offsets
+        }
+        return [
+            {
+                offset: {name: data[start + place][name] for name in names}
+                for place, (offset, names) in enumerate(wanted.items())
+            }
+            for start in starts
+        ]
+
+    def make_namedtuple(
+        self, schema: Unischema, ngram_as_dicts: Mapping[int, Mapping[str, Any]]
+    ) -> dict[int, Any]:
+        """Return an n-gram of `form_ngram` with a namedtuple at each offset."""
+        return {
+            offset: self.get_schema_at_timestep(schema, offset).make_namedtuple(**row)
+            for offset, row in ngram_as_dicts.items()
+        }
+
+    @property
+    def _mdstorm_timestamp_name(self) -> str:
+        return _name(self._timestamp_field)
+
+    @property
+    def _mdstorm_offsets(self) -> range:
+        return range(min(self._fields), max(self._fields) + 1)
+
+    def _mdstorm_starts(self, timestamps: Sequence[Any]) -> list[int]:
+        """Return the first row of each n-gram, given the timestamps of consecutive rows."""
+        return window_starts(
+            timestamps,
+            self.length,
+            self._delta_threshold,
+            overlap=self.timestamp_overlap,
+            name=self._mdstorm_timestamp_name,
+        )
+
+
+def _name(field: _FieldOrPattern) -> str:
+    return field if isinstance(field, str) else field.name
+
+
+def _check(fields: Any, delta_threshold: Any, timestamp_field: Any, timestamp_overlap: Any) -> None:
+    if not isinstance(fields, Mapping) or not fields:
+        raise InvalidArgumentError(
+            f"Fields must be set and must be a dictionary. Found {fields!r}: give a dict from "
+            "offsets to lists of fields"
+        )
+    for offset, wanted in fields.items():
+        if not is_integer(offset):
+            raise InvalidArgumentError(
+                f"Fields must have offsets as keys, which are integers; found {offset!r}"
+            )
+        if not isinstance(wanted, list):
+            raise InvalidArgumentError(
+                "Each field value must be a list of unischema fields/regular expression(s), found "
+                f"{wanted!r} at offset {offset}"
+            )
+        if not all(isinstance(field, (UnischemaField, str)) for field in wanted):
+            raise InvalidArgumentError(
+                "All field values must be of type UnischemaField/regular expression, found "
+                f"{wanted!r} at offset {offset}"
+            )
+    if not isinstance(delta_threshold, numbers.Number):
+        raise InvalidArgumentError(f"delta_threshold must be a number. Found {delta_threshold!r}")
+    if not isinstance(timestamp_field, (UnischemaField, str)):
+        raise InvalidArgumentError(
+            "timestamp_field must be set and must be of type UnischemaField or regular "
+            f"expression. Found {timestamp_field!r}"
+        )
+    if not isinstance(timestamp_overlap, bool):
+        raise InvalidArgumentError(
+            f"timestamp_overlap must be set and must be of type bool. Found {timestamp_overlap!r}"
+        )

@@ -1,16 +1,22 @@
-"""Predicates, which select rows: the mirror of ``petastorm.predicates``."""
+"""Predicates: which rows a reader delivers.
+
+A reader calls its predicate once for all rows of a shard's share. The classes of this module
+evaluate them with NumPy and Arrow; user-defined predicates are called as `PredicateBase` says.
+Names, arguments and the buckets of `in_pseudorandom_split` are those of ``petastorm.predicates``.
+"""
 
 from __future__ import annotations
 
-from mdstorm._selection.predicates import (
-    PredicateBase,
-    in_intersection,
-    in_lambda,
-    in_negate,
-    in_pseudorandom_split,
-    in_reduce,
-    in_set,
-)
+import abc
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import is_integer
 
 __all__ = [
     "PredicateBase",
@@ -21,3 +27,300 @@ __all__ = [
     "in_reduce",
     "in_set",
 ]
+
+
+class PredicateBase(abc.ABC):
+    """Base class of predicates.
+
+    Derive from it to write one. The row reader calls `do_include` for each row, with a dict of one
+    value per field: NumPy scalars, arrays and Python objects, None for null. The batch reader calls
+    it for a whole shard's share, with a `pandas.DataFrame` of the fields, and it returns a boolean
+    Series or array. If it returns anything else, or cannot take whole columns (it raises
+    AttributeError, TypeError or ValueError), it is called for each row, as in the row reader.
+    """
+
+    @abc.abstractmethod
+    def get_fields(self) -> set[str]:
+        """Return the names of the fields that `do_include` looks at."""
+
+    @abc.abstractmethod
+    def do_include(self, values: Any) -> Any:
+        """Return whether to deliver a row whose fields have these values, or each of many rows."""
+
+
+class in_set(PredicateBase):  # noqa: N801  # as Petastorm has it, like all of these
+    """Rows whose field is one of some values.
+
+    Parameters
+    ----------
+    inclusion_values : iterable of hashable
+        The values; None among them means null.
+    predicate_field : str
+        The field.
+    """
+
+    def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
+        self._inclusion_values = set(as_searched(inclusion_values))
+        self._predicate_field = predicate_field
+
+    def get_fields(self) -> set[str]:
+        """Return the name of the field."""
+        return {self._predicate_field}
+
+    def do_include(self, values: Mapping[str, Any]) -> bool:
+        """Return whether the field's value is one of the values."""
+        return is_among(values[self._predicate_field], self._inclusion_values)
+
+
+class in_intersection(PredicateBase):  # noqa: N801
+    """Rows whose array has at least one of some values.
+
+    Parameters
+    ----------
+    inclusion_values : iterable
+        The values.
+    _predicate_field : str
+        The field, which holds arrays. A null has no values.
+    """
+
+    def __init__(self, inclusion_values: Iterable[Any], _predicate_field: str) -> None:
+        self._inclusion_values = as_searched(inclusion_values)
+        self._predicate_field = _predicate_field
+
+    def get_fields(self) -> set[str]:
+        """Return the name of the field."""
+        return {self._predicate_field}
+
+    def do_include(self, values: Mapping[str, Any]) -> bool:
+        """Return whether any element of the field's array is one of the values.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the field does not hold arrays.
+        """
+        array = values[self._predicate_field]
+        if array is None:
+            return False
+        if isinstance(array, np.ndarray):
+            array = array.reshape(-1)
+        elif not isinstance(array, Iterable):
+            raise InvalidArgumentError(
+                f"Predicate field should have iterable type: {self._predicate_field!r} holds "
+                f"{array!r}. Use in_set for a field of scalars"
+            )
+        return any(is_among(element, self._inclusion_values) for element in array)
+
+
+class in_lambda(PredicateBase):  # noqa: N801
+    """Rows for which a function returns true.
+
+    Parameters
+    ----------
+    predicate_fields : list of str
+        The fields whose values the function takes, in this order.
+    predicate_func : callable
+        Called as ``predicate_func(*values)``, or ``predicate_func(*values, state_arg)``. See
+        `PredicateBase` for what it takes and returns in each reader.
+    state_arg : object, optional
+        Further argument of the function, if it is not None.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `predicate_fields` is not a list.
+
+    Examples
+    --------
+    >>> even = in_lambda(["id"], lambda id: id % 2 == 0)
+    >>> sorted(even.get_fields())
+    ['id']
+    """
+
+    def __init__(
+        self,
+        predicate_fields: list[str],
+        predicate_func: Callable[..., Any],
+        state_arg: Any = None,
+    ) -> None:
+        if not isinstance(predicate_fields, list):
+            raise InvalidArgumentError(
+                f"Predicate fields should be a list, found {predicate_fields!r}: put them in one"
+            )
+        self._predicate_fields = predicate_fields
+        self._predicate_func = predicate_func
+        self._state_arg = state_arg
+
+    def get_fields(self) -> set[str]:
+        """Return the names of the fields."""
+        return set(self._predicate_fields)
+
+    def do_include(self, values: Mapping[str, Any]) -> Any:
+        """Return what the function says."""
+        state = () if self._state_arg is None else (self._state_arg,)
+        return self._predicate_func(*(values[name] for name in self._predicate_fields), *state)
+
+
+class in_negate(PredicateBase):  # noqa: N801
+    """Rows that another predicate leaves out.
+
+    Parameters
+    ----------
+    predicate : PredicateBase
+        The other one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not a predicate.
+    """
+
+    def __init__(self, predicate: PredicateBase) -> None:
+        _check_derived(predicate)
+        self._predicate = predicate
+
+    def get_fields(self) -> set[str]:
+        """Return the names of the fields of the other predicate."""
+        return self._predicate.get_fields()
+
+    def do_include(self, values: Mapping[str, Any]) -> bool:
+        """Return whether the other predicate leaves the row out."""
+        return not self._predicate.do_include(values)
+
+
+class in_reduce(PredicateBase):  # noqa: N801
+    """Rows for which a function of other predicates' results returns true.
+
+    Parameters
+    ----------
+    predicate_list : list of PredicateBase
+        The others.
+    reduce_func : callable
+        Takes the list of their results, such as `all` and `any`. Other functions than these two
+        are given booleans in the row reader and boolean Series in the batch reader, where a
+        function that needs booleans is called for each row.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one of them is not a predicate.
+
+    Examples
+    --------
+    >>> both = in_reduce([in_set({1, 2}, "id"), in_set({"a"}, "kind")], all)
+    >>> both.do_include({"id": 1, "kind": "a"}), both.do_include({"id": 3, "kind": "a"})
+    (True, False)
+    """
+
+    def __init__(
+        self, predicate_list: Sequence[PredicateBase], reduce_func: Callable[[list[Any]], Any]
+    ) -> None:
+        for predicate in predicate_list:
+            _check_derived(predicate)
+        self._predicate_list = predicate_list
+        self._reduce_func = reduce_func
+
+    def get_fields(self) -> set[str]:
+        """Return the names of the fields of all predicates."""
+        return {name for predicate in self._predicate_list for name in predicate.get_fields()}
+
+    def do_include(self, values: Mapping[str, Any]) -> Any:
+        """Return what the function says of the results of all predicates."""
+        return self._reduce_func([p.do_include(values) for p in self._predicate_list])
+
+
+class in_pseudorandom_split(PredicateBase):  # noqa: N801
+    """One of several subsets of the rows, chosen by a hash of a field: the same in every run.
+
+    Parameters
+    ----------
+    fraction_list : sequence of float
+        The share of each subset, such as ``[0.8, 0.2]``; rows beyond their sum are in none.
+    subset_index : int
+        Which subset; negative ones count from the end.
+    predicate_field : str
+        The field. Rows with equal values are in the same subset.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such subset.
+
+    Notes
+    -----
+    A value's place is the MD5 hash of its text, ``str(value)``, modulo `sys.maxsize`; the borders
+    of the subsets are the sums of their fractions times ``sys.maxsize - 1``. Those are Petastorm's,
+    so that rows stay in the subsets that they were in.
+
+    Examples
+    --------
+    >>> train = in_pseudorandom_split([0.8, 0.2], 0, "id")
+    >>> test = in_pseudorandom_split([0.8, 0.2], 1, "id")
+    >>> [train.do_include({"id": i}) != test.do_include({"id": i}) for i in range(3)]
+    [True, True, True]
+    """
+
+    def __init__(
+        self, fraction_list: Sequence[float], subset_index: int, predicate_field: str
+    ) -> None:
+        count = len(fraction_list)
+        if not is_integer(subset_index) or not -count <= subset_index < count:
+            raise InvalidArgumentError(
+                f"subset_index is out of range: found {subset_index!r} for {count} fractions"
+            )
+        first = subset_index % count
+        self._predicate_field = predicate_field
+        self._bucket_low = sum(fraction_list[:first]) * (sys.maxsize - 1)
+        self._bucket_high = sum(fraction_list[: first + 1]) * (sys.maxsize - 1)
+
+    def get_fields(self) -> set[str]:
+        """Return the name of the field."""
+        return {self._predicate_field}
+
+    def do_include(self, values: Mapping[str, Any]) -> bool:
+        """Return whether the field's value belongs to the subset.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the field is not among the values.
+        """
+        if self._predicate_field not in values:
+            raise InvalidArgumentError(
+                f"Tested values does not have split key: {self._predicate_field}. They have "
+                f"{list(values)}"
+            )
+        text = str(values[self._predicate_field]).encode()
+        digest = hashlib.md5(text, usedforsecurity=False).digest()
+        bucket = int.from_bytes(digest, "big") % sys.maxsize
+        return self._bucket_low <= bucket < self._bucket_high
+
+
+def _check_derived(predicate: object) -> None:
+    if not isinstance(predicate, PredicateBase):
+        raise InvalidArgumentError(
+            f"Predicate is nor derived from PredicateBase: {predicate!r}. Wrap a function in "
+            "in_lambda"
+        )
+
+
+def as_searched(values: Iterable[Any]) -> set[Any] | list[Any]:
+    """Return the values as what is searched fastest."""
+    found = [_plain(value) for value in values]
+    try:
+        return set(found)
+    except TypeError:
+        return found
+
+
+def is_among(value: Any, values: set[Any] | list[Any]) -> bool:
+    """Whether one of `values` equals a value."""
+    if _plain(value) in values:
+        return True
+    # NumPy's dates and times equal Python's, but their hashes differ.
+    return isinstance(value, np.datetime64) and value.item() in values
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, which can be compared with decimals."""
+    return value.item() if isinstance(value, (np.number, np.bool_)) else value

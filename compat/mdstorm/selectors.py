@@ -1,13 +1,21 @@
-"""Row group selectors: the mirror of ``petastorm.selectors``."""
+"""Selectors: choose row groups by an index from `build_rowgroup_index`.
+
+Names and signatures are those of ``petastorm.selectors``. Whole row groups are selected: their rows
+that do not have the value are delivered as well.
+"""
 
 from __future__ import annotations
 
-from mdstorm._selection.selectors import (
-    IntersectIndexSelector,
-    RowGroupSelectorBase,
-    SingleIndexSelector,
-    UnionIndexSelector,
-)
+import abc
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mdstorm._selection.row_group_index import load_row_group_index
+from mdstorm._selection.shard_views import SomeShards
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.read import SampleSource
 
 __all__ = [
     "IntersectIndexSelector",
@@ -15,3 +23,128 @@ __all__ = [
     "SingleIndexSelector",
     "UnionIndexSelector",
 ]
+
+
+class RowGroupSelectorBase(abc.ABC):
+    """Base of all selectors."""
+
+    @abc.abstractmethod
+    def get_index_names(self) -> list[str]:
+        """Return the names of the indexes that `select_row_groups` needs."""
+
+    @abc.abstractmethod
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        """Return the numbers of the row groups to read, given the indexers by index name."""
+
+
+class SingleIndexSelector(RowGroupSelectorBase):
+    """Row groups that hold at least one of some values.
+
+    Parameters
+    ----------
+    index_name : str
+        Name of the index.
+    values_list : iterable
+        The values; for a `FieldNotNullIndexer` anything, once.
+    """
+
+    def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
+        self._index_name = index_name
+        self._values_to_select = values_list
+
+    def get_index_names(self) -> list[str]:
+        """Return the name of the index, in a list."""
+        return [self._index_name]
+
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        """Return the numbers of the row groups that hold one of the values."""
+        indexer = index_dict[self._index_name]
+        return set().union(*map(indexer.get_row_group_indexes, self._values_to_select))
+
+
+class _SeveralSelectors(RowGroupSelectorBase):
+    """Several selectors in one."""
+
+    def __init__(self, single_index_selectors: list[Any]) -> None:
+        selectors = list(single_index_selectors)
+        if not selectors or not all(isinstance(s, RowGroupSelectorBase) for s in selectors):
+            raise InvalidArgumentError(
+                f"{type(self).__name__} takes a list of one selector or more, found "
+                f"{single_index_selectors!r}"
+            )
+        self._single_index_selectors = selectors
+
+    def get_index_names(self) -> list[str]:
+        """Return the names of the indexes of all of them."""
+        return [name for each in self._single_index_selectors for name in each.get_index_names()]
+
+
+class IntersectIndexSelector(_SeveralSelectors):
+    """Row groups that all of several selectors choose.
+
+    Parameters
+    ----------
+    single_index_selectors : list of RowGroupSelectorBase
+        The selectors, at least one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is none, or one is something else.
+    """
+
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        """Return the numbers of the row groups that all of them choose."""
+        found = (each.select_row_groups(index_dict) for each in self._single_index_selectors)
+        return set.intersection(*map(set, found))
+
+
+class UnionIndexSelector(_SeveralSelectors):
+    """Row groups that at least one of several selectors chooses.
+
+    Parameters
+    ----------
+    single_index_selectors : list of RowGroupSelectorBase
+        The selectors, at least one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is none, or one is something else.
+    """
+
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        """Return the numbers of the row groups that any of them chooses."""
+        found = (each.select_row_groups(index_dict) for each in self._single_index_selectors)
+        return set().union(*found)
+
+
+def select_row_groups(
+    selector: RowGroupSelectorBase, source: Dataset | ParquetDataset
+) -> SampleSource:
+    """Keep only the row groups, or MDS shards, that a selector chooses.
+
+    Parameters
+    ----------
+    selector : RowGroupSelectorBase
+        What the user gave.
+    source : Dataset or ParquetDataset
+        A whole dataset, as it was opened: indexes know the numbers of its row groups.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it needs indexes that the dataset does not have; also ValueError.
+    """
+    indexes = load_row_group_index(source)
+    missing = set(selector.get_index_names()) - set(indexes)
+    if missing:
+        raise InvalidArgumentError(
+            f"Some of required indexes {sorted(selector.get_index_names())} are not available in "
+            f"{source.url}, which has {sorted(indexes)}: build them with build_rowgroup_index"
+        )
+    chosen = selector.select_row_groups(indexes)
+    numbers = [number for number in range(len(source.shard_sizes)) if number in chosen]
+    if isinstance(source, ParquetDataset):
+        return source.with_row_groups(numbers)
+    return SomeShards(source, numbers)

@@ -1,14 +1,15 @@
-"""Transforms of rows: the mirror of ``petastorm.transform``."""
+"""`TransformSpec`: a user's function on rows, and how it changes the schema."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
 from mdstorm._petastorm_names import other_names
-from mdstorm._transforms.transform_spec import (
-    EditedField,
-    TransformSpec,
-    edit_field,
-    transform_schema,
-)
+from mdstorm._schema.unischema import Unischema
+from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import warn_user
 
 __all__ = [
     "EditedField",
@@ -18,3 +19,150 @@ __all__ = [
 ]
 
 __getattr__ = other_names(__name__)
+
+#: Name, NumPy type, shape (None for a free dimension), nullable.
+EditedField = tuple[str, Any, tuple[int | None, ...], bool]
+
+
+def edit_field(
+    name: str, numpy_dtype: Any, shape: tuple[int | None, ...], nullable: bool = False
+) -> EditedField:
+    """Describe a column that a transform adds or changes, for ``edit_fields``."""
+    return (name, numpy_dtype, shape, nullable)
+
+
+class TransformSpec:
+    """A function on rows, and the columns that it returns.
+
+    Parameters
+    ----------
+    func : callable, optional
+        Takes a pandas DataFrame with one shard's share of the rows and returns one. Array columns
+        hold one `numpy.ndarray` per cell, strings are Python objects, dates `datetime.date`,
+        timestamps ``datetime64[ns]``. It may return any number of rows.
+    edit_fields : sequence of (tuple or UnischemaField), optional
+        Columns that `func` adds or changes, each ``(name, numpy_dtype, shape, nullable)``.
+    removed_fields : sequence of str, optional
+        Columns that are dropped.
+    selected_fields : sequence of str, optional
+        Columns that are kept, in this order. Not together with `removed_fields`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both `removed_fields` and `selected_fields` are given.
+
+    Notes
+    -----
+    The signature, the attributes and the order of the columns are those of
+    ``petastorm.transform.TransformSpec``.
+
+    Examples
+    --------
+    A function on the rows of a shard, which adds one column and drops another:
+
+    >>> def double(rows):
+    ...     return rows.assign(twice=rows["x"] * 2).drop(columns=["x"])
+    >>> spec = TransformSpec(
+    ...     double, edit_fields=[("twice", "float32", (), False)], removed_fields=["x"]
+    ... )
+    """
+
+    def __init__(
+        self,
+        func: Callable[[Any], Any] | None = None,
+        edit_fields: Sequence[EditedField | UnischemaField] | None = None,
+        removed_fields: Sequence[str] | None = None,
+        selected_fields: Sequence[str] | None = None,
+    ) -> None:
+        if removed_fields is not None and selected_fields is not None:
+            raise InvalidArgumentError(
+                "User can only specify one of removed_fields and selected_fields: name the columns "
+                "to drop or the columns to keep, not both"
+            )
+        self.func = func
+        self.edit_fields = list(edit_fields or [])
+        self.removed_fields = list(removed_fields or [])
+        self.selected_fields = None if selected_fields is None else list(selected_fields)
+
+    def _mdstorm_edited(self) -> dict[str, EditedField]:
+        """Return what `edit_fields` declares, by name.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If one is neither a field nor a tuple of name, dtype, shape and nullability.
+        """
+        fields = map(_edited, self.edit_fields)
+        return {field[0]: field for field in fields}
+
+    def _mdstorm_columns_of(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Names of the columns after the transform of `columns`: edited ones come last."""
+        edited = self._mdstorm_edited()
+        left_out = {*self.removed_fields, *edited}
+        result = [name for name in columns if name not in left_out]
+        result += [name for name in edited if name not in self.removed_fields]
+        if self.selected_fields is None:
+            return tuple(result)
+        return tuple(name for name in self.selected_fields if name in result)
+
+
+def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unischema:
+    """Return the schema of the rows that a transform returns.
+
+    Parameters
+    ----------
+    schema : Unischema
+        Schema of the input rows.
+    transform_spec : TransformSpec
+        The transform. If it removes or selects fields that do not exist, they are ignored with a
+        warning.
+
+    Returns
+    -------
+    Unischema
+        Named ``<name>_transformed``: the fields that stay in their order, then the edited ones,
+        which have no codec; with `TransformSpec.selected_fields` those, in that order.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an edited field is not a tuple of name, dtype, shape and nullability.
+    """
+    edited = {
+        name: UnischemaField(name, dtype, shape, None, nullable)
+        for name, dtype, shape, nullable in transform_spec._mdstorm_edited().values()
+    }
+    warn_of_unknown("remove_fields", transform_spec.removed_fields, schema.fields)
+    left_out = {*transform_spec.removed_fields, *edited}
+    fields = {name: field for name, field in schema.fields.items() if name not in left_out}
+    fields.update(edited)
+    selected = transform_spec.selected_fields
+    if selected is not None:
+        warn_of_unknown("selected_fields", selected, fields)
+        fields = {name: fields[name] for name in selected if name in fields}
+    return Unischema(f"{schema._name}_transformed", fields.values())
+
+
+def _edited(field: Any) -> EditedField:
+    if isinstance(field, UnischemaField):
+        return field.name, field.numpy_dtype, tuple(field.shape), field.nullable
+    is_whole = isinstance(field, (tuple, list)) and len(field) == 4
+    if not is_whole or not isinstance(field[2], (tuple, list)):
+        raise InvalidArgumentError(
+            f"edit_fields holds {field!r}: give each as a tuple of name, NumPy type, shape and "
+            "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
+            "returns; the shape of a scalar is ()"
+        )
+    name, numpy_dtype, shape, nullable = field
+    return str(name), numpy_dtype, tuple(shape), nullable
+
+
+def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]) -> None:
+    """Warn of fields that an argument of a TransformSpec names and that are not there."""
+    unknown = [name for name in fields if name not in names]
+    if unknown:
+        warn_user(
+            f"{argument} specified some field names that are not part of the schema. These field "
+            f"names will be ignored: {', '.join(unknown)}"
+        )

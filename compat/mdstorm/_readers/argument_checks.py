@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
-from mdstorm._selection.predicates import PredicateBase
-from mdstorm._selection.selectors import RowGroupSelectorBase
-from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.predicates import PredicateBase
+from mdstorm.selectors import RowGroupSelectorBase
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import is_integer
 
 

@@ -19,13 +19,13 @@ from mdstorm._readers.argument_checks import (
     check_transform,
     is_auto,
 )
-from mdstorm._readers.cache_base import CacheBase, NullCache
-from mdstorm._readers.local_disk_cache import LocalDiskCache
 from mdstorm._readers.schema_fields import field_patterns
-from mdstorm._selection.predicates import PredicateBase
-from mdstorm._selection.selectors import RowGroupSelectorBase
-from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.local_disk_cache import LocalDiskCache
+from mdstorm.predicates import PredicateBase
+from mdstorm.selectors import RowGroupSelectorBase
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.format import check_decimals
 from mdstorm_backend.read import check_num_epochs
 from mdstorm_backend.tables import AsOf

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdstorm._readers.cache_base import CacheBase
 from mdstorm._transforms.function_pickles import function_identity
-from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.cache import CacheBase
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.format import Batch
 from mdstorm_backend.loaders import ReaderOptions
 

@@ -8,10 +8,10 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
-from mdstorm._selection.predicates import PredicateBase
-from mdstorm._selection.selectors import RowGroupSelectorBase
-from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import ArgumentTypeError
+from mdstorm.predicates import PredicateBase
+from mdstorm.selectors import RowGroupSelectorBase
+from mdstorm.transform import TransformSpec
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")

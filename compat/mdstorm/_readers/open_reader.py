@@ -10,14 +10,14 @@ from typing import Any
 from mdstorm._datasets.sources import Opened, open_source
 from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.cache_base import CacheBase, NullCache
 from mdstorm._readers.pools import Pool
 from mdstorm._readers.reader import DatasetReader
-from mdstorm._selection.ngram import NGram
-from mdstorm._selection.predicates import PredicateBase
-from mdstorm._selection.selectors import RowGroupSelectorBase
-from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.ngram import NGram
+from mdstorm.predicates import PredicateBase
+from mdstorm.selectors import RowGroupSelectorBase
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.storage import Location, has_scheme
 

@@ -11,20 +11,20 @@ import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.cache_base import NullCache
 from mdstorm._readers.kept_shares import KeptShares
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
-from mdstorm._selection.selectors import select_row_groups
 from mdstorm._selection.shard_views import RankShare, SplitShards
 from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
-from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.cache import NullCache
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.selectors import select_row_groups
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.loaders import NullPolicy, ReaderOptions

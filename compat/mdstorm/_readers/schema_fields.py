@@ -13,8 +13,8 @@ from mdstorm._schema.field_names import warn_of_prefixes
 from mdstorm._schema.inferred_fields import is_left_out
 from mdstorm._schema.unischema import Unischema
 from mdstorm._schema.unischema_field import UnischemaField
-from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Schema, holds_decimals
 from mdstorm_backend.loaders import MASK_SUFFIX

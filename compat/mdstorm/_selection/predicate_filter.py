@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mdstorm._selection.predicate_masks import FieldRows, Mask, predicate_mask
-from mdstorm._selection.predicates import PredicateBase
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.predicates import PredicateBase
 from mdstorm_backend.format import Batch, Schema, take_values
 
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from mdstorm._rows.rows import cells
 from mdstorm._selection.distinct import distinct_cells
-from mdstorm._selection.membership import is_among
-from mdstorm._selection.predicates import (
+from mdstorm._transforms.pandas_frames import batch_to_frame
+from mdstorm._transforms.pandas_values import is_missing
+from mdstorm.predicates import (
     PredicateBase,
     in_intersection,
     in_lambda,
@@ -21,9 +22,8 @@ from mdstorm._selection.predicates import (
     in_pseudorandom_split,
     in_reduce,
     in_set,
+    is_among,
 )
-from mdstorm._transforms.pandas_frames import batch_to_frame
-from mdstorm._transforms.pandas_values import is_missing
 from mdstorm_backend.base import cached_property, require
 from mdstorm_backend.format import Batch, Schema, Values, num_rows
 

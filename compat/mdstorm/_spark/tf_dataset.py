@@ -8,7 +8,7 @@ from typing import Any
 from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm._tensorflow.column_specs import declared_spec
-from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import (
     ColumnSpec,

@@ -15,11 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from mdstorm._torch.batched_shuffling_buffer import (
-    BatchedNoopShufflingBuffer,
-    BatchedRandomShufflingBuffer,
-    BatchedShufflingBufferBase,
-)
 from mdstorm._torch.collation import collate_rows, decimal_friendly_collate, row_for_torch
 from mdstorm._torch.columns import (
     Columns,
@@ -31,7 +26,12 @@ from mdstorm._torch.columns import (
     tensors_of,
 )
 from mdstorm._torch.loader import ReaderLoader
-from mdstorm._torch.shuffling_buffer import (
+from mdstorm.reader_impl.pytorch_shuffling_buffer import (
+    BatchedNoopShufflingBuffer,
+    BatchedRandomShufflingBuffer,
+    BatchedShufflingBufferBase,
+)
+from mdstorm.reader_impl.shuffling_buffer import (
     NoopShufflingBuffer,
     RandomShufflingBuffer,
     ShufflingBufferBase,

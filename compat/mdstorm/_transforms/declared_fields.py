@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.transform_spec import EditedField, TransformSpec, warn_of_unknown
 from mdstorm.errors import NoMatchingFieldsError, TransformError
+from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
 from mdstorm_backend.format import Schema, Values
 from mdstorm_backend.read import objects
 

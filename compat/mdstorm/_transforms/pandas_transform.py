@@ -12,8 +12,8 @@ import pyarrow as pa
 from mdstorm._transforms.declared_fields import DeclaredTransform, declared_dtype
 from mdstorm._transforms.pandas_frames import batch_to_frame
 from mdstorm._transforms.pandas_values import Expected, series_to_values
-from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.format import Batch, Schema, Values
 
 if TYPE_CHECKING:

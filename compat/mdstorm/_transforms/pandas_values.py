@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._transforms.declared_fields import declared_dtype
-from mdstorm._transforms.transform_spec import EditedField
+from mdstorm.transform import EditedField
 from mdstorm_backend.format import (
     Column,
     Values,

@@ -1,11 +1,180 @@
-"""Shuffle single rows: the mirror of ``petastorm.reader_impl.shuffling_buffer``."""
+"""Buffers from which single rows are drawn in random order."""
 
 from __future__ import annotations
 
-from mdstorm._torch.shuffling_buffer import (
-    NoopShufflingBuffer,
-    RandomShufflingBuffer,
-    ShufflingBufferBase,
-)
+import abc
+from collections import deque
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from mdstorm.errors import ShufflingBufferError
 
 __all__ = ["NoopShufflingBuffer", "RandomShufflingBuffer", "ShufflingBufferBase"]
+
+
+class ShufflingBufferBase(abc.ABC):
+    """Items go in and come out in another order. For one thread only."""
+
+    @abc.abstractmethod
+    def add_many(self, items: Collection[Any]) -> None:
+        """Add items."""
+
+    @abc.abstractmethod
+    def retrieve(self) -> Any:
+        """Remove an item, and return it."""
+
+    @abc.abstractmethod
+    def can_add(self) -> bool:
+        """Whether items may be added."""
+
+    @abc.abstractmethod
+    def can_retrieve(self) -> bool:
+        """Whether an item may be removed."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """How many items are inside."""
+
+    @abc.abstractmethod
+    def finish(self) -> None:
+        """Say that nothing will be added any more, so that all items may be removed."""
+
+
+class NoopShufflingBuffer(ShufflingBufferBase):
+    """Items come out in the order in which they went in.
+
+    Attributes
+    ----------
+    store : collections.deque
+        The items.
+    """
+
+    def __init__(self) -> None:
+        self.store: deque[Any] = deque()
+
+    def add_many(self, items: Collection[Any]) -> None:
+        """Add items at the end."""
+        self.store.extend(items)
+
+    def retrieve(self) -> Any:
+        """Remove the first item, and return it.
+
+        Raises
+        ------
+        IndexError
+            If there is none.
+        """
+        return self.store.popleft()
+
+    def can_add(self) -> bool:
+        """Return True."""
+        return True
+
+    def can_retrieve(self) -> bool:
+        """Whether there are items."""
+        return bool(self.store)
+
+    @property
+    def size(self) -> int:
+        """How many items are inside."""
+        return len(self.store)
+
+    def finish(self) -> None:
+        """Do nothing: all items may be removed anyway."""
+
+
+class RandomShufflingBuffer(ShufflingBufferBase):
+    """Items come out at random, drawn by ``np.random.randint`` as in Petastorm.
+
+    Parameters
+    ----------
+    shuffling_buffer_capacity : int
+        Items may be added while there are fewer inside.
+    min_after_retrieve : int
+        Items may be removed while there are as many inside, or after `finish`.
+    extra_capacity : int
+        By how many items a single `add_many` may exceed the capacity.
+    """
+
+    def __init__(
+        self, shuffling_buffer_capacity: int, min_after_retrieve: int, extra_capacity: int = 1000
+    ) -> None:
+        self._mdstorm_capacity = shuffling_buffer_capacity
+        self._mdstorm_most = shuffling_buffer_capacity + extra_capacity
+        self._mdstorm_least = min_after_retrieve
+        self._items: list[Any] = []
+        self._done_adding = False
+
+    def add_many(self, items: Collection[Any]) -> None:
+        """Add items.
+
+        Raises
+        ------
+        ShufflingBufferError
+            If the buffer is full or finished, or these are more than it may hold; also
+            RuntimeError.
+        """
+        check_addition(self, len(items), self._mdstorm_most, is_finished=self._done_adding)
+        self._items.extend(items)
+
+    def retrieve(self) -> Any:
+        """Remove a random item, and return it.
+
+        Raises
+        ------
+        ShufflingBufferError
+            If too few are left; also RuntimeError.
+        """
+        check_retrieval(self)
+        items = self._items
+        chosen = np.random.randint(0, len(items))  # noqa: NPY002  users seed it, as for Petastorm
+        items[chosen], items[-1] = items[-1], items[chosen]
+        return items.pop()
+
+    def can_add(self) -> bool:
+        """Whether the capacity is not reached, and the buffer not finished."""
+        return self.size < self._mdstorm_capacity and not self._done_adding
+
+    def can_retrieve(self) -> bool:
+        """Whether enough items are inside or, after `finish`, any."""
+        return self.size >= (1 if self._done_adding else max(self._mdstorm_least, 1))
+
+    @property
+    def size(self) -> int:
+        """How many items are inside."""
+        return len(self._items)
+
+    def finish(self) -> None:
+        """Say that nothing will be added any more, so that all items may be removed."""
+        self._done_adding = True
+
+
+def check_addition(buffer: Any, count: int, most: int, *, is_finished: bool) -> None:
+    """Raise ShufflingBufferError unless a buffer can take `count` more of `most` items."""
+    if is_finished:
+        raise ShufflingBufferError(
+            "Can not call add_many after finish() was called: make a new buffer for each pass"
+        )
+    if not buffer.can_add():
+        raise ShufflingBufferError(
+            f"Can not enqueue: {buffer.size} items reach the capacity. Retrieve some first; "
+            "can_add() says whether more can be added"
+        )
+    if buffer.size + count > most:
+        raise ShufflingBufferError(
+            "Attempt to enqueue more elements than the capacity allows. "
+            f"Current size: {buffer.size}, new size {buffer.size + count}, maximum allowed: "
+            f"{most}. Add fewer at a time, or raise extra_capacity"
+        )
+
+
+def check_retrieval(buffer: Any) -> None:
+    """Raise ShufflingBufferError unless something may be removed from a buffer."""
+    if not buffer.can_retrieve():
+        raise ShufflingBufferError(
+            f"Can not dequeue from {buffer.size} items. Add more, or call finish() after the last "
+            "ones; can_retrieve() says whether any are available"
+        )

@@ -17,7 +17,6 @@ from mdstorm._datasets.common_metadata import add_metadata
 from mdstorm._datasets.stored_index import row_group_counts
 from mdstorm._pickles.index_pickle import StoredIndex, dump_indexes, load_indexes
 from mdstorm._selection.row_group_index import INDEX_FILE
-from mdstorm._selection.selectors import select_row_groups
 from mdstorm.errors import ArgumentTypeError, CorruptDatasetError, InvalidArgumentError
 from mdstorm.etl import RowGroupIndexerBase
 from mdstorm.etl.dataset_metadata import ROW_GROUPS_PER_FILE_KEY
@@ -32,6 +31,7 @@ from mdstorm.selectors import (
     RowGroupSelectorBase,
     SingleIndexSelector,
     UnionIndexSelector,
+    select_row_groups,
 )
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
