@@ -1,14 +1,26 @@
-"""Codecs of fields: the mirror of ``petastorm.codecs``."""
+"""Codecs: how the values of a field are encoded for Spark, and decoded.
+
+The classes, their string forms and the bytes they write are those of ``petastorm.codecs``: arrays
+are stored as ``.npy`` files, images as PNG or JPEG files. Neither Spark nor OpenCV is needed.
+"""
 
 from __future__ import annotations
 
-from mdstorm._schema.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    DataframeColumnCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
+import io
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm._schema.codec_checks import check_array, has_length, no_image
+from mdstorm._schema.image_files import encode_image
+from mdstorm._schema.spark_types import NamedSparkType, class_name
+from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm.errors import EncodingError, EncodingTypeError, InvalidArgumentError
+from mdstorm_backend.format import image_array
 
 __all__ = [
     "CompressedImageCodec",
@@ -17,3 +29,252 @@ __all__ = [
     "NdarrayCodec",
     "ScalarCodec",
 ]
+
+#: What a scalar is converted to before Spark sees it; other Spark types take it unchanged.
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "BooleanType": bool,
+    "ByteType": int,
+    "DoubleType": float,
+    "FloatType": float,
+    "IntegerType": int,
+    "LongType": int,
+    "ShortType": int,
+    "StringType": str,
+}
+
+
+class DataframeColumnCodec(ABC):
+    """Base class of codecs; users may define their own."""
+
+    @abstractmethod
+    def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
+        """Return what a Spark DataFrame holds for `value`, which is never None."""
+
+    @abstractmethod
+    def decode(self, unischema_field: UnischemaField, value: Any) -> Any:
+        """Return the value for what `encode` returned."""
+
+    @abstractmethod
+    def spark_dtype(self) -> Any:
+        """Spark type of the column, a `pyspark.sql.types.DataType`."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class ScalarCodec(DataframeColumnCodec):
+    """A scalar, in a column of any Spark type.
+
+    Parameters
+    ----------
+    spark_type : pyspark.sql.types.DataType
+        Type of the column, such as ``LongType()``.
+    """
+
+    def __init__(self, spark_type: Any) -> None:
+        self._spark_type = spark_type
+
+    def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
+        """Convert to a Python int, float, bool or str, by the Spark type.
+
+        Fractions are truncated where the column holds integers. Values for other Spark types, such
+        as decimals and timestamps, are returned unchanged.
+
+        Raises
+        ------
+        EncodingTypeError
+            If it is not a scalar; also TypeError, ValueError.
+        EncodingError
+            If it cannot be converted; also ValueError.
+        InvalidArgumentError
+            If the field has a shape.
+        """
+        name = unischema_field.name
+        if unischema_field.shape:
+            raise InvalidArgumentError(
+                f"The shape field of unischema_field {name!r} must be an empty tuple, '()', for a "
+                f"scalar; it is {unischema_field.shape}. Use NdarrayCodec() for arrays"
+            )
+        kind = class_name(self._spark_type)
+        if has_length(value) and not (
+            kind == "BinaryType" and isinstance(value, (bytes, bytearray))
+        ):
+            raise EncodingTypeError(
+                f"Expected a scalar as a value for field {name!r}. Got a non-numpy type "
+                f"{type(value)}",
+                column=name,
+            )
+        if kind == "StringType" and not isinstance(value, str):
+            raise EncodingTypeError(
+                f"Expected a string value for field {name}. Got type {type(value)}", column=name
+            )
+        convert = _CONVERSIONS.get(kind)
+        if convert is None:
+            return value
+        try:
+            return convert(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            class_ = EncodingTypeError if isinstance(error, TypeError) else EncodingError
+            raise class_(
+                f"Field {name!r} of Spark type {kind} cannot hold {value!r} ({error})", column=name
+            ) from error
+
+    def decode(self, unischema_field: UnischemaField, value: Any) -> Any:
+        """Return the value as the field's NumPy type, or as a Decimal."""
+        dtype = unischema_field.numpy_dtype
+        return (dtype.type if isinstance(dtype, np.dtype) else dtype)(value)
+
+    def spark_dtype(self) -> Any:
+        """Spark type of the column, as given to the constructor."""
+        if isinstance(self._spark_type, NamedSparkType):
+            return self._spark_type.load()
+        return self._spark_type
+
+    def __str__(self) -> str:
+        return f"ScalarCodec({class_name(self._spark_type)}())"
+
+
+class _BinaryCodec(DataframeColumnCodec):
+    def spark_dtype(self) -> Any:
+        """`pyspark.sql.types.BinaryType`."""
+        return NamedSparkType("binary").load()
+
+
+class NdarrayCodec(_BinaryCodec):
+    """An array, as the bytes that `numpy.save` writes."""
+
+    def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
+        """Return the array in ``.npy`` format.
+
+        Raises
+        ------
+        EncodingTypeError
+            If it is not an array of the field's dtype; also ValueError.
+        EncodingError
+            If its shape is not the field's; also ValueError.
+        """
+        check_array(unischema_field, value)
+        file = io.BytesIO()
+        np.save(file, value, allow_pickle=False)
+        return bytearray(file.getbuffer())
+
+    def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
+        """Return the array, as a copy of its own; pickled objects are never loaded.
+
+        Raises
+        ------
+        ValueError
+            If `value` is not an array.
+        """
+        array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(value), allow_pickle=False)
+        return array
+
+
+class CompressedNdarrayCodec(_BinaryCodec):
+    """An array, as the bytes that `numpy.savez_compressed` writes."""
+
+    def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
+        """Return the array in compressed ``.npz`` format.
+
+        Raises
+        ------
+        EncodingTypeError, EncodingError
+            As `NdarrayCodec.encode`.
+        """
+        check_array(unischema_field, value)
+        file = io.BytesIO()
+        np.savez_compressed(file, arr=value)
+        return bytearray(file.getbuffer())
+
+    def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
+        """Return the array, as a copy of its own; pickled objects are never loaded.
+
+        Raises
+        ------
+        ValueError
+            If `value` is not a compressed array.
+        """
+        try:
+            with np.load(io.BytesIO(value), allow_pickle=False) as file:
+                array: npt.NDArray[Any] = file["arr"]
+        except (AttributeError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise EncodingError(
+                f"Field {unischema_field.name!r} holds {len(value)} bytes that are no compressed "
+                f"array ({error})",
+                column=unischema_field.name,
+            ) from error
+        return array
+
+
+class CompressedImageCodec(_BinaryCodec):
+    """A grey or RGB image, as the bytes of an image file.
+
+    Parameters
+    ----------
+    image_codec : str
+        ``"png"`` (without loss, 8 or 16 bits), ``"jpeg"`` (8 bits), or another format that Pillow
+        writes.
+    quality : int
+        Of 100, for formats with loss.
+    """
+
+    def __init__(self, image_codec: str = "png", quality: int = 80) -> None:
+        # With the dot, as in the pickled schemas of Petastorm.
+        self._image_codec = "." + image_codec.lstrip(".")
+        self._quality = quality
+
+    @property
+    def image_codec(self) -> str:
+        """Name of the format, without a dot."""
+        return self._image_codec[1:]
+
+    @property
+    def quality(self) -> int:
+        """Quality of 100, for formats with loss."""
+        return self._quality
+
+    def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
+        """Return the file of an image of shape ``(H, W)`` or ``(H, W, 3)``.
+
+        Raises
+        ------
+        EncodingTypeError
+            If it is not an array of the field's dtype, or of one that the format has no pixels for.
+        EncodingError
+            If its shape is not the field's, or no image's; also ValueError.
+        """
+        check_array(unischema_field, value)
+        if value.ndim != 2 and (value.ndim != 3 or value.shape[2] != 3):
+            raise no_image(unischema_field, value)
+        try:
+            return bytearray(encode_image(self.image_codec, value, self._quality))
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            class_ = EncodingTypeError if isinstance(error, TypeError) else EncodingError
+            raise class_(
+                f"Field {unischema_field.name!r}: an image of {value.dtype} and shape "
+                f"{value.shape} cannot be written as {self.image_codec} ({error})",
+                column=unischema_field.name,
+            ) from error
+
+    def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
+        """Return the pixels, uint8 or uint16 as the file has them, contiguous and writable.
+
+        Raises
+        ------
+        EncodingError
+            If `value` is not a grey or RGB image; also ValueError.
+        """
+        try:
+            pixels = image_array("png", bytes(value))
+        except Exception as error:  # Pillow raises what its decoders raise
+            raise EncodingError(
+                f"Field {unischema_field.name!r} holds {len(value)} bytes that are no image "
+                f"({error})",
+                column=unischema_field.name,
+            ) from error
+        if pixels.ndim != 2 and pixels.shape[2] != 3:
+            raise no_image(unischema_field, pixels)
+        return pixels
+
+    def __str__(self) -> str:
+        return f"CompressedImageCodec({self.image_codec!r}, {self._quality})"

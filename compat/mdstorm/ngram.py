@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.unischema import Unischema, match_unischema_fields
 from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm._selection.ngram_windows import window_starts
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema, match_unischema_fields
 from mdstorm_backend.base import is_integer
 
 __all__ = [

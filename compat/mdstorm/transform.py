@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.unischema import Unischema
 from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema
 from mdstorm_backend.base import warn_user
 
 __all__ = [

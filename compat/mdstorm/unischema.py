@@ -1,17 +1,26 @@
-"""Schemas of fields: the mirror of ``petastorm.unischema``."""
+"""`Unischema`: the fields of a dataset with their NumPy types, shapes and codecs.
+
+Names, signatures and pickles are those of ``petastorm.unischema``.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.inferred_fields import numpy_type_of
-from mdstorm._schema.spark_fields import numpy_to_spark_mapping, spark_type
-from mdstorm._schema.unischema import (
-    Unischema,
-    dict_to_spark_row,
-    insert_explicit_nulls,
-    match_unischema_fields,
-)
+from mdstorm._schema.inferred_fields import fields_of_arrow, fields_of_columns, numpy_type_of
+from mdstorm._schema.row_types import row_type
+from mdstorm._schema.spark_types import encoded, numpy_to_spark_mapping, spark_type
 from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
+from mdstorm_backend.base import require, warn_user
+from mdstorm_backend.display import Described, Description
+from mdstorm_backend.format import Column
 
 __all__ = [
     "Unischema",
@@ -27,3 +36,311 @@ __getattr__ = other_names(__name__)
 _field_spark_dtype = spark_type
 _numpy_and_codec_from_arrow_type = numpy_type_of
 _numpy_to_spark_mapping = numpy_to_spark_mapping
+
+#: Headings of the table that a notebook shows.
+FIELDS = ("field", "type", "shape", "codec", "may be null")
+#: Fields in the one line of a schema.
+_IN_LINE = 8
+#: Name of a schema that is inferred, as in Petastorm.
+_INFERRED = "inferred_schema"
+
+
+class Unischema(Described):
+    """An ordered set of fields.
+
+    Every field is also an attribute, unless its name is taken: ``schema.id``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the schema; rows are namedtuples of the type ``<name>_view``.
+    fields : iterable of UnischemaField
+        The fields, in the order in which rows have them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdstorm.codecs import NdarrayCodec, ScalarCodec
+    >>> from pyspark.sql.types import LongType
+    >>> schema = Unischema(
+    ...     "Signals",
+    ...     [
+    ...         UnischemaField("id", np.int64, (), ScalarCodec(LongType()), False),
+    ...         UnischemaField("signal", np.float32, (None, 2), NdarrayCodec(), False),
+    ...     ],
+    ... )
+    >>> list(schema.fields)
+    ['id', 'signal']
+    >>> list(schema.create_schema_view(["id"]).fields)
+    ['id']
+    """
+
+    def __init__(self, name: str, fields: Iterable[UnischemaField]) -> None:
+        self._name = name
+        self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
+        for field in fields:
+            if not isinstance(field, UnischemaField):
+                raise ArgumentTypeError(
+                    f"Schema {name!r} takes UnischemaField objects, found {field!r} of type "
+                    f"{type(field).__name__}"
+                )
+            self._fields[field.name] = field
+            if hasattr(self, field.name):
+                warn_user(
+                    f"Can not create dynamic property {field.name} because it conflicts with an "
+                    f"existing property of Unischema; use .fields[{field.name!r}]"
+                )
+            else:
+                setattr(self, field.name, field)
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        line = [repr(self._name), *list(self._fields)[:_IN_LINE]]
+        if len(self._fields) > _IN_LINE:
+            line.append(f"… {len(self._fields)} fields")
+        facts = [("name", self._name), ("fields", f"{len(self._fields):,}")]
+        return Description(line, facts, FIELDS, shown_fields(self) if full else ())
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> UnischemaField: ...
+
+    @property
+    def fields(self) -> OrderedDict[str, UnischemaField]:
+        """The fields by name, in order."""
+        return self._fields
+
+    def create_schema_view(self, fields: Iterable[UnischemaField | str]) -> Unischema:
+        """Return a schema of some of the fields, named ``<name>_view``.
+
+        Parameters
+        ----------
+        fields : iterable of UnischemaField or str
+            Fields of this schema, and regular expressions that match whole names. The given fields
+            come first, then the matched ones in the order of this schema.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a field is not one of this schema, or something is neither a field nor a string; also
+            ValueError.
+        """
+        if isinstance(fields, (str, UnischemaField)):
+            raise InvalidArgumentError(
+                'Elements of "fields" must be either a string (regular expressions) or an instance '
+                f"of UnischemaField class. Give a list: [{fields!r}]"
+            )
+        given, patterns = [], []
+        for field in fields:
+            if isinstance(field, str):
+                patterns.append(field)
+            elif not isinstance(field, UnischemaField):
+                raise InvalidArgumentError(
+                    'Elements of "fields" must be either a string (regular expressions) or an '
+                    f"instance of UnischemaField class. Found {field!r}"
+                )
+            elif field.name not in self._fields:
+                raise InvalidArgumentError(
+                    f"field {field.name!r} does not belong to the schema {self}"
+                )
+            else:
+                given.append(self._fields[field.name])
+        matched = match_unischema_fields(self, patterns)
+        return Unischema(f"{self._name}_view", dict.fromkeys([*given, *matched]))
+
+    def make_namedtuple(self, **kwargs: Any) -> Any:
+        """Return a row with the values given by name."""
+        return self._get_namedtuple()(**kwargs)
+
+    def make_namedtuple_tf(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a row with the values given by position or by name."""
+        return self._get_namedtuple()(*args, **kwargs)
+
+    def _get_namedtuple(self) -> type[tuple[Any, ...]]:
+        """Type of the rows; the same for all schemas of one name and the same fields."""
+        return row_type(self._name, tuple(self._fields))
+
+    def as_spark_schema(self) -> Any:
+        """Return the `pyspark.sql.types.StructType` of the stored columns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a field has no codec and is not of a type that Spark stores by itself; also
+            ValueError.
+        """
+        require("pyspark")
+        from pyspark.sql.types import StructField, StructType
+
+        return StructType(
+            [
+                StructField(field.name, spark_type(field), field.nullable)
+                for field in self._fields.values()
+            ]
+        )
+
+    @classmethod
+    def from_arrow_schema(
+        cls, parquet_dataset: Any, omit_unsupported_fields: bool = True
+    ) -> Unischema:
+        """Return the schema that the columns of a Parquet dataset imply.
+
+        Parameters
+        ----------
+        parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ours
+            Anything with an Arrow schema as ``schema`` or ``arrow_schema``.
+        omit_unsupported_fields : bool
+            Whether to leave out columns of unsupported types with a warning.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is such a column and `omit_unsupported_fields` is False; also ValueError.
+        """
+        fields = fields_of_arrow(parquet_dataset, omit_unsupported_fields=omit_unsupported_fields)
+        return Unischema(_INFERRED, fields)
+
+    def __str__(self) -> str:
+        lines = [
+            f"  UnischemaField({field.name!r}, {_type_name(field.numpy_dtype)}, {field.shape}, "
+            f"{field.codec}, {field.nullable}),\n"
+            for field in self._fields.values()
+        ]
+        return f"Unischema({self._name}, [\n{''.join(lines)}])"
+
+
+def infer_unischema(columns: Iterable[Column], name: str = _INFERRED) -> Unischema:
+    """Return the schema that the columns of a dataset imply, as `fields_of_columns` says."""
+    return Unischema(name, fields_of_columns(columns))
+
+
+def match_unischema_fields(schema: Unischema, field_regex: Sequence[str]) -> list[UnischemaField]:
+    """Return the fields whose whole name matches one of the regular expressions, in order.
+
+    Parameters
+    ----------
+    schema : Unischema
+        The schema.
+    field_regex : sequence of str
+        Regular expressions.
+    """
+    patterns = [re.compile(pattern) for pattern in field_regex]
+    matched = [
+        field
+        for name, field in schema.fields.items()
+        if any(pattern.fullmatch(name) for pattern in patterns)
+    ]
+    left_out = schema.fields.keys() - {field.name for field in matched}
+    warn_of_prefixes(schema.fields, left_out, field_regex)
+    return matched
+
+
+def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> None:
+    """Set fields that a row lacks to None, in place.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If such a field is not nullable; also ValueError.
+    """
+    for name, field in unischema.fields.items():
+        if name not in row_dict:
+            if not field.nullable:
+                raise InvalidArgumentError(
+                    f"Field {name} is not found in the row_dict, but is not nullable."
+                )
+            row_dict[name] = None
+
+
+def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
+    """Encode the values of a row for a Spark DataFrame of ``unischema.as_spark_schema()``.
+
+    Parameters
+    ----------
+    unischema : Unischema
+        The schema.
+    row_dict : dict of str to object
+        A value for every field; nullable ones may be missing. It is not modified.
+
+    Returns
+    -------
+    pyspark.sql.Row
+        The encoded values, in the order of the schema.
+
+    Raises
+    ------
+    RowArgumentError
+        If an argument is of another type; also TypeError and AssertionError.
+    InvalidArgumentError
+        If fields are missing or unknown, or None where it may not be; also ValueError.
+    EncodingError
+        If a value does not fit its field; also ValueError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdstorm.codecs import ScalarCodec
+    >>> from pyspark.sql.types import LongType
+    >>> field = UnischemaField("id", np.int64, (), ScalarCodec(LongType()), False)
+    >>> dict_to_spark_row(Unischema("Numbers", [field]), {"id": np.int64(7)})
+    Row(id=7)
+    """
+    if not isinstance(unischema, Unischema):
+        raise RowArgumentError(f"unischema must be a Unischema, not {unischema!r}")
+    if not isinstance(row_dict, dict):
+        raise RowArgumentError(f"row_dict must be a dict, not {row_dict!r}")
+    from pyspark.sql import Row
+
+    row = dict(row_dict)
+    insert_explicit_nulls(unischema, row)
+    if row.keys() != unischema.fields.keys():
+        raise InvalidArgumentError(
+            f"Dictionary fields {', '.join(sorted(map(str, row)))} do not match schema fields "
+            f"{', '.join(unischema.fields)}: unknown "
+            f"{', '.join(sorted(map(str, row.keys() - unischema.fields.keys())))}"
+        )
+    values = [encoded(field, row[name]) for name, field in unischema.fields.items()]
+    return Row(*unischema.fields)(*values)
+
+
+def shown_fields(schema: Unischema) -> list[tuple[str, ...]]:
+    """Return a row for each field, under the headings `FIELDS`."""
+    return [
+        (
+            field.name,
+            _type_name(field.numpy_dtype),
+            ", ".join("any" if size is None else f"{size}" for size in field.shape) or "scalar",
+            "" if field.codec is None else type(field.codec).__name__,
+            "yes" if field.nullable else "no",
+        )
+        for field in schema.fields.values()
+    ]
+
+
+def _type_name(numpy_dtype: Any) -> str:
+    if numpy_dtype is np.bool_:
+        return "bool_"  # which NumPy 2 calls otherwise
+    return getattr(numpy_dtype, "__name__", None) or str(numpy_dtype)
+
+
+def warn_of_prefixes(
+    names: Collection[str], left_out: Iterable[str], expressions: Iterable[str]
+) -> None:
+    """Say which names expressions match the beginning of that match no name as a whole.
+
+    Parameters
+    ----------
+    names : collection of str
+        All names.
+    left_out : iterable of str
+        Those that no expression matches.
+    expressions : iterable of str
+        Regular expressions.
+    """
+    void = [e for e in expressions if not any(re.fullmatch(e, name) for name in names)]
+    affected = [name for name in sorted(left_out) if any(re.match(e, name) for e in void)]
+    if affected:
+        warn_user(
+            "schema_fields behavior has changed. A regular expression has to match the whole name "
+            f"of a field, and {', '.join(map(repr, void))} match none: end them in .* to get "
+            f"{', '.join(affected)}"
+        )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._datasets.sources import open_stored
-from mdstorm._schema.unischema import Unischema
+from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import (

@@ -13,9 +13,9 @@ import pyarrow as pa
 from mdstorm._conversion.petastorm_to_mds import mds_plan
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_source import stored_unischema, with_declared_partitions
-from mdstorm._schema.schema_json import unischema_to_json
-from mdstorm._schema.unischema import Unischema
+from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError, UnsupportedTableError
+from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan_parquet
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import (

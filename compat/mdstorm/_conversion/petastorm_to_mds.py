@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm._datasets.petastorm_source import check_stored
-from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DecodeFieldError
+from mdstorm.unischema import Unischema
 from mdstorm_backend.format import (
     Column,
     Origin,

@@ -16,8 +16,7 @@ from mdstorm._datasets.petastorm_metadata import (
     write_petastorm_metadata,
 )
 from mdstorm._datasets.petastorm_source import with_declared_partitions
-from mdstorm._schema.schema_json import unischema_to_json
-from mdstorm._schema.unischema import Unischema
+from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
@@ -25,6 +24,7 @@ from mdstorm.errors import (
     MDStormError,
     PetastormMetadataGenerationError,
 )
+from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.spark import read_conf

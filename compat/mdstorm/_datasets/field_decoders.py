@@ -15,13 +15,13 @@ import pyarrow as pa
 from mdstorm._datasets.cast_scalars import cast_scalars
 from mdstorm._datasets.npy_arrays import Shape, decode_npy
 from mdstorm._datasets.npz_arrays import inflate_npz
-from mdstorm._schema.codecs import (
+from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm_backend.format import DTYPES, Bytes, Column, SparkType, Values
 from mdstorm_backend.read import column_to_numpy, objects
 

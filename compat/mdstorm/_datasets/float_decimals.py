@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm._datasets.field_decoders import Decode, DecodedField
-from mdstorm._schema.unischema import Unischema
 from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm.unischema import Unischema
 from mdstorm_backend.format import (
     Column,
     Values,

@@ -27,14 +27,14 @@ from mdstorm._datasets.stored_index import (
     row_group_counts,
 )
 from mdstorm._pickles.schema_pickle import dump_field, dump_unischema, load_unischema
-from mdstorm._schema.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
-from mdstorm._schema.unischema import Unischema
+from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
 from mdstorm.errors import (
     CorruptDatasetError,
     PetastormMetadataGenerationError,
     UnsafePickleError,
     UnsupportedTableError,
 )
+from mdstorm.unischema import Unischema
 from mdstorm_backend.parquet import (
     ParquetDataset,
     has_same_files,

@@ -14,10 +14,10 @@ from mdstorm._datasets.decoded_shard import DecodedShard
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm._datasets.float_decimals import with_floats
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA, UNISCHEMA_KEY
+from mdstorm._datasets.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._pickles.schema_pickle import load_unischema
-from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
-from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import MissingColumnError
+from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets import Dataset, SampleDataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.parquet import ParquetDataset

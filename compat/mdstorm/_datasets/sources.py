@@ -8,8 +8,8 @@ from urllib.parse import urlparse
 from mdstorm._datasets.file_lists import is_shard, open_files, open_parquet_files
 from mdstorm._datasets.float_decimals import schema_with_floats
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema, with_float_decimals
-from mdstorm._schema.unischema import Unischema, infer_unischema
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME, become_floats

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._schema.spark_type_names import ATOMIC_TYPES
+from mdstorm._schema.spark_types import ATOMIC_TYPES
 
 _NUMPY = (
     *("bool_", "bytes_", "datetime64", "object_", "str_", "timedelta64"),

@@ -18,22 +18,22 @@ from mdstorm._pickles.instructions import (
 )
 from mdstorm._pickles.restricted_unpickler import damage_refused, expect, read_pickle, refused
 from mdstorm._pickles.stand_in_values import attributes, entries, numpy_type, spark_type, text_of
-from mdstorm._schema.codecs import (
+from mdstorm._schema.spark_types import (
+    NamedSparkType,
+    class_name,
+    is_simple,
+    spark_type_json,
+)
+from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     DataframeColumnCodec,
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm._schema.spark_type_names import (
-    NamedSparkType,
-    class_name,
-    is_simple,
-    spark_type_json,
-)
-from mdstorm._schema.unischema import Unischema
-from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema
 
 _UNISCHEMA = "petastorm.unischema"
 _CODECS = "petastorm.codecs"

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdstorm._pickles.known_names import SPARK_TYPES, TYPES
 from mdstorm._pickles.restricted_unpickler import StandIn, expect, refused
-from mdstorm._schema.spark_type_names import NamedSparkType
+from mdstorm._schema.spark_types import NamedSparkType
 
 #: dtypes of scalars: byte order, kind, size, and the unit of times.
 _DTYPE = re.compile(

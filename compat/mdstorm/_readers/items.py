@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from mdstorm._rows.batch_values import batch_array
 from mdstorm._rows.rows import cells, rows_of
-from mdstorm._schema.unischema import Unischema
 from mdstorm.ngram import NGram
+from mdstorm.unischema import Unischema
 from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.loaders import NOTHING, Convert, Delivered
 from mdstorm_backend.read import Block

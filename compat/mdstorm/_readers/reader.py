@@ -16,10 +16,10 @@ from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
 from mdstorm._readers.schema_fields import delivered_schema
 from mdstorm._rows.static_types import Row
-from mdstorm._schema.unischema import FIELDS, shown_fields
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.errors import NotPicklableError
 from mdstorm.ngram import NGram
+from mdstorm.unischema import FIELDS, shown_fields
 from mdstorm_backend.base import OwnContext, warn_user
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders import (

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._schema.field_names import warn_of_prefixes
 from mdstorm._schema.inferred_fields import is_left_out
-from mdstorm._schema.unischema import Unischema
 from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm.transform import TransformSpec
+from mdstorm.unischema import Unischema, warn_of_prefixes
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Schema, holds_decimals
 from mdstorm_backend.loaders import MASK_SUFFIX

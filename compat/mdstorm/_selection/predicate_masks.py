@@ -164,14 +164,9 @@ def _in_lists(predicate: in_intersection, lists: pa.ListArray) -> Mask:
     answers = np.fromiter(
         (is_among(v, predicate._inclusion_values) for v in found), np.bool_, len(found)
     )
-    owners = np.repeat(np.arange(len(lists)), _lengths(lists))
+    lengths = np.asarray(lists.value_lengths().fill_null(0))
+    owners = np.repeat(np.arange(len(lists)), lengths)
     return np.bincount(owners[answers[codes]], minlength=len(lists)) > 0
-
-
-def _lengths(lists: pa.ListArray) -> npt.NDArray[np.integer[Any]]:
-    lengths = np.diff(np.asarray(lists.offsets))
-    lengths[np.asarray(lists.is_null())] = 0
-    return lengths
 
 
 def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.loaders.tf import ColumnSpec
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from mdstorm._readers.passes import can_pass_over, can_restart
 from mdstorm._readers.reader import DatasetReader
 from mdstorm._readers.sample_order import draws_seed
-from mdstorm._schema.unischema import Unischema
 from mdstorm._tensorflow.column_specs import specs_of_schema
 from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema
 from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, in_cluster, without_sharding
 
 

@@ -26,28 +26,29 @@ from mdstorm_backend.loaders.torch import (
 from mdstorm_backend.read import Block
 
 
-def tensors(reader: DatasetReader, options: ReaderOptions) -> Convert:
-    """Return what makes tensors of blocks, and lists where PyTorch has none."""
+def tensors(
+    reader: DatasetReader,
+    options: ReaderOptions,
+    convert: Callable[[Values, Column | None, str], TorchValues] | None = None,
+) -> Convert:
+    """Return what makes tensors of blocks, and lists where PyTorch has none; or by `convert`."""
+    convert = convert or _to_torch
     if reader.batched_output:
         check_columns(options)
-        return partial(tensor_batches, options, convert=_to_torch)
-    return lambda blocks: tensor_batches(options, _without_nulls(blocks), convert=_to_torch)
+        return partial(tensor_batches, options, convert=convert)
+    return lambda blocks: tensor_batches(options, _without_nulls(blocks), convert=convert)
 
 
 def transformed(
     reader: DatasetReader, options: ReaderOptions, function: Callable[[Any], Any]
 ) -> Convert:
     """Return what makes tensors of blocks, by a function of the user's from arrays."""
-    if reader.batched_output:
-        check_columns(options)
 
     def to_tensor(values: Values, column: Column | None, name: str) -> TorchValues:
         tensor = only_tensor(_to_torch(values, column, name), name)
         return torch.as_tensor(function(tensor.numpy()))
 
-    if reader.batched_output:
-        return partial(tensor_batches, options, convert=to_tensor)
-    return lambda blocks: tensor_batches(options, _without_nulls(blocks), convert=to_tensor)
+    return tensors(reader, options, to_tensor)
 
 
 def collated(reader: DatasetReader, collate: Collate) -> Convert:

@@ -21,7 +21,6 @@ from mdstorm._datasets.petastorm_source import stored_unischema
 from mdstorm._datasets.sources import check_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
-from mdstorm._schema.unischema import infer_unischema
 from mdstorm.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,
@@ -31,7 +30,7 @@ from mdstorm.errors import (
     PetastormMetadataGenerationError,
     UnsafePickleError,
 )
-from mdstorm.unischema import Unischema
+from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet

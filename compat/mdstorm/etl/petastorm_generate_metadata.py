@@ -14,9 +14,9 @@ from typing import Any
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
 from mdstorm._datasets.petastorm_source import decoded
+from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm._datasets.sources import check_urls
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
 from mdstorm.unischema import Unischema

@@ -17,7 +17,7 @@ from mdstorm._datasets.common_metadata import add_metadata
 from mdstorm._datasets.metadata_keys import UNISCHEMA_KEY
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._pickles.schema_pickle import dump_unischema
-from mdstorm._schema.spark_type_names import NamedSparkType
+from mdstorm._schema.spark_types import NamedSparkType
 from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm._schema.unischema import infer_unischema
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.unischema import Unischema
+from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.write.mds_writer import MDSWriter

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.compat.schema.schemas import EVERYTHING
 
-from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
-from mdstorm._schema.spark_type_names import NamedSparkType, class_name, spark_type_json
+from mdstorm._datasets.schema_json import unischema_from_json, unischema_to_json
+from mdstorm._schema.spark_types import NamedSparkType, class_name, spark_type_json
 from mdstorm.codecs import NdarrayCodec, ScalarCodec
 from mdstorm.errors import CorruptDatasetError
 from mdstorm.unischema import Unischema, UnischemaField

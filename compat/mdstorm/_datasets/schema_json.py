@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._schema.codecs import (
+from mdstorm._schema.spark_types import NamedSparkType, spark_type_json
+from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     DataframeColumnCodec,
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm._schema.spark_type_names import NamedSparkType, spark_type_json
-from mdstorm._schema.unischema import Unischema
-from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import CorruptDatasetError
+from mdstorm.unischema import Unischema
 
 #: Types of fields that are not NumPy's.
 _PYTHON_TYPES: dict[str, Any] = {
