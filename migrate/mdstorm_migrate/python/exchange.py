@@ -16,7 +16,7 @@ from mdstorm_migrate.python.names_in_strings import resolves
 from mdstorm_migrate.python.scopes import Binding
 
 #: ``%run ./utils``, in a cell or in the comment of a Databricks notebook.
-_RUN = re.compile(
+RUN = re.compile(
     r"^[ \t]*(?:\#[ \t]*MAGIC[ \t]+)?%run[ \t]+(?:-\w+[ \t]+)*(?P<quote>[\"']?)(?P<path>[^\"'\s]+)",
     re.MULTILINE,
 )
@@ -91,7 +91,8 @@ class Exchange:
 def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
     """Return what a module gives and takes; which names meet in it, if it is not `ours`."""
     references = module.scopes.references.get(OLD_ROOT, ())
-    takes = tuple(_takes(module))
+    runs = (Take(match["path"], -1, "*", "*") for match in RUN.finditer(module.text))
+    takes = (*takes_of(module.tree), *runs)
     names = {take.bound for take in takes}
     if "*" in names:
         unknown = module.scopes.references.keys() - module.scopes.module.bindings.keys()
@@ -107,20 +108,17 @@ def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
     )
 
 
-def _takes(module: PythonModule) -> Iterator[Take]:
-    for node in module.scopes.parents:
+def takes_of(tree: ast.AST) -> Iterator[Take]:
+    """Yield what the import statements of a tree take, but for Petastorm's."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if not is_petastorm(alias.name):
                     bound = alias.asname or alias.name.partition(".")[0]
                     yield Take(alias.name, 0, "", bound)
-        elif isinstance(node, ast.ImportFrom) and not (
-            node.level == 0 and is_petastorm(node.module)
-        ):
+        elif isinstance(node, ast.ImportFrom) and (node.level or not is_petastorm(node.module)):
             for alias in node.names:
                 yield Take(node.module or "", node.level, alias.name, alias.asname or alias.name)
-    for match in _RUN.finditer(module.text):
-        yield Take(match["path"], -1, "*", "*")
 
 
 def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
@@ -139,7 +137,7 @@ def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
 
 def _imports(module: PythonModule, name: str, direct: dict[str, set[str]]) -> Iterator[str]:
     """Yield the imported names that a name leads to."""
-    is_open = "*" in module.scopes.module.bindings or bool(_RUN.search(module.text))
+    is_open = "*" in module.scopes.module.bindings or bool(RUN.search(module.text))
     seen, todo = {name}, [name]
     while todo:
         one = todo.pop()

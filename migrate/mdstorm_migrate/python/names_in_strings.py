@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
 
 from mdstorm_migrate.petastorm.names import ENTRIES, OLD_ROOT, VERSION, missing
 from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
@@ -16,12 +15,13 @@ from mdstorm_migrate.python.module import PythonModule
 PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 _BY_NAME = re.compile(r"\bpatch\b|\bmonkeypatch\b|\bmocker\b|\bsys\.modules\b|\bsetitem\b")
-#: Functions that resolve names which stand elsewhere, as in a table or in a file of configuration.
-RESOLVERS = (
-    r"(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
+#: Calls and definitions of functions that resolve names, but for calls with a literal: the names
+#: stand elsewhere, as in a table or in a file of configuration, or are put together.
+RESOLVES = re.compile(
+    r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
     r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"
+    r"\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
 )
-_RESOLVER = re.compile(rf"\b{RESOLVERS}\b")
 _LOGGERS = frozenset({"getLogger", "get_logger"})
 #: Functions that return the module that their first argument names.
 _RETURNING = frozenset({"import_module", "importorskip"})
@@ -94,19 +94,9 @@ def lacking_of_module(module: PythonModule, string: ast.Constant, value: str) ->
     return next(filter(None, found), None)
 
 
-@lru_cache(maxsize=1)
 def resolves(module: PythonModule) -> bool:
     """Whether code calls, or defines, what resolves names that stand elsewhere."""
-    if _RESOLVER.search(module.text) is None:
-        return False
-    return any(
-        isinstance(one, ast.FunctionDef) and _RESOLVER.fullmatch(one.name)
-        for one in module.scopes.parents
-    ) or any(
-        _RESOLVER.fullmatch(function_of(module, one))
-        and not (one.args and string_value(one.args[0]) is not None)
-        for one in module.scopes.calls
-    )
+    return RESOLVES.search(module.text) is not None
 
 
 def may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:

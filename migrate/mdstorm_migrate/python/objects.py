@@ -10,8 +10,6 @@ from mdstorm_migrate.python.module import PythonModule, dotted
 
 #: Methods that return the object that they are called on.
 _ENTERING = frozenset({"__enter__", "enter_context"})
-#: Through how many containers an object is followed.
-_DEPTH = 3
 
 
 @lru_cache(maxsize=1)
@@ -68,27 +66,34 @@ def name_of(node: ast.AST) -> str:
     return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
-def makers_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> set[str]:
+def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
     """Return what made the objects of Petastorm's that an expression is, or has in containers.
 
     Containers are literals, ``dict(…)``, and what variables are bound to or gets put into them.
     """
-    if (made := objects_made(module).get(name_of(node))) is not None:
-        return made
-    paths = dict(module.calls)
-    match node:
-        case ast.Call() if node in paths:
-            return {paths[node].rpartition(".")[2]}
-        case ast.Attribute(value=owner, attr="fields"):  # of a schema
-            return makers_of(module, owner, depth)
-        case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return set().union(*(makers_of(module, one, depth) for one in parts))
-        case ast.Call(func=ast.Name("dict"), keywords=words):
-            return set().union(*(makers_of(module, one.value, depth) for one in words))
-        case ast.Name() if depth:
-            parts = list(_put_into(module, node))
-            return set().union(*(makers_of(module, one, depth - 1) for one in parts))
-    return set()
+    made, paths = objects_made(module), dict(module.calls)
+    found: set[str] = set()
+    seen: set[str] = set()
+    todo = [node]
+    while todo:
+        one = todo.pop()
+        name = name_of(one)
+        if name in made:
+            found |= made[name]
+            continue
+        match one:
+            case ast.Call() if one in paths:
+                found.add(paths[one].rpartition(".")[2])
+            case ast.Attribute(value=owner, attr="fields"):  # of a schema
+                todo.append(owner)
+            case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
+                todo += parts
+            case ast.Call(func=ast.Name("dict"), keywords=words):
+                todo += [word.value for word in words]
+            case ast.Name() if name not in seen:
+                seen.add(name)
+                todo += _put_into(module, one)
+    return found
 
 
 def _put_into(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:

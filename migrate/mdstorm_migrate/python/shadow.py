@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -68,7 +67,7 @@ def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | 
     if is_stub(file):
         return Local(f"{OLD_ROOT}/", "stubs")
     is_script = not (file.parent / "__init__.py").exists()
-    for package, shown in _packages(file, module.text):
+    for package, shown in _packages(file.parent, _added(module.text)):
         if package in file.parents:
             if part := _part(package, path, name):
                 return Local(part, "part")
@@ -104,20 +103,28 @@ def is_stub(path: PurePath | None) -> bool:
     )
 
 
-def _packages(file: Path, text: str) -> Iterator[tuple[Path, str]]:
-    """Yield packages ``petastorm`` that a file may import, with what to call them."""
-    said = {
+def _added(text: str) -> frozenset[str]:
+    """Return the folders that code puts on the path."""
+    return frozenset(
         "/".join(part for part in word.split("/") if part not in ("", ".", ".."))
         for change in _PATH_CHANGE.findall(text)
         for word in _WORD.findall(change)
-    } - {""}
-    for above in list(file.parents)[:_ABOVE]:
-        for name in ("", *SOURCES, *_VENDORING, *sorted(said)):
-            is_part = name not in said and (above / name / "__init__.py").is_file()
-            if not is_part and (above / name / OLD_ROOT / "__init__.py").is_file():
-                yield above / name / OLD_ROOT, f"{name}/{OLD_ROOT}/".lstrip("/")
+    ) - {""}
+
+
+@lru_cache(maxsize=1024)
+def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
+    """Return packages ``petastorm`` that files of a folder may import, with what to call them."""
+    found = []
+    for above in [folder, *folder.parents][:_ABOVE]:
+        for name in ("", *SOURCES, *_VENDORING, *sorted(added)):
+            package = above / name / OLD_ROOT
+            is_part = name not in added and (above / name / "__init__.py").is_file()
+            if not is_part and (package / "__init__.py").is_file():
+                found.append((package, f"{name}/{OLD_ROOT}/".lstrip("/")))
         if (above / ".git").exists():
-            return
+            break
+    return found
 
 
 def _serves(package: Path, path: str, name: str | None) -> bool:

@@ -1,14 +1,58 @@
-"""Which file of a run an import or a ``%run`` means."""
+"""Who imports whom in a run, by the import statements of its files."""
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from mdstorm_migrate.python.exchange import Take
+from mdstorm_migrate.python.exchange import RUN, Take, takes_of
+from mdstorm_migrate.python.names_in_strings import RESOLVES
 from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.files import LARGEST
+
+#: Import statements of files that nobody parses, also in strings of JSON and in comments.
+_STATEMENT = re.compile(
+    r"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?"
+    r"(?P<code>(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)|import[ \t][^\n]*))",
+    re.MULTILINE,
+)
+_TEST = re.compile(r"test_.*|.*_test|conftest")
+
+
+@dataclass(frozen=True)
+class ImportLines:
+    """What a file imports that nobody parses, and whether it resolves names."""
+
+    path: Path
+    takes: tuple[Take, ...]
+    resolves: bool
+
+
+def read_imports(path: Path) -> ImportLines | None:
+    """Return the imports of a file; None if it has none, or cannot be read."""
+    try:
+        data = b"" if path.stat().st_size > LARGEST else path.read_bytes()
+    except OSError:
+        return None
+    text = data.decode("utf-8", "replace")
+    takes = tuple(_takes(text))
+    return ImportLines(path, takes, RESOLVES.search(text) is not None) if takes else None
+
+
+def _takes(text: str) -> Iterator[Take]:
+    for match in _STATEMENT.finditer(text):
+        code = match["code"].partition("\\n")[0].rstrip('", \t\r')
+        try:
+            yield from takes_of(ast.parse(code))
+        except (SyntaxError, ValueError):
+            continue
+    for run in RUN.finditer(text):
+        yield Take(run["path"].removesuffix("\\n"), -1, "*", "*")
 
 
 class Resolver:
@@ -70,3 +114,58 @@ class Resolver:
         at = self._by_stem.get(suffixless.name, ())
         ends = suffixless.parts[-2:]
         return [path for place, path in at if place[-len(ends) :] == ends]
+
+
+class ImportGraph:
+    """Who imports whom.
+
+    Parameters
+    ----------
+    takes : mapping of Path to collection of Take
+        What each file imports.
+
+    Attributes
+    ----------
+    targets : dict of Path to list of (Take, list of Path)
+        What each takes, and the files that it may come from.
+    importers : dict of Path to set of Path
+    """
+
+    def __init__(self, takes: Mapping[Path, Collection[Take]]) -> None:
+        resolver = Resolver(takes)
+        self.targets = {
+            path: [(take, resolver.files(path, take)) for take in taken]
+            for path, taken in takes.items()
+        }
+        self.importers: dict[Path, set[Path]] = defaultdict(set)
+        self._imported: dict[Path, set[Path]] = {}
+        for path, targets in self.targets.items():
+            self._imported[path] = {file for _, files in targets for file in files}
+            for file in self._imported[path]:
+                self.importers[file].add(path)
+
+    def reached_by_patch(self, path: Path) -> set[Path]:
+        """Return what runs in one process with a file that replaces parts of modules."""
+        with_it = _closure([path], self.importers)
+        if path.stem == "conftest":
+            with_it |= {
+                one
+                for one in self.targets
+                if _TEST.fullmatch(one.stem) and path.parent in one.parents
+            }
+        return self.imported(with_it)
+
+    def imported(self, paths: Iterable[Path]) -> set[Path]:
+        """Return what files import, directly or by way of others, themselves included."""
+        return _closure(paths, self._imported)
+
+
+def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> set[Path]:
+    """Return files and what is reached from them."""
+    todo = list(paths)
+    found = set(todo)
+    while todo:
+        new = set(edges.get(todo.pop(), ())) - found
+        found |= new
+        todo += new
+    return found

@@ -13,22 +13,17 @@ from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.run.discover import CODE
-from mdstorm_migrate.run.file_facts import FileFacts
 from mdstorm_migrate.run.files import LARGEST, FileOutcome
-from mdstorm_migrate.run.import_lines import Importers, ImportLines, graph_of, read_imports
-from mdstorm_migrate.run.imports import Resolver
+from mdstorm_migrate.run.imports import ImportGraph, read_imports
 from mdstorm_migrate.run.index import RunIndex
-from mdstorm_migrate.run.naming import Configured, ImportGraph, Naming
-from mdstorm_migrate.run.origins import Origins
+from mdstorm_migrate.run.origins import FileFacts, Origins
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source
 
-#: The rule about the configuration's key.
+#: The rule about the configuration's key, and those about files that set it.
 _CONF = "PM105"
-_CONSTANT = CONSTANT.encode()
-#: Rules about files that set the configuration.
 _SETTING_CONF = frozenset({"PM408", "PM409"})
-_NOT_OURS = FileFacts(Exchange(), is_ours=False)
+_CONSTANT = CONSTANT.encode()
 
 
 def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int = 1) -> RunIndex:
@@ -46,46 +41,62 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     """
     facts = {one.path: _facts(one) for one in outcomes}
     left = [path for path in paths if path.suffix in CODE and path not in facts]
-    reaching: dict[Path, set[Path]] = {}
-    resolving: set[Path] = set()
-    naming = {path: one.naming for path, one in facts.items() if one.naming}
-    read = list(each(read_imports, left, jobs)) if naming or _matters(facts) else []
-    if naming:
-        resolving = {one.path for one in read if one.resolves}
-        resolving |= {path for path, one in facts.items() if one.exchange.resolves}
-        reaching = _reaching(naming, graph_of(read, outcomes), Configured(resolving))
-        unknown = _by_name(naming, reaching)
-        taken = {one.path: tuple(one.takes()) for one in read if one.path in unknown}
-        for path in unknown:
-            one = facts.get(path, FileFacts(Exchange(taken.get(path, ()))))
-            facts[path] = replace(one, exchange=replace(one.exchange, is_known=False))
-    if len(facts) > 1 and _matters(facts):
-        facts = _handing_on(facts, [one for one in read if one.path not in facts], jobs)
+    naming = [path for path, one in facts.items() if one.naming]
+    is_waiting = len(facts) > 1 and any(
+        one.holds is not None or one.exchange.needs_root for one in facts.values()
+    )
+    read = list(each(read_imports, left, jobs)) if naming or is_waiting else []
+    takes = {one.path: one.takes for one in read}
+    graph = ImportGraph(takes | {path: one.exchange.takes for path, one in facts.items()})
+    resolving = {one.path for one in read if one.resolves}
+    resolving |= {path for path, one in facts.items() if one.exchange.resolves}
+    reaching = {path: _reached(path, facts[path], graph, resolving) for path in naming}
+    for path in _making_objects(facts, reaching):
+        one = facts.get(path, FileFacts(Exchange(takes.get(path, ()))))
+        facts[path] = replace(one, exchange=replace(one.exchange, is_known=False))
     if any(edit.rule == _CONF for one in outcomes for edit in one.outcome.edits):
         for path in each(_splits_conf, left, jobs):
-            facts[path] = replace(facts.get(path, _NOT_OURS), splits_conf=True)
-    return RunIndex(facts, reaching, resolving)
+            one = facts.get(path, FileFacts(Exchange(), is_ours=False))
+            facts[path] = replace(one, splits_conf=True)
+    origins = Origins(graph)
+    _hand_on(origins, facts, is_waiting or bool(reaching), jobs)
+    return RunIndex(origins, reaching, resolving)
 
 
-def _reaching(
-    naming: Mapping[Path, Naming], graph: ImportGraph, configured: Configured
-) -> dict[Path, set[Path]]:
-    """Return what the strings of files reach that name modules."""
-    found = {}
-    for path, kind in naming.items():
-        if kind == "patches":
-            found[path] = graph.reached_by_patch(path)
-        elif kind == "imports":
-            found[path] = graph.imported([path])
-        elif kind == "configures":
-            found[path] = set(configured.readers(path))
-    return found
+def _facts(one: FileOutcome) -> FileFacts:
+    outcome = one.outcome
+    splits = any(found.rule == _CONF for found in outcome.findings)
+    if outcome.problems and outcome.exchange is None and one.path.suffix in CODE:
+        unknown = Exchange(is_known=False)
+        return FileFacts(unknown, stays=str(outcome.problems[0]), splits_conf=splits)
+    exchange = outcome.exchange or Exchange()
+    is_set = any(found.rule in _SETTING_CONF for found in outcome.findings)
+    splits |= exchange.names_conf or (is_set and CONF_KEY.encode() in outcome.after)
+    waits = outcome.names_wait and outcome.naming != "configures"  # which the index decides
+    return FileFacts(exchange, True, outcome.stays, splits, waits, outcome.naming)
 
 
-def _by_name(naming: Mapping[Path, Naming], reaching: Mapping[Path, Collection[Path]]) -> set[Path]:
+def _reached(
+    path: Path, one: FileFacts, graph: ImportGraph, resolving: Collection[Path]
+) -> Collection[Path]:
+    """Return what the strings of a file reach that name modules.
+
+    Configuration reaches the nearest code that resolves names.
+    """
+    if one.naming == "patches":
+        return graph.reached_by_patch(path)
+    if one.naming == "imports":
+        return graph.imported([path])
+    below = ([code for code in resolving if above in code.parents] for above in path.parents)
+    return next(filter(None, below), [])
+
+
+def _making_objects(
+    facts: Mapping[Path, FileFacts], reaching: Mapping[Path, Collection[Path]]
+) -> set[Path]:
     """Return the files that make objects by names in strings: what they give is not known."""
-    found = {path for path, kind in naming.items() if kind == "imports"}
-    return found.union(*(reaching[p] for p, kind in naming.items() if kind == "configures"))
+    found = {path for path in reaching if facts[path].naming == "imports"}
+    return found.union(*(reaching[p] for p in reaching if facts[p].naming == "configures"))
 
 
 def _splits_conf(path: Path) -> Path | None:
@@ -96,48 +107,23 @@ def _splits_conf(path: Path) -> Path | None:
         return None
 
 
-def _matters(facts: Mapping[Path, FileFacts]) -> bool:
-    """Whether files may have to wait for others."""
-    return any(one.holds is not None or one.exchange.needs_root for one in facts.values())
-
-
-def _facts(one: FileOutcome) -> FileFacts:
-    outcome = one.outcome
-    splits = any(found.rule == _CONF for found in outcome.findings)
-    if outcome.problems and outcome.exchange is None and one.path.suffix in CODE:
-        return FileFacts(
-            Exchange(is_known=False), stays=str(outcome.problems[0]), splits_conf=splits
-        )
-    exchange = outcome.exchange or Exchange()
-    splits |= exchange.names_conf
-    is_set = any(found.rule in _SETTING_CONF for found in outcome.findings)
-    splits |= is_set and CONF_KEY.encode() in outcome.after
-    waits = outcome.names_wait and outcome.naming != "configures"  # which the index decides
-    return FileFacts(exchange, True, outcome.stays, splits, waits, outcome.naming)
-
-
-def _handing_on(
-    facts: Mapping[Path, FileFacts], left: Sequence[ImportLines], jobs: int
-) -> dict[Path, FileFacts]:
-    """Return the facts of the files that import from those, or from each other.
+def _hand_on(
+    origins: Origins, facts: Mapping[Path, FileFacts], is_waiting: bool, jobs: int
+) -> None:
+    """Add facts, and those of the files that import from these, or from each other.
 
     Each file is parsed once, when one that it takes from gives something of Petastorm's.
     """
-    origins = Origins(Resolver([*facts, *(one.path for one in left)]))
-    importers = Importers(left)
     new: Mapping[Path, FileFacts] = facts
     while new:
         importing: set[Path] = set()
         for path in origins.add(new):
-            names = origins.given[path].keys()
-            if names or not origins.facts[path].exchange.is_known:
-                name = path.parent.name if path.stem == "__init__" else path.stem
-                importing.update(importers.of(name, names))
+            if is_waiting and (origins.given[path] or not origins.facts[path].exchange.is_known):
+                importing |= origins.graph.importers.get(path, set()) - origins.facts.keys()
         new = {
             path: FileFacts(exchange, is_ours=False)
             for path, exchange in each(_exchange_of, sorted(importing), jobs)
         }
-    return origins.facts
 
 
 def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:

@@ -4,16 +4,56 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.exchange import Take
-from mdstorm_migrate.run.file_facts import FileFacts
-from mdstorm_migrate.run.imports import Resolver
+from mdstorm_migrate.python.exchange import Exchange, Take
+from mdstorm_migrate.run.imports import ImportGraph
+from mdstorm_migrate.run.naming import Naming
 
 #: For each name of a file, the files in which its objects of Petastorm's come into being.
 Given: TypeAlias = Mapping[str, frozenset[Path]]
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What one file says of itself.
+
+    Attributes
+    ----------
+    exchange : Exchange
+        What it gives and takes.
+    is_ours : bool
+        Whether it uses Petastorm itself.
+    stays : str or None
+        What of it stays with Petastorm.
+    splits_conf : bool
+        Whether it names the configuration's key in ways that an edit does not reach.
+    names_wait : bool
+        Whether strings of it that name modules wait for review.
+    naming : Naming
+        What strings of it that name modules do.
+    """
+
+    exchange: Exchange
+    is_ours: bool = True
+    stays: str | None = None
+    splits_conf: bool = False
+    names_wait: bool = False
+    naming: Naming = ""
+
+    @property
+    def holds(self) -> str | None:
+        """What of it does not move without review; None if all may."""
+        return self.stays or ("strings in it name modules" if self.names_wait else None)
+
+    @property
+    def uses(self) -> bool:
+        """Whether it does more than mention Petastorm."""
+        is_used = any(OLD_ROOT in roots for _, roots in self.exchange.roots)
+        return self.is_ours and (is_used or self.holds is not None or self.naming != "")
 
 
 class Origins:
@@ -21,40 +61,28 @@ class Origins:
 
     A file is looked at again only when one that it takes from gives more than before.
 
-    Parameters
-    ----------
-    resolver : Resolver
-        Of all files that may be added.
-
     Attributes
     ----------
     facts : dict of Path to FileFacts
         Of the files that were added.
     given : dict of Path to Given
         The names of each that hold objects of Petastorm's, or lead to some.
-    targets : dict of Path to list of (Take, list of Path)
-        What each takes, and the files that it may come from.
+    graph : ImportGraph
+        Of all files that may be added.
     """
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, graph: ImportGraph) -> None:
         self.facts: dict[Path, FileFacts] = {}
         self.given: dict[Path, Given] = {}
-        self.targets: dict[Path, list[tuple[Take, list[Path]]]] = {}
-        self._resolver = resolver
-        self._users: defaultdict[Path, set[Path]] = defaultdict(set)
+        self.graph = graph
 
     def add(self, facts: Mapping[Path, FileFacts]) -> set[Path]:
         """Add files; return these, and those that give more than before."""
-        for path, one in facts.items():
-            self.facts[path], self.given[path] = one, {}
-            self.targets[path] = [
-                (take, self._resolver.files(path, take)) for take in one.exchange.takes
-            ]
-            for _, files in self.targets[path]:
-                for file in files:
-                    self._users[file].add(path)
+        self.facts.update(facts)
+        self.given.update({path: {} for path in facts})
         changed = set(facts)
-        todo = deque(dict.fromkeys([*facts, *(user for one in facts for user in self._users[one])]))
+        todo = deque(facts)
+        todo += {user for one in facts for user in self._users(one)} - changed
         waiting = set(todo)
         while todo:
             path = todo.popleft()
@@ -63,25 +91,28 @@ class Origins:
             if new != self.given[path]:
                 self.given[path] = new
                 changed.add(path)
-                again = self._users[path] - waiting
+                again = self._users(path) - waiting
                 todo += again
                 waiting |= again
         return changed
 
-    def taken(self, path: Path) -> Iterator[tuple[Take, str, frozenset[Path]]]:
-        """Yield what a file takes: how, the name that is bound, and where its objects come from."""
-        for take, files in self.targets[path]:
-            for name, origins in self._from(take, files):
-                yield take, name, origins
+    def _users(self, path: Path) -> set[Path]:
+        return {one for one in self.graph.importers.get(path, ()) if one in self.facts}
+
+    def taken(self, path: Path) -> Iterator[tuple[str, frozenset[Path]]]:
+        """Yield what a file takes: the name that is bound, and where its objects come from."""
+        for take, files in self.graph.targets.get(path, ()):
+            yield from self._from(take, files)
 
     def _given_by(self, path: Path) -> Given:
         one = self.facts[path]
         bound: dict[str, set[Path]] = defaultdict(set)
         given: dict[str, set[Path]] = defaultdict(set)
-        for take, name, origins in self.taken(path):
-            bound[name] |= origins
-            if take.name == "*":
-                given[name] |= origins
+        for take, files in self.graph.targets.get(path, ()):
+            for name, origins in self._from(take, files):
+                bound[name] |= origins
+                if take.name == "*":
+                    given[name] |= origins
         for name, roots in one.exchange.roots:
             for root in roots:
                 if root == OLD_ROOT:

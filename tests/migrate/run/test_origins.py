@@ -9,7 +9,6 @@ import pytest
 from tests.migrate.run.test_together import SCHEMA, WORKER, migrated
 
 from mdstorm_migrate.run import indexing
-from mdstorm_migrate.run.import_lines import Importers, read_imports
 from mdstorm_migrate.run.origins import Origins
 
 
@@ -61,23 +60,3 @@ def test_work_grows_as_the_number_of_files_does(
         assert migrated(tmp_path / str(count), files) == {}  # all wait for the one that stays
         assert len(parsed) == len(set(parsed)) == len(files) - 2
         assert len(looks) <= 6 * len(files)
-
-
-def test_who_imports_is_told_once(tmp_path: Path) -> None:
-    texts = {
-        "names.py": "from pkg.schema import SCHEMA, OTHER\n",
-        "module.py": "from pkg import schema\n",
-        "star.py": "from .schema import *\n",
-        "other.py": "from pkg.schema import url\n",
-        "none.py": "x = 1\n",
-    }
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    importers = Importers(filter(None, map(read_imports, sorted(tmp_path.iterdir()))))
-    assert {path.name for path in importers.of("schema", ["SCHEMA"])} == {
-        "module.py",
-        "names.py",
-        "star.py",
-    }
-    assert [path.name for path in importers.of("schema", ["SCHEMA", "url"])] == ["other.py"]
-    assert list(importers.of("schema", ["OTHER"])) == []
