@@ -11,7 +11,7 @@ import logging
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.drop_in import when_loaded
+from mdstorm_backend.base import when_loaded
 
 #: The class of ``spark.conf``, by its module.
 _CLASSES = {

@@ -8,5 +8,15 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.when_loaded import when_loaded, wrap
 
-__all__ = ["OwnContext", "PassThreads", "cached_property", "is_integer", "require", "warn_user"]
+__all__ = [
+    "OwnContext",
+    "PassThreads",
+    "cached_property",
+    "is_integer",
+    "require",
+    "warn_user",
+    "when_loaded",
+    "wrap",
+]

@@ -5,6 +5,5 @@ from __future__ import annotations
 from mdstorm_backend.drop_in.absent_names import AbsentNames
 from mdstorm_backend.drop_in.stand_in import StandIn
 from mdstorm_backend.drop_in.streaming import install_as_streaming
-from mdstorm_backend.drop_in.when_loaded import when_loaded, wrap
 
-__all__ = ["AbsentNames", "StandIn", "install_as_streaming", "when_loaded", "wrap"]
+__all__ = ["AbsentNames", "StandIn", "install_as_streaming"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from mdstorm_backend.drop_in import when_loaded
+from mdstorm_backend.base import when_loaded
 
 #: The hook of each module that has one.
 _HOOKS = {

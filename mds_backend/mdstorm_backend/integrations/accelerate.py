@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.drop_in import wrap
+from mdstorm_backend.base import wrap
 
 
 def put_in(module: ModuleType) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.drop_in import wrap
+from mdstorm_backend.base import wrap
 
 #: The class that fetches, and whether one of its objects has a batch that waits.
 _FETCHING: dict[str, tuple[str, Callable[[Any], bool]]] = {

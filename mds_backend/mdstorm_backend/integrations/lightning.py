@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.drop_in import wrap
+from mdstorm_backend.base import wrap
 from mdstorm_backend.errors import StateMismatchError
 
 
