@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,6 @@ def annotations(class_: type) -> dict[str, str]:
         name: getattr(type_, "__forward_arg__", type_)
         for name, type_ in class_.__annotations__.items()
     }
-
-
-def test_every_argument_has_a_default() -> None:
-    assert MISSING not in DEFAULTS.values()
 
 
 def test_the_keywords_are_the_fields_and_have_their_types() -> None:

@@ -1,7 +1,6 @@
 """Where copies go: which settings are read, in which order, and which URLs are taken."""
 
 import logging
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from mdstorm._spark.cache_dir import parent_cache_dir
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark import make_spark_converter
 
 MDSTORM = "mdstorm.spark.converter.parentCacheDirUrl"
 PETASTORM = "petastorm.spark.converter.parentCacheDirUrl"
@@ -24,10 +23,6 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def session(**conf: str) -> Any:
     return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: conf.get(key, default)))
-
-
-def test_the_constant_keeps_the_name_of_petastorm() -> None:
-    assert SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF == PETASTORM
 
 
 @pytest.mark.parametrize(
@@ -146,10 +141,3 @@ def test_the_setting_comes_before_anything_else(spark: Any, set_conf: Any) -> No
     set_conf(PETASTORM, None)
     with pytest.raises(ValueError, match="Please set the spark config"):
         make_spark_converter(spark.range(1), compression_codec="no such codec")
-
-
-def test_the_setting_is_read_anew_on_each_call(spark: Any, set_conf: Any, tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        set_conf(PETASTORM, f"file://{tmp_path}/{name}/")
-        converter = make_spark_converter(spark.range(3))
-        assert converter.cache_dir_url.startswith(f"file://{tmp_path}/{name}/20")

@@ -32,20 +32,13 @@ def test_the_dataset_cannot_be_given_again(
     ("arguments", "error", "message"),
     [
         ({"predicate": lambda row: True}, ValueError, "expected to be derived from PredicateBase"),
-        ({"shuffle_row_drop_partitions": 0}, ValueError, "must be an integer of at least 1"),
-        ({"cache_type": "ram"}, ValueError, "Unknown cache_type: ram"),
-        (
-            {"cache_type": "local-disk", "predicate": in_set([1], "number")},
-            RuntimeError,
-            "Local cache is not supported together with predicates",
-        ),
         (
             {"cache_type": "local-disk", "shuffle_row_drop_partitions": 2},
             RuntimeError,
             "not supported together with shuffle_row_drop_partitions > 1",
         ),
     ],
-    ids=["predicate", "parts", "cache", "cache and predicate", "cache and parts"],
+    ids=["predicate", "cache and parts"],
 )
 def test_what_petastorm_refuses_is_refused_at_once(
     ten: SparkDatasetConverter,
