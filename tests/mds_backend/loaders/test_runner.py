@@ -170,6 +170,14 @@ class TestPlaces:
         assert flat(read_by(other)) == flat(first)
         second.close()
 
+    def test_epochs_whose_rows_are_all_left_out_count_as_well(self, numbers: Dataset) -> None:
+        # Two batches end with the third epoch; the fourth has fewer rows than a batch.
+        runner = runner_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
+        assert len(list(read_by(runner))) == 2
+        other = runner_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
+        other.reading.next_epoch = 4
+        assert flat(read_by(runner)) == flat(read_by(other))
+
     @in_either_order
     def test_or_of_the_one_begun_last_where_that_is_asked_for(
         self, numbers: Dataset, order: str
