@@ -377,3 +377,15 @@ def test_a_state_that_was_edited_is_refused_and_nothing_changed(
         with pytest.raises(StateMismatchError):
             loader.load_state_dict(state)
     assert sorted(third.take(None)) == list(range(ROWS))
+
+
+def test_a_world_that_read_nothing_leaves_nothing_in_the_state(numbers: Dataset) -> None:
+    first = Ranks(numbers, 2, 4)
+    first.take(2)
+    state = first.loaders[0].state_dict()
+    unread = Ranks(numbers, 3, 4, state).loaders[0].state_dict()
+    assert unread is not None
+    last = Ranks(numbers, 1, 4, unread).loaders[0].state_dict()
+    assert last is not None
+    segments = last["mdstorm"]["history"]["segments"]
+    assert [(each["world_size"], each["batches"]) for each in segments] == [(2, 2), (1, 0)]
