@@ -26,8 +26,9 @@ from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import normalised
 
 #: What a condition is about: where mdstorm comes ``from``, whether it is ``installed``, a
-#: ``python``, a ``runtime`` of Databricks, a ``pin``, or a file that ``names`` Petastorm still.
-Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "names"]
+#: ``python``, a ``runtime`` of Databricks, a ``pin``, newer ``libraries``, or a file that ``names``
+#: Petastorm still.
+Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]
 
 
 @dataclass(frozen=True)

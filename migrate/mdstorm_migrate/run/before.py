@@ -22,6 +22,12 @@ _KINDS = frozenset(
     {"cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg", "shell"}
 )
 _NAMES = frozenset({".python-version", "runtime.txt", "setup.py"})
+#: Libraries of which Petastorm needed old versions, or which changed since.
+_NEWER = frozenset({"lightning", "numpy", "pandas", "pyspark", "pytorch_lightning", "tensorflow"})
+_LIBRARIES = (
+    "newer libraries may come with mdstorm: `ruff check --select NPY,PD` finds what NumPy and "
+    "pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
+)
 #: Folders that hold what belongs to the folder above.
 _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
@@ -53,6 +59,8 @@ def before_running(
     extras = use.extras
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
         found += conditions_of(path, documents_of(path), extras)
+    if use.moved and use.imports & _NEWER:
+        found.append(Condition("libraries", _LIBRARIES))
     return [*found, *_named_still(outcomes)]
 
 
@@ -88,9 +96,9 @@ def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
         left = [found for found in one.outcome.findings if not found.is_open_todo]
         if left and (one.outcome.stays or any(found.rule == "PM001" for found in left)):
             lines = sorted({found.line for found in left})
-            more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
-            message = f"names Petastorm still{more and ', here' + more}"
-            yield Condition("names", message, one.path, lines[0])
+            more = len(lines) - 1
+            rest = f", and on {more} more line{'s' * (more > 1)}" if more else ""
+            yield Condition("names", f"Petastorm is still named here{rest}", one.path, lines[0])
 
 
 class _Places:

@@ -63,9 +63,16 @@ def test_the_environment_is_named_and_holds_nothing_back(tmp_path: Path) -> None
     assert after == requirements.replace("petastorm==0.11", "mdstorm")
 
 
+def test_guides_to_newer_libraries_are_named_where_code_uses_these(tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE)
+    assert not any("ruff check" in line for line in section(tmp_path))
+    write(tmp_path, a_py=f"import numpy as np\n{CODE}")
+    assert any("ruff check --select NPY,PD" in line for line in section(tmp_path))
+
+
 def test_files_that_name_petastorm_still_are_listed_once_each(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, b_py=f"{STAYS}x = 1\n{STAYS}")
-    assert "b.py:1: names Petastorm still, here and 1 more lines" in section(tmp_path)
+    assert "b.py:1: Petastorm is still named here, and on 1 more line" in section(tmp_path)
 
 
 def test_projects_beside_do_not_count(tmp_path: Path) -> None:
