@@ -25,7 +25,7 @@ _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)){OLD_ROOT}
       (?![\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
     | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
-    | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]*\.(?:egg|git|jar|gz|whl|zip)\b""",
+    | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]{{0,80}}\.(?:egg|git|jar|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
@@ -72,10 +72,14 @@ def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
 def _in_text(document: Document) -> Iterator[Finding]:
     lines: dict[int, tuple[int, int]] = {}
     is_sql = document.path is not None and document.path.suffix.lower() == ".sql"
+    prose = [one.span() for one in _PROSE_CELL.finditer(document.text)] if is_sql else []
     for found in _MENTION.finditer(document.text):
-        is_comment = is_commented_out(document.text, found.start(), ANY)
-        if not (is_comment or (is_sql and _is_of_sql(document.text, found.start()))):
-            lines.setdefault(document.lines.start_of(found.start()), found.span())
+        at, line = found.start(), document.lines.start_of(found.start())
+        if line in lines or any(start <= at < stop for start, stop in prose):
+            continue
+        marks = (ANY, SQL) if is_sql else (ANY,)
+        if not any(is_commented_out(document.text, at, mark) for mark in marks):
+            lines[line] = found.span()
     spans = list(lines.values())
     yield from (_note(document, *span) for span in spans[:_MOST])
     if spans[_MOST:]:
@@ -83,15 +87,8 @@ def _in_text(document: Document) -> Iterator[Finding]:
         yield Finding(CODE, CLASS, *spans[_MOST], what)
 
 
-def _is_of_sql(text: str, position: int) -> bool:
-    """Whether a character is in a comment of SQL, or in a cell of prose that is written as one."""
-    cells = (cell.span() for cell in _PROSE_CELL.finditer(text))
-    is_prose = any(start <= position < stop for start, stop in cells)
-    return is_prose or is_commented_out(text, position, SQL)
-
-
 def _note(document: Document, start: int, stop: int) -> Finding:
-    line = document.text[document.lines.start_of(start) :].splitlines()[0].strip()
+    line = document.text[document.lines.start_of(start) : stop + _LONGEST].splitlines()[0].strip()
     shown = line if len(line) <= _LONGEST else line[:_LONGEST].rstrip() + " …"
     return Finding(
         CODE, CLASS, start, stop, f"still names Petastorm; see whether it should: {shown}"

@@ -86,6 +86,8 @@ def examine_file(
             return _failed(path, reason) if _is_mentioned_in(path) else None
         data = path.read_bytes()
     except OSError as error:
+        if path.is_symlink() and not path.exists():
+            return None  # a link to nothing
         return _failed(path, error.strerror or str(error))
     if not concerns_us(data):
         return None

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-
-from pathspec import GitIgnoreSpec
-from pathspec.pattern import Pattern
+from typing import TYPE_CHECKING
 
 from mdstorm_migrate.base.directories import is_foreign
+
+if TYPE_CHECKING:  # it takes a third of the time in which this package is imported
+    from pathspec.pattern import Pattern
 
 #: Variables with which git names its repository to a hook, which may not be the one asked about.
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
@@ -118,6 +119,8 @@ _INSIDE = re.compile(r"/\*\*(?=\s*$)")
 
 
 def _patterns(text: str) -> Iterator[Pattern]:
+    from pathspec import GitIgnoreSpec
+
     for line in text.split("\n"):
         try:
             found = GitIgnoreSpec.from_lines([_INSIDE.sub("/**/*", line)]).patterns

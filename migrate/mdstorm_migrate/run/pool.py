@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -35,6 +33,9 @@ def each(
         for chunk in chunks:
             yield from _call(function, chunk)
         return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     # Spawned, since a process with threads must not be forked.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(jobs, len(chunks)), context, _leave_interrupts_to_the_parent)

@@ -142,3 +142,27 @@ def test_a_folder_that_is_a_package_itself_is_migrated(
     outcome = migrate_file(folder / "use.py", Settings(), write=True)
     assert outcome is not None
     assert outcome.changed
+
+
+def test_a_link_to_nothing_is_passed_over(tmp_path: Path) -> None:
+    for name in ("data", "old.py"):
+        (tmp_path / name).symlink_to(tmp_path / "missing")
+    assert list(run(sorted(tmp_path.iterdir()), Settings(), write=True)) == []
+
+
+@pytest.mark.parametrize("name", ["a.py", "requirements.txt", "a.sh"])
+def test_a_file_with_lone_carriage_returns_gets_no_second_comment(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    lines = {
+        "a.py": "import os\r\nfrom petastorm.hdfs import namenode\rx = 1\r",
+        "requirements.txt": "numpy\rgit+https://github.com/uber/petastorm\r",
+        "a.sh": "ls\rspark-submit --py-files petastorm.zip a.py\r",
+    }
+    path.write_text(lines[name], newline="")
+    list(run([path], Settings(), write=True))
+    once = path.read_bytes()
+    list(run([path], Settings(), write=True))
+    assert path.read_bytes() == once
+    assert once.count(b"TODO(mdstorm)") <= 1
