@@ -103,21 +103,12 @@ def check_damage(target: Target, data: bytes) -> None:
         assert "dimensions" in str(found)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_any_changed_byte_is_harmless_or_reported(target: Target, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(target.data) - 1))
     byte = data.draw(st.integers(0, 255))
     check_damage(target, target.data[:position] + bytes([byte]) + target.data[position + 1 :])
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.data())
-def test_any_other_length_is_reported(target: Target, data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(target.data) - 1))
-    with pytest.raises(CorruptDatasetError, match=r"rite the dataset again") as caught:
-        target.read(target.data[:cut])
-    assert caught.value.url == f"file://{target.file}"
 
 
 def with_words(data: bytes, start: int, *words: int) -> bytes:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.small_datasets import array_of, same_values, write_dataset
-from tests.mds_backend.strategies import NUMERIC, Data, data, moderate
+from tests.mds_backend.small_datasets import same_values, write_dataset
+from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_formats import to_record_batch
@@ -84,32 +82,3 @@ def test_any_order_and_projection_delivers_whole_rows(
     rows = found[number].to_numpy()
     assert sorted(rows) == list(range(len(table)))
     assert same_values(found, table.select([*columns, number]).take(rows))
-
-
-@pytest.mark.parametrize("element", sorted(NUMERIC))
-def test_arrays_that_change_their_length_come_back_exactly(element: str, tmp_path: Path) -> None:
-    """One batch has arrays of one length, the next has not: two forms in one dataset."""
-    example = st.lists(NUMERIC[element], min_size=4, max_size=4)
-
-    @settings(deadline=None, max_examples=10)
-    @given(example, st.integers(0, 3))
-    def check(four: list[object], null: int) -> None:
-        with_null = [None if i == null else value for i, value in enumerate(four)]
-        rows = [four, with_null, None, four[:2], [], with_null, None]
-        fields = {"values": array_of(element)}
-        with TemporaryDirectory(dir=tmp_path) as directory:
-            dataset = write_dataset(directory, {"values": rows}, fields, batch_rows=3)
-            assert len({shard.column_encodings for shard in dataset.index.shards}) == 2
-            expected = dataset.to_table()["values"].to_pylist()
-            assert repr(expected) == repr(
-                pa.array(rows, dataset.schema["values"].arrow_type).to_pylist()
-            )
-            one_by_one = [batch["values"] for batch in dataset.batches(1, format="arrow")]
-            assert repr(pa.chunked_array(one_by_one).to_pylist()) == repr(expected)
-            small_blocks = BatchReader(
-                dataset, ExactOrder(), batch_size=1, block_rows=1, exact_nulls=True
-            )
-            found = [batch["values"].to_pylist()[0] for batch in small_blocks]
-            assert repr(found) == repr(expected)
-
-    check()

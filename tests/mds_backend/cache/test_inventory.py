@@ -21,6 +21,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "default cache"
 
 
+def test_there_is_nothing_at_first() -> None:
+    assert list_cached() == []
+    assert clear_cached() == 0
+
+
 def test_datasets_are_listed_with_what_they_take_the_least_recently_used_first(
     source: Path,
 ) -> None:

@@ -105,6 +105,14 @@ def test_columns_with_the_same_values_in_other_rows_are_found(tmp_path: Path) ->
     }
 
 
+def test_missing_rows_are_shown(tmp_path: Path) -> None:
+    found = compared(tmp_path, numbers(30), numbers(29, 1))
+    assert (found.source_rows, found.other_rows, found.columns) == (30, 29, ())
+    (example,) = found.examples
+    assert (example.source_row, example.other_row) == (0, None)
+    assert example.values["text"] == ("0", None)
+
+
 def test_columns_are_told_that_are_missing_or_of_another_type(tmp_path: Path) -> None:
     table = numbers(10)
     other = table.drop_columns(["text"]) if hasattr(table, "drop_columns") else table.drop(["text"])

@@ -195,6 +195,14 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
 
 
+def test_a_column_that_a_file_lacks_is_told_with_the_file(tmp_path: Path) -> None:
+    directory = tmp_path / "source"
+    source = write(directory, numbers(3), numbers(3))
+    batches = RowBatches(source, source.arrow_schema.append(pa.field("more", pa.int64())), 8)
+    with pytest.raises(CorruptDatasetError, match=r"0\.parquet has no column 'more'"):
+        list(batches.batches([0]))
+
+
 def test_types_of_a_file_are_widened_or_told(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     wider = source.arrow_schema.set(0, pa.field("id", pa.float64()))

@@ -191,6 +191,11 @@ def test_epochs_are_a_positive_integer_or_none(dataset: Dataset, num_epochs: Any
         dataset.batches(1, num_epochs=num_epochs)
 
 
+def test_an_unknown_format_is_refused(dataset: Dataset) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'torch' is unknown: use one of \['numpy'"):
+        dataset.batches(1, format="torch")  # type: ignore[arg-type]
+
+
 def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:
     copies = [pickle.loads(pickle.dumps(numbers))]  # noqa: S301 - our own bytes
     numbers.to_table()

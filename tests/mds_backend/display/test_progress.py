@@ -18,7 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import RichOutput, capture_output
 
 from mdstorm_backend import MDSWriter
-from mdstorm_backend.display import progress
+from mdstorm_backend.display import open_line, progress
 from mdstorm_backend.maintenance import verify
 
 _ROOT = Path(__file__).parents[3]
@@ -72,6 +72,15 @@ def test_a_terminal_shows_a_bar_and_keeps_nothing_of_it(monkeypatch: pytest.Monk
         assert "1 of 3 things" in terminal.getvalue()
         assert threading.active_count() == threads
     assert terminal.getvalue().endswith("\x1b[2K")
+
+
+def test_there_is_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_terminal(monkeypatch)
+    with progress("Outer", "things"):
+        assert open_line() is None
+    line = open_line()
+    assert line is not None
+    line.close()
 
 
 def test_the_caller_of_a_function_is_told_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +149,18 @@ def test_a_notebook_shows_one_output_in_place(notebook: InteractiveShell, folder
     assert outputs[-1].data["text/plain"].startswith(f"Checking shards: {shards} of {shards} ")
     assert "<progress" not in outputs[-1].data["text/html"]
     assert captured.stdout == captured.stderr == ""
+
+
+def test_a_notebook_says_where_work_stopped(notebook: InteractiveShell) -> None:
+    def fail() -> None:
+        with progress("Counting", "things") as on_progress:
+            assert on_progress is not None
+            on_progress(2, 3)
+            raise ValueError("why")
+
+    with capture_output() as captured, pytest.raises(ValueError, match="why"):
+        fail()
+    assert "stopped after 2 of 3 things" in captured.outputs[-1].data["text/plain"]
 
 
 def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:

@@ -119,6 +119,17 @@ def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
         assert order.rank_work(STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
 
 
+def test_replicated_ranks_see_the_same() -> None:
+    order = ElasticOrder(2, replication=2)
+    works = [order.rank_work(STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
+    assert works[0] == works[1] != works[2] == works[3]
+    assert (
+        works[0] == replace(order, replication=None).rank_work(STREAMS, World(0, 2, 2), 0).tolist()
+    )
+    with pytest.raises(InvalidArgumentError, match="replication=3 does not divide the 4 ranks"):
+        replace(order, replication=3).rank_work(STREAMS, World(0, 4), 0)
+
+
 @pytest.mark.parametrize(
     ("algo", "nodes", "canonical", "block"),
     [("py1e", 2, 2, 2_000_000), ("py1s", 2, 128, 1 << 18), ("py2s", 1, 64, 1 << 18)],

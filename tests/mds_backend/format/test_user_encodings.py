@@ -158,6 +158,17 @@ def test_without_the_class_the_other_columns_are_read(columns: list[str], tmp_pa
     assert head(url, 1, columns=["n"]).to_json() == [{"n": 0}]
 
 
+def test_without_the_class_columns_of_arrow_data_are_read(tmp_path: Path) -> None:
+    with MDSWriter(columns={"i": "int", "n": "int64"}, out=str(tmp_path)) as writer:
+        writer.write_batch(pa.table({"i": [1000, None], "n": [1, 2]}))
+    assert [sample["i"] for sample in open_dataset(str(tmp_path))[:]] == [1000, None]
+    forget()
+    dataset = open_dataset(str(tmp_path))
+    with pytest.raises(UnsupportedEncodingError, match=r"'i' .*redefined the encoding"):
+        dataset[0]
+    assert dataset.to_table(["n"]).to_pydict() == {"n": [1, 2]}
+
+
 @pytest.fixture
 def sent_to_workers() -> Iterator[None]:
     """Send the classes themselves to Spark's workers, which lack the module of this test."""

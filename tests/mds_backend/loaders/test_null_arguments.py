@@ -42,6 +42,28 @@ def test_a_fill_that_the_column_cannot_hold_is_refused(type_: SparkType, value: 
         NullPolicy(plan({"q": type_}), fill={"q": value})
 
 
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        pytest.param("long", -1, id="integer"),
+        pytest.param("long", 2.0, id="whole-float-for-integer"),
+        pytest.param("double", -1, id="integer-for-float"),
+        pytest.param("double", float("nan"), id="nan"),
+        pytest.param("string", "", id="empty-text"),
+        pytest.param("long", np.float32(2), id="whole-float-of-numpy"),
+        pytest.param("float", 0.1, id="digits-that-a-float-rounds"),
+        pytest.param("float", float("inf"), id="infinity"),
+        pytest.param("date", datetime(2020, 1, 1), id="midnight-for-date"),
+        pytest.param("timestamp", datetime(2020, 1, 1, 5), id="time"),
+        pytest.param("timestamp", np.datetime64("2020-01-01T05"), id="time-of-numpy"),
+        pytest.param("date", np.datetime64("2020-01-01"), id="date-of-numpy"),
+        pytest.param("decimal(3,2)", 1, id="integer-for-decimal"),
+    ],
+)
+def test_a_fill_that_fits_is_taken(type_: SparkType, value: Any) -> None:
+    assert NullPolicy(plan({"q": type_}), fill={"q": value}).fill == {"q": value}
+
+
 def test_a_mask_never_replaces_a_column() -> None:
     with pytest.raises(InvalidArgumentError, match="replace one that exists"):
         NullPolicy(plan({"n": "long", "n_is_null": "long"}), masks=["n"])

@@ -44,6 +44,13 @@ def test_the_exact_order_has_no_predownload_to_raise() -> None:
     assert 'order="elastic"' in str(verdict)
 
 
+def test_a_link_that_is_never_idle_wants_fewer_bytes() -> None:
+    verdict = found(62, "downloads", downloads=8, downloading_seconds=95).verdict
+    assert verdict.cause == "downloads"
+    assert "compress the shards" in str(verdict)
+    assert "predownload" not in str(verdict)
+
+
 def test_worker_processes_download_at_the_same_time() -> None:
     of_four = found(50, "downloads", workers=4, downloaded_bytes=4_000, downloading_seconds=40)
     assert of_four.download_rate == 400
@@ -118,6 +125,12 @@ def test_differences_are_what_happened_in_between() -> None:
         later - 1  # type: ignore[operator]
 
 
+def test_a_dict_has_the_fields_and_what_follows_from_them() -> None:
+    values = found(25, "downloads", results=4, results_ready=6).as_dict()
+    assert values["waited_seconds"] == 25
+    assert (values["waited_share"], values["queue_depth"]) == (0.25, 1.5)
+
+
 def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:
     shown = found(62, "downloads", downloads=8, downloaded_bytes=5_000_000, evictions=2)
     text = str(shown)
@@ -128,3 +141,4 @@ def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:
     assert "0 hits, 2 evictions" in text
     assert "for transforms" not in text  # nothing to say of it
     assert " ".join(text.split()).endswith(str(shown.verdict))
+    assert "62.00 s (62 %)" in shown._repr_html_()

@@ -203,6 +203,18 @@ def test_a_header_that_asks_for_what_nobody_knows_is_named(tmp_path: Path) -> No
             reindex(str(tmp_path))
 
 
+def test_a_header_whose_schema_is_not_that_of_its_samples_is_refused(tmp_path: Path) -> None:
+    write_dataset(tmp_path, {"n": [1, 2]}, {"n": "long"})
+    lose_index(tmp_path)
+    (file,) = tmp_path.glob("*.mds")
+    header = header_of(file.read_bytes())
+    header["mdstorm"]["columns"][0].update(encoding="str", spark_type="string")
+    rewrite(file, with_header(file.read_bytes(), header))
+    with pytest.raises(CorruptDatasetError, match="a schema that is not that of its shards"):
+        reindex(str(tmp_path))
+    assert not (tmp_path / "index.json").exists()
+
+
 def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"x")
     for directory in (tmp_path, tmp_path / "no such"):

@@ -95,6 +95,19 @@ def test_a_file_that_is_not_in_the_index_is_noted(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["compression_zstd", "scalars", "varlen"])
+def test_a_changed_byte_is_found_by_its_hash(name: str, tmp_path: Path) -> None:
+    directory = copy_of(name, tmp_path)
+    file = shard_files(directory)[-1]
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    rewrite(file, bytes(data))
+    assert verify(str(directory), quick=True).is_good
+    found = problems(verify(str(directory)))
+    assert found[0][0] == file.name
+    assert "and the index says" in found[0][1]
+
+
 def test_the_hash_of_the_uncompressed_shard_is_checked_as_well(tmp_path: Path) -> None:
     directory = copy_of("compression_zstd", tmp_path)
 
@@ -116,6 +129,21 @@ def test_a_hash_that_the_index_promises_and_does_not_hold_is_a_problem(tmp_path:
     change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
     ((_, problem),) = problems(verify(str(tmp_path)))
     assert problem == "has no sha1 in the index, which promises it"
+
+
+def test_a_hash_that_nobody_knows_is_noted(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 1)
+
+    def change(index: Any) -> None:
+        index["shards"][0]["hashes"] = ["sha9"]
+        index["shards"][0]["raw_data"]["hashes"] = {"sha9": "00"}
+
+    change_index(tmp_path, change)
+    report = verify(str(tmp_path))
+    assert report.is_good
+    assert [note.problem for note in report.notes] == [
+        "its hash 'sha9' is unknown and was not checked"
+    ]
 
 
 def test_what_is_noted_of_many_shards_is_noted_once(tmp_path: Path) -> None:
@@ -248,6 +276,14 @@ def test_a_null_in_the_place_of_an_image_is_no_problem(tmp_path: Path) -> None:
     with MDSWriter(out=tmp_path, columns={"image": "png", "number": "int16"}) as writer:
         writer.write_batch(pa.table({"image": [ONE_PIXEL, None], "number": [None, 1]}))
     assert verify(str(tmp_path)) == VerifyReport(f"file://{tmp_path}", False, 1, 2, ANY)
+
+
+def test_a_damaged_index_is_a_problem(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 10)
+    change_index(tmp_path, lambda index: index["shards"][0].update(samples=-1))
+    ((file, problem),) = problems(verify(str(tmp_path)))
+    assert file == "index.json"
+    assert problem.startswith("is not the index of an MDS dataset (shard 0: samples is not")
 
 
 def test_no_dataset_is_an_error(tmp_path: Path) -> None:

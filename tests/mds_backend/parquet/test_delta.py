@@ -362,16 +362,6 @@ def test_a_file_that_vacuum_removed_is_named(tmp_path: Path) -> None:
         open_(table, keep_row_groups=True)
 
 
-def test_an_opened_table_stays_what_it_was(tmp_path: Path) -> None:
-    table = str(tmp_path / "table")
-    write_deltalake(table, numbers(1))
-    dataset = open_parquet(table)
-    write_deltalake(table, numbers(2), mode="overwrite")
-    assert values(dataset) == [(1,)]
-    assert dataset.fingerprint == open_parquet(table, as_of=AsOf(version=0)).fingerprint
-    assert dataset.fingerprint != open_parquet(table).fingerprint
-
-
 def test_vectors_change_the_fingerprint(tmp_path: Path) -> None:
     table = tmp_path / "table"
     commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", numbers(1, 2, 3)))
@@ -447,17 +437,6 @@ def test_variants_are_left_out(tmp_path: Path) -> None:
     )
     dataset = open_(table)
     assert (values(dataset), list(dataset.left_out)) == ([(1,)], ["v"])
-
-
-def test_a_checkpoint_takes_the_place_of_the_log_before_it(tmp_path: Path) -> None:
-    table = str(tmp_path / "table")
-    for number in range(3):
-        write_deltalake(table, numbers(number), mode="append")
-    DeltaTable(table).delete("n = 1")
-    DeltaTable(table).create_checkpoint()
-    for log in (tmp_path / "table" / "_delta_log").glob("*.json"):
-        log.unlink()
-    assert sorted(values(open_parquet(table))) == [(0,), (2,)]
 
 
 def test_without_the_extra_no_row_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

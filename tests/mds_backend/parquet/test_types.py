@@ -132,6 +132,16 @@ def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
     assert found["t"].astype(np.int64).tolist() == [1, 2]  # type: ignore[union-attr]
 
 
+def test_lists_of_a_fixed_size_are_a_matrix(tmp_path: Path) -> None:
+    vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    dataset = dataset_of(tmp_path, {"v": vectors})
+    assert dataset.schema["v"].length == 2
+    read = dataset.shard(0).read(np.array([1]), ["v"])["v"]
+    assert isinstance(read, np.ndarray)
+    assert read.tolist() == [[3.0, 4.0]]
+    assert dataset[0]["v"].tolist() == [1.0, 2.0]
+
+
 def test_lists_of_a_fixed_size_with_null_rows(tmp_path: Path) -> None:
     if int(pa.__version__.split(".")[0]) < 15:
         pytest.skip("this version of Arrow does not write them to Parquet")

@@ -129,20 +129,6 @@ def test_a_pair_gets_the_dataset_and_a_copy_on_request(spark: Any, tmp_path: Pat
             assert files(local) == files(remote)
 
 
-def test_a_failed_job_leaves_nothing_behind(spark: Any, target: Path) -> None:
-    def fails(frame: Any) -> Iterator[dict[str, Any]]:
-        for value in frame["id"]:
-            yield {"n": "bad" if value == 19 else int(value)}
-
-    with pytest.raises(Exception, match="column 'n' with encoding 'int' cannot hold 'bad'"):
-        dataframe_to_mds(
-            spark.range(0, 20, 1, 2),
-            mds_kwargs={"out": str(target), "columns": {"n": "int"}},
-            udf_iterable=fails,
-        )
-    assert not target.exists()
-
-
 def test_a_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
     dataframe_to_mds(spark.range(5), mds_kwargs={"out": str(target)})
     with pytest.raises(DatasetExistsError, match="Directory is not empty"):

@@ -49,20 +49,6 @@ def file(name: str, content: bytes = b"content") -> tuple[str, list[Buffer]]:
     return name, [content]
 
 
-def test_files_are_written_to_every_directory(tmp_path: Path) -> None:
-    remote = Location.of("memory://sink")
-    sizes: list[int] = []
-    sink = FileSink([Location.of(str(tmp_path / "new")), remote], on_file=sizes.append)
-    for number in range(5):
-        sink.submit(lambda number=number: file(str(number), b"x" * number))
-    sink.wait()
-    sink.write("last", [b"one", b"two"])
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [*"01234", "last"]
-    assert remote.list_names() == [*"01234", "last"]
-    assert bytes(remote.read("last")) == b"onetwo"
-    assert sorted(sizes) == [0, 1, 2, 3, 4, 6]
-
-
 def test_no_more_files_are_under_way_than_there_are_threads(tmp_path: Path) -> None:
     under_way: list[int] = []
     lock, count = threading.Lock(), 0
@@ -161,20 +147,6 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"somebody's"
 
 
-@pytest.mark.parametrize("existed", [True, False])
-def test_everything_can_be_taken_back(tmp_path: Path, existed: bool) -> None:
-    local, remote = tmp_path / "local", Location.of("memory://back")
-    remote.write("other", [b"stays"])
-    if existed:
-        local.mkdir()
-    sink = FileSink([Location.of(str(local)), remote])
-    for number in range(3):
-        sink.submit(lambda number=number: file(str(number)))
-    sink.remove_all()
-    assert local.exists() == existed
-    assert remote.list_names() == ["other"]
-
-
 def test_what_cannot_be_taken_back_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -187,3 +159,9 @@ def test_what_cannot_be_taken_back_is_logged(
     monkeypatch.setattr(Location, "remove", refuse)
     sink.remove_all()
     assert "could not clean up" in caplog.text
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match="cannot be written to"):
+        FileSink([Location.of(str(tmp_path / "file" / "below"))])

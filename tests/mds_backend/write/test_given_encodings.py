@@ -164,6 +164,7 @@ def test_other_values(encoding: str, values: list[Any], type_: pa.DataType) -> N
         ("str_float", pa.array([None, 1.5]), b"nan"),
         ("str_decimal", pa.array([None, Decimal(1)]), b"NaN"),
         ("json", pa.array([None, [1]]), b"null"),
+        ("json", pa.array([None, "a"]), b"null"),
         ("str", pa.array([None, "a"]), b""),
         ("png", pa.array([None, b"a"]), b""),
         ("jpeg_array", pa.array([None, [b"a"]]), bytes(4)),

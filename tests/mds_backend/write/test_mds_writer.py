@@ -353,6 +353,53 @@ def test_samples_may_follow_batches_that_chose_the_encodings(out: Path) -> None:
     assert [shard.header["mdstorm"]["version"] for shard in decode_files(out)] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "values"),
+    [
+        ("uint8", pa.array([300])),
+        ("uint8", pa.array([-1])),
+        ("int32", pa.array([3.9])),
+        ("int32", pa.array([float("nan")])),
+        ("int64", pa.array([2.0**63])),
+        ("float32", pa.array([1e300])),
+        ("int8", pa.array([Decimal("1.5")])),
+        ("ndarray:uint8", pa.array([[1], [256]])),
+        ("ndarray:int8:2", pa.array([[1, 2], [1]], pa.list_(pa.int8()))),
+    ],
+    ids=value_id,
+)
+def test_values_that_do_not_fit_are_refused(out: Path, encoding: str, values: pa.Array) -> None:
+    with (
+        pytest.raises(EncodingError, match="column 'v'") as caught,
+        MDSWriter(columns={"v": encoding}, out=out) as writer,
+    ):
+        writer.write_batch(pa.table({"v": values}))
+    assert (caught.value.column, caught.value.encoding) == ("v", encoding)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "table", "kind", "message"),
+    [
+        ({"v": "int"}, {"v": ["a"]}, UnsupportedTypeError, "'v' cannot be stored: string as 'int'"),
+        ({"v": "bytes"}, {"v": ["a"]}, UnsupportedTypeError, "string as 'bytes'"),
+        ({"v": "str"}, {"v": [1]}, UnsupportedTypeError, "int64 as 'str'"),
+        ({"v": "jpeg"}, {"v": ["a"]}, UnsupportedTypeError, "string as 'jpeg'"),
+        ({"v": "ndarray"}, {"v": [1]}, UnsupportedTypeError, "int64 as 'ndarray'"),
+        ({"v": "int", "w": "int"}, {"v": [1]}, MissingColumnError, "no column 'w'"),
+        (None, {"v": pa.nulls(2)}, UnsupportedTypeError, "'v': type null"),
+        (None, {"v": pa.array([1], pa.time32("s"))}, UnsupportedTypeError, "time32"),
+    ],
+    ids=value_id,
+)
+def test_columns_that_contradict_the_data_are_refused(
+    out: Path, columns: Any, table: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message), MDSWriter(columns=columns, out=out) as writer:
+        writer.write_batch(pa.table(table))
+    assert not out.exists()
+
+
 def test_all_batches_have_the_same_types(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"a": [1], "b": ["x"]}))

@@ -36,24 +36,6 @@ def clear(directory: str | Path, *, exist_ok: bool = True) -> None:
     clear_target(Location.of(str(directory)), exist_ok=exist_ok, first_shard="shard.00000.mds")
 
 
-def test_a_path_is_local_and_a_url_is_not(tmp_path: Path) -> None:
-    local = find_targets(tmp_path, False, None)
-    assert (local.local, local.remote) == (str(tmp_path), None)
-    assert local.to_write == local.all == (Location.of(str(tmp_path)),)
-    remote = find_targets("memory://a", False, {"x": 1})
-    assert (remote.local, remote.remote) == (None, "memory://a")
-    assert remote.to_write == (Location.of("memory://a", {"x": 1}),)
-
-
-def test_a_pair_writes_to_the_second_and_keeps_the_first_on_request(tmp_path: Path) -> None:
-    here, there = Location.of(str(tmp_path)), Location.of("memory://b")
-    moved = find_targets((str(tmp_path), "memory://b"), False, None)
-    assert (moved.to_write, moved.all) == ((there,), (here, there))
-    kept = find_targets((str(tmp_path), "memory://b"), True, None)
-    assert kept.to_write == kept.all == (here, there)
-    assert (kept.local, kept.remote) == (str(tmp_path), "memory://b")
-
-
 def test_a_url_that_is_kept_gets_a_new_local_directory() -> None:
     kept = find_targets("memory://c", True, None)
     assert kept.local is not None

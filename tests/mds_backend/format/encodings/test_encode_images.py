@@ -77,6 +77,13 @@ def test_a_jpeg_file_that_is_gone_is_encoded_anew(jpeg_file: Path) -> None:
         assert opened(encode("jpeg", image)).size == (16, 8)
 
 
+def test_a_file_that_was_replaced_is_not_stored(jpeg_file: Path) -> None:
+    with Image.open(jpeg_file) as image:
+        image.load()
+        jpeg_file.write_bytes(b"no image")
+        assert opened(encode("jpeg", image)).size == (16, 8)
+
+
 @pytest.mark.parametrize("kind", ["pil", "jpeg", "png"])
 def test_lists_hold_their_elements_behind_their_sizes(kind: str) -> None:
     images = [picture(), picture("L")]

@@ -64,16 +64,6 @@ def test_nested_values_come_back_exactly(given_: tuple[SparkType, pa.Array]) -> 
     assert repr(found.to_pylist()) == repr(array.to_pylist())
 
 
-@moderate
-@given(nested())
-def test_any_json_parser_sees_the_same_values(given_: tuple[SparkType, pa.Array]) -> None:
-    spark_type, array = given_
-    texts = json_text(array)
-    assert texts.null_count == 0
-    for text, value in zip(texts.to_pylist(), array.to_pylist(), strict=True):
-        assert _plain(json.loads(text)) == _plain(as_json(value, spark_type))
-
-
 def _plain(value: Any) -> str:
     """Text by which to compare: decimals by value, single precision as stored."""
     if isinstance(value, dict):

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf import tf_batches
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
@@ -112,6 +113,12 @@ def test_what_is_sharded_already_is_not_sharded_again(
     dataset = make(numbers, shuffle={"world_size": world_size})
     found = dataset.options().experimental_distribute.auto_shard_policy
     assert found == tf.data.experimental.AutoShardPolicy[policy]
+
+
+def test_nulls_are_refused_when_the_dataset_is_made(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"a": [1, None, None]}, {"a": "long"})
+    with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow"):
+        make(dataset)
 
 
 def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
 from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
@@ -24,6 +25,19 @@ def test_dates_and_timestamps_are_nanoseconds() -> None:
     assert to_tf(np.array([5], "M8[us]"), spec).tolist() == [5000]
     with pytest.raises(OverflowError, match="column 'a'"):
         to_tf(np.array(["3000-01-01"], "M8[us]"), spec)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["é", ""]),
+        pa.array(["é".encode(), b""]),
+        np.array(["é".encode(), b""], object),
+    ],
+)
+def test_strings_are_bytes(values: Any) -> None:
+    found = to_tf(values, ColumnSpec("a", "string"))
+    assert tf.constant(found).numpy().tolist() == ["é".encode(), b""]
 
 
 def test_lists_are_ragged_or_a_matrix() -> None:

@@ -76,6 +76,15 @@ def test_spawned_workers_have_the_world_of_their_parent(
 
 
 @in_either_order
+def test_epochs_have_permutations_of_their_own(url: str, order: str) -> None:
+    loader = plain(dataset_of(url, order))
+    epochs = [listed(loader) for _ in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
+    loader.dataset.set_epoch(1)
+    assert listed(loader) == epochs[1]
+
+
+@in_either_order
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_workers_go_on_where_the_state_of_the_parent_was_taken(
     url: str, order: str, num_workers: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,17 @@ def test_a_seed_set_after_a_state_was_loaded_counts_once_its_epoch_is_over(
     told = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True, shuffle_seed=6)
     told.next_epoch = 1
     assert [s["number"] for s in dataset] == [s["number"] for s in told]
+
+
+def test_copies_have_settings_of_their_own(urls: list[str]) -> None:
+    dataset = dataset_of(urls)
+    other = copy(dataset)
+    other.shuffle = False
+    assert (dataset.shuffle, other.shuffle) == (True, False)
+    assert [s["number"] for s in dataset] == [s["number"] for s in dataset_of(urls)]
+    told = dataset_of(urls, shuffle=False)
+    assert [s["number"] for s in other] == [s["number"] for s in told]
+    assert dataset.next_epoch == other.next_epoch == 2
 
 
 def test_streams_can_be_set(urls: list[str]) -> None:

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
@@ -95,6 +96,20 @@ def test_counts_and_offsets_go_through_all_streams(data: Path) -> None:
     assert dataset.stream_per_shard.tolist() == [0, 1, 1, 2, 2, 2]
     assert [dataset.spanner[i] for i in (0, 25, 59)] == [(0, 0), (2, 5), (5, 9)]
     assert dataset.next_epoch == 0
+
+
+def test_samples_are_picked_as_from_an_array(data: Path) -> None:
+    dataset = StreamingDataset(streams=streams(data))
+    assert dataset[10] == dataset[np.int64(-50)] == {"number": 100}
+    assert dataset[8:11] == [{"number": 8}, {"number": 9}, {"number": 100}]
+    assert dataset[::-30] == [{"number": 229}, {"number": 119}]
+    assert dataset[[[0], np.array([30, -1])]] == [
+        [{"number": 0}],
+        [{"number": 200}, {"number": 229}],
+    ]
+    for beyond in (60, -61):
+        with pytest.raises(IndexError, match="of 60"):
+            dataset[beyond]
 
 
 def test_weights_are_worked_out_and_streams_can_be_used_again(data: Path) -> None:
@@ -204,6 +219,14 @@ def test_remote_shards_are_brought_to_the_local_directory(
     assert len([path for path in files if path.suffix == ".mds"]) == 6
     assert dataset.cache_usage == sum(path.stat().st_size for path in files)
     assert StreamingDataset(local=str(tmp_path / "remote")).cache_usage == 0
+
+
+def test_shards_can_be_prepared(data: Path) -> None:
+    dataset = StreamingDataset(streams=streams(data))
+    dataset.prepare_shard(3)
+    assert dataset._mdstorm.dataset.find_open(3) is not None
+    with pytest.raises(IndexError):
+        dataset.prepare_shard(6)
 
 
 def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
+    NoDataAvailableError,
 )
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
@@ -109,6 +110,13 @@ def test_a_collate_function_gets_samples(numbers: Dataset, num_workers: int) -> 
 def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
         torch_loader(numbers, batch_size=batch_size)
+
+
+def test_more_ranks_than_rows_are_no_data(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 2)
+    loader = torch_loader(dataset, shuffle={"rank": 0, "world_size": 3})
+    with pytest.raises(NoDataAvailableError, match="2 rows for 3 ranks"):
+        next(iter(loader))
 
 
 def test_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
