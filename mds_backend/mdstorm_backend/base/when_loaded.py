@@ -92,11 +92,7 @@ class _Loader:
         self._done = done
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # whoever finds a module may ask for its source
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        module: ModuleType | None = self._loader.create_module(spec)
-        return module
+        return getattr(self._loader, name)  # as for its source, where a module is found only
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader

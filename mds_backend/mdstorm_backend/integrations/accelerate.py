@@ -33,7 +33,9 @@ def _handing_over(prepare: Callable[..., Any]) -> Callable[..., Any]:
     def prepare_data_loader(*args: Any, **kwargs: Any) -> Any:
         from mdstorm_backend.integrations.accelerate_share import prepared
 
-        loader = prepared(**signature.bind(*args, **kwargs).arguments)
+        wanted = signature.bind(*args, **kwargs)
+        wanted.apply_defaults()
+        loader = prepared(wanted.arguments)
         return prepare(*args, **kwargs) if loader is None else loader
 
     return prepare_data_loader

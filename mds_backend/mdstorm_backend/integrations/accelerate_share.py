@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -19,35 +20,32 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 
 
-def prepared(
-    dataloader: Any,
-    device: Any = None,
-    num_processes: int | None = None,
-    *,
-    put_on_device: bool = False,
-    non_blocking: bool = False,
-    use_stateful_dataloader: bool = False,
-    **splitting: Any,
-) -> PreparedLoader | None:
+def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
     """Return a loader for Accelerate over the share of this process; None if it shall make one.
 
     It shall where batches are not read as blocks, since the dataset overrides ``__iter__`` or is
-    another: its samples may be split. Parameters are those of Accelerate's ``prepare_data_loader``.
+    another: its samples may be split.
+
+    Parameters
+    ----------
+    wanted : mapping
+        The arguments of Accelerate's ``prepare_data_loader``.
 
     Raises
     ------
     InvalidArgumentError
         If Accelerate would split the share of a process again, or cannot split the batches.
     """
-    num_processes = PartialState().num_processes if num_processes is None else num_processes
-    if not isinstance(dataloader, StreamingDataLoader) or not dataloader._mdstorm.reads_blocks:
-        _refuse_second_split(dataloader, num_processes)
+    loader = wanted["dataloader"]
+    num_processes = wanted["num_processes"] or PartialState().num_processes
+    if not isinstance(loader, StreamingDataLoader) or not loader._mdstorm.reads_blocks:
+        _refuse_second_split(loader, num_processes)
         return None
     return PreparedLoader(
-        _with_share(dataloader, num_processes, **splitting),
-        device=device if put_on_device else None,
-        non_blocking=non_blocking,
-        use_stateful_dataloader=use_stateful_dataloader,
+        _with_share(loader, num_processes, wanted),
+        device=wanted["device"] if wanted["put_on_device"] else None,
+        non_blocking=wanted["non_blocking"],
+        use_stateful_dataloader=wanted["use_stateful_dataloader"],
     )
 
 
@@ -69,27 +67,21 @@ def _refuse_second_split(loader: Any, num_processes: int) -> None:
 
 
 def _with_share(
-    loader: StreamingDataLoader,
-    num_processes: int,
-    *,
-    split_batches: bool = False,
-    even_batches: bool = True,
-    torch_device_mesh: Any = None,
-    **_: Any,
+    loader: StreamingDataLoader, num_processes: int, wanted: Mapping[str, Any]
 ) -> StreamingDataLoader:
     """Return a copy of the loader that reads this process's share."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, is_told = source.shared(), source.is_told_its_share
-    if split_batches and not is_told:
+    if wanted["split_batches"] and not is_told:
         batch_size = _part_of_batch(batch_size, num_processes)
-    if torch_device_mesh is not None and not is_told:
-        shared = shared.in_order(shared.order.share_of(_world_of_data(torch_device_mesh)))
+    if (mesh := wanted.get("torch_device_mesh")) is not None and not is_told:
+        shared = shared.in_order(shared.order.share_of(_world_of_data(mesh)))
     order = shared.order
     if (
         not is_told
         and isinstance(order, ExactOrder)
-        and even_batches
+        and wanted["even_batches"]
         and not loader.drop_last
         and source.num_epochs == 1
         and shared.options.transform is None
