@@ -82,7 +82,6 @@ _OF_KINDS: dict[Kind, str] = {
     "text": "Files of other kinds",
     "spark_conf": "Spark configuration files",
     "other": "Cells in other languages",
-    "unparsed": "Cells that are not Python",
 }
 
 #: All features there are.

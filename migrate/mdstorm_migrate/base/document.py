@@ -26,8 +26,8 @@ _Found = TypeVar("_Found", Edit, Finding)
 
 #: What rules are written for. ``python``: Python code. ``magic``: one line such as
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
-#: ``%%bash`` cell, or a shell script. ``unparsed``: a cell of prose or of broken code. ``text``: a
-#: file of any other kind. ``other``: a cell in another language. The others are kinds of files.
+#: ``%%bash`` cell, or a shell script. ``text``: a file of any other kind. ``other``: a cell in
+#: another language. The others are kinds of files.
 Kind: TypeAlias = Literal[
     "python",
     "magic",
@@ -42,14 +42,13 @@ Kind: TypeAlias = Literal[
     "spark_conf",
     "cluster",
     "markdown",
-    "unparsed",
     "text",
     "other",
 ]
 
 #: Those that people write for programs to read, with comments.
 WRITTEN: tuple[Kind, ...] = tuple(
-    kind for kind in get_args(Kind) if kind not in ("lock", "markdown", "unparsed", "text", "other")
+    kind for kind in get_args(Kind) if kind not in ("lock", "markdown", "text", "other")
 )
 
 

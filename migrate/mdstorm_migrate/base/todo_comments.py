@@ -11,7 +11,7 @@ from mdstorm_migrate.base.document import Document, Kind
 #: What every such comment has in it.
 MARK = "TODO(mdstorm)"
 #: Kinds that have other comments, or quote those of others.
-_QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text", "unparsed"})
+_QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text"})
 _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )

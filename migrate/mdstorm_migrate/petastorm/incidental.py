@@ -6,10 +6,10 @@ purpose, as `mdstorm_migrate.petastorm.names.HOMES` has them, are added.
 
 from __future__ import annotations
 
-from mdstorm_migrate.petastorm.names import HOMES
+from mdstorm_migrate.petastorm.names import HOMES, words
 
 _INCIDENTAL: dict[str, frozenset[str]] = {
-    module: frozenset(names.split())
+    module: words(names)
     for module, names in {
         "petastorm": "arrow_reader_worker hdfs py_dict_reader_worker reader_impl workers_pool",
         "petastorm.cache": "abc six",

@@ -7,7 +7,7 @@ have: nobody can be told to keep Petastorm for a name that it does not have.
 from __future__ import annotations
 
 from mdstorm_migrate.petastorm.incidental import incidental_of
-from mdstorm_migrate.petastorm.names import OLD_ROOT, PUBLIC
+from mdstorm_migrate.petastorm.names import OLD_ROOT, PUBLIC, words
 
 _BELOW = (
     "arrow_reader_worker benchmark.dummy_reader hdfs hdfs.tests "
@@ -20,7 +20,7 @@ _BELOW = (
 _MODULES = frozenset(f"petastorm.{name}" for name in _BELOW.split())
 #: Names, by the module.
 _NAMES: dict[str, frozenset[str]] = {
-    module: frozenset(names.split())
+    module: words(names)
     for module, names in {
         "petastorm.benchmark.cli": (
             "ReadMethod WorkerPoolType _main _parse_args argparse logger logging "

@@ -9,6 +9,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text, as the tables of this folder have names."""
+    return frozenset(text.split())
+
+
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 
@@ -25,7 +31,7 @@ CONVERTER_METHODS = ("make_tf_dataset", "make_torch_dataloader")
 
 #: Public names of each module, and those with an underscore that programs use and mdstorm has.
 PUBLIC: dict[str, frozenset[str]] = {
-    module: frozenset(names.split())
+    module: words(names)
     for module, names in {
         "petastorm": "NoDataAvailableError TransformSpec __version__ make_batch_reader make_reader",
         "petastorm.benchmark": "",

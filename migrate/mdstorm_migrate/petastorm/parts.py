@@ -6,12 +6,9 @@ test compares the table with mdstorm.
 
 from __future__ import annotations
 
+from mdstorm_migrate.petastorm.names import words
 
-def _set(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-_POOL = _set(
+_POOL = words(
     "all_workers_done current_worker_done diagnostics get_results join make_publish_func "
     "results_qsize start stop ventilate _context _control_sender "
     "_create_local_socket_on_random_port _get_results_worker_id _profiling_enabled "
@@ -20,13 +17,13 @@ _POOL = _set(
     "_ventilator _ventilator_queue _ventilator_queues _ventilator_send _worker _workers "
     "_zmq_copy_buffers"
 )
-_READER = _set(
+_READER = words(
     "_apply_predicate_to_row_groups _apply_row_group_selector _create_ventilator "
     "_filter_row_groups _normalize_shuffle_options _partition_row_groups "
     "_results_queue_reader _workers_pool ventilator"
 )
 #: What a loader of `make_torch_dataloader` lacks of Petastorm's.
-_OF_CONVERTER = _set(
+_OF_CONVERTER = words(
     "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches data_loader_fn "
     "loader parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity "
     "transform_fn"
@@ -41,42 +38,34 @@ LACKING: dict[str, frozenset[str]] = {
     "ProcessPool": _POOL,
     "DummyPool": _POOL,
     "make_torch_dataloader": _OF_CONVERTER,
-    "LocalDiskCache": frozenset(
-        {"_cache", "_cleanup", "_default_settings", "_path", "_size_limit_bytes"}
+    "LocalDiskCache": words("_cache _cleanup _default_settings _path _size_limit_bytes"),
+    "NGram": words("_ngram_pass_threshold _validate_ngram"),
+    "RandomShufflingBuffer": words(
+        "_extra_capacity _min_after_dequeue _shuffling_queue_capacity _size"
     ),
-    "NGram": frozenset({"_ngram_pass_threshold", "_validate_ngram"}),
-    "RandomShufflingBuffer": frozenset(
-        {"_extra_capacity", "_min_after_dequeue", "_shuffling_queue_capacity", "_size"}
+    "BatchedNoopShufflingBuffer": words("_batch_start_idx _buffer"),
+    "BatchedRandomShufflingBuffer": words(
+        "_extra_capacity _items _min_after_dequeue _random_indices _shuffling_queue_capacity "
+        "next_sample_head"
     ),
-    "BatchedNoopShufflingBuffer": frozenset({"_batch_start_idx", "_buffer"}),
-    "BatchedRandomShufflingBuffer": frozenset(
-        {
-            "_extra_capacity",
-            "_items",
-            "_min_after_dequeue",
-            "_random_indices",
-            "_shuffling_queue_capacity",
-            "next_sample_head",
-        }
-    ),
-    "SparkDatasetConverter": frozenset({"_check_and_set_overriden_petastorm_args"}),
-    "BatchedDataLoader": frozenset({"_batch_acc"}),
-    "InMemBatchedDataLoader": frozenset({"_in_iter"}),
-    "FilesystemResolver": frozenset({"_filesystem_factory", "_parsed_dataset_url"}),
+    "SparkDatasetConverter": words("_check_and_set_overriden_petastorm_args"),
+    "BatchedDataLoader": words("_batch_acc"),
+    "InMemBatchedDataLoader": words("_in_iter"),
+    "FilesystemResolver": words("_filesystem_factory _parsed_dataset_url"),
 }
 
 #: What the objects in attributes of a reader's lack, by the attributes that lead there.
 LACKING_BEHIND: dict[str, frozenset[str]] = {
     # The `ParquetDataset` of old pyarrow in Petastorm, and a piece of it.
-    "dataset": _set(
+    "dataset": words(
         "common_metadata_path get_row_group_info metadata metadata_path "
         "partitions read read_pandas validate_schemas"
     ),
-    "pieces": _set("get_metadata open read"),
+    "pieces": words("get_metadata open read"),
     # A piece as well, and a fragment of pyarrow's in mdstorm.
-    "load_row_groups": _set("get_metadata open partition_keys read row_group"),
+    "load_row_groups": words("get_metadata open partition_keys read row_group"),
     # Those of old pyarrow, which are fsspec's in mdstorm.
-    "filesystem": _set("chown df get_capacity get_space_used is_open pathsep read_parquet"),
+    "filesystem": words("chown df get_capacity get_space_used is_open pathsep read_parquet"),
 }
 
 #: What to do instead, for some of them.
@@ -101,7 +90,7 @@ INSTEAD: dict[tuple[str, str], str] = {
 }
 
 #: Those of readers that nothing else is called, whatever they are asked of.
-UNMISTAKABLE = frozenset({"_results_queue_reader", "_workers_pool"})
+UNMISTAKABLE = words("_results_queue_reader _workers_pool")
 
 _CODEC = (
     "give fields one of Petastorm's codecs, or leave their datasets with Petastorm: "
@@ -120,4 +109,4 @@ FINAL: dict[str, str] = {
     "ScalarCodec": _CODEC,
 }
 #: Classes from which indexers may be made all the same.
-OPEN = frozenset({"FieldNotNullIndexer", "SingleFieldIndexer"})
+OPEN = words("FieldNotNullIndexer SingleFieldIndexer")

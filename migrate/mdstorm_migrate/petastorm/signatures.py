@@ -2,130 +2,56 @@
 
 from __future__ import annotations
 
-_READER = frozenset(
-    [
-        "cache_extra_settings",
-        "cache_location",
-        "cache_row_size_estimate",
-        "cache_size_limit",
-        "cache_type",
-        "convert_early_to_numpy",
-        "cur_shard",
-        "filesystem",
-        "filters",
-        "hdfs_driver",
-        "num_epochs",
-        "predicate",
-        "reader_pool_type",
-        "results_queue_size",
-        "rowgroup_selector",
-        "schema_fields",
-        "seed",
-        "shard_count",
-        "shard_seed",
-        "shuffle_row_drop_partitions",
-        "shuffle_row_groups",
-        "shuffle_rows",
-        "storage_options",
-        "transform_spec",
-        "workers_count",
-        "zmq_copy_buffers",
-    ]
+from mdstorm_migrate.petastorm.names import words
+
+_READER = words(
+    "cache_extra_settings cache_location cache_row_size_estimate cache_size_limit cache_type "
+    "convert_early_to_numpy cur_shard filesystem filters hdfs_driver num_epochs predicate "
+    "reader_pool_type results_queue_size rowgroup_selector schema_fields seed shard_count "
+    "shard_seed shuffle_row_drop_partitions shuffle_row_groups shuffle_rows storage_options "
+    "transform_spec workers_count zmq_copy_buffers"
 )
-_LOADER = frozenset({"batch_size", "reader", "shuffling_queue_capacity"})
+_LOADER = words("batch_size reader shuffling_queue_capacity")
 
 #: Keywords that Petastorm 0.13.1 accepts, by function.
 ACCEPTED: dict[str, frozenset[str]] = {
     "BatchedDataLoader": _LOADER | {"transform_fn"},
-    "CompressedImageCodec": frozenset({"image_codec", "quality"}),
+    "CompressedImageCodec": words("image_codec quality"),
     "DataLoader": _LOADER | {"collate_fn"},
-    "FilesystemResolver": frozenset(
-        {
-            "connector",
-            "dataset_url",
-            "hadoop_configuration",
-            "hdfs_driver",
-            "storage_options",
-            "user",
-        }
+    "FilesystemResolver": words(
+        "connector dataset_url hadoop_configuration hdfs_driver storage_options user"
     ),
-    "InMemBatchedDataLoader": frozenset(
-        {"batch_size", "num_epochs", "reader", "rows_capacity", "seed", "shuffle", "transform_fn"}
+    "InMemBatchedDataLoader": words(
+        "batch_size num_epochs reader rows_capacity seed shuffle transform_fn"
     ),
     "make_batch_reader": _READER | {"dataset_url_or_urls"},
-    "NGram": frozenset({"delta_threshold", "fields", "timestamp_field", "timestamp_overlap"}),
-    "Reader": frozenset(
-        [
-            "cache",
-            "convert_early_to_numpy",
-            "cur_shard",
-            "dataset_path",
-            "filters",
-            "is_batched_reader",
-            "num_epochs",
-            "predicate",
-            "pyarrow_filesystem",
-            "reader_pool",
-            "rowgroup_selector",
-            "schema_fields",
-            "seed",
-            "shard_count",
-            "shard_seed",
-            "shuffle_row_drop_partitions",
-            "shuffle_row_groups",
-            "shuffle_rows",
-            "transform_spec",
-            "worker_class",
-        ]
+    "NGram": words("delta_threshold fields timestamp_field timestamp_overlap"),
+    "Reader": words(
+        "cache convert_early_to_numpy cur_shard dataset_path filters is_batched_reader num_epochs "
+        "predicate pyarrow_filesystem reader_pool rowgroup_selector schema_fields seed shard_count "
+        "shard_seed shuffle_row_drop_partitions shuffle_row_groups shuffle_rows transform_spec "
+        "worker_class"
     ),
-    "TransformSpec": frozenset({"edit_fields", "func", "removed_fields", "selected_fields"}),
-    "get_filesystem_and_path_or_paths": frozenset(
-        {"filesystem", "hdfs_driver", "storage_options", "url_or_urls"}
-    ),
-    "make_petastorm_dataset": frozenset({"reader"}),
+    "TransformSpec": words("edit_fields func removed_fields selected_fields"),
+    "get_filesystem_and_path_or_paths": words("filesystem hdfs_driver storage_options url_or_urls"),
+    "make_petastorm_dataset": words("reader"),
     "make_reader": _READER | {"dataset_url", "pyarrow_serialize"},
-    "make_spark_converter": frozenset(
-        {"compression_codec", "df", "dtype", "parquet_row_group_size_bytes"}
-    ),
+    "make_spark_converter": words("compression_codec df dtype parquet_row_group_size_bytes"),
     "make_tf_dataset": _READER
     | {"batch_size", "num_epochs", "prefetch", "shuffling_queue_capacity", "workers_count"},
     "make_torch_dataloader": _READER
     | {"batch_size", "data_loader_fn", "num_epochs", "shuffling_queue_capacity", "workers_count"},
-    "materialize_dataset": frozenset(
-        {
-            "dataset_url",
-            "filesystem_factory",
-            "row_group_size_mb",
-            "schema",
-            "spark",
-            "use_summary_metadata",
-        }
+    "materialize_dataset": words(
+        "dataset_url filesystem_factory row_group_size_mb schema spark use_summary_metadata"
     ),
-    "tf_tensors": frozenset({"min_after_dequeue", "reader", "shuffling_queue_capacity"}),
+    "tf_tensors": words("min_after_dequeue reader shuffling_queue_capacity"),
 }
 
 #: Keywords that mdstorm adds: code that is migrated already has them.
-ADDED: frozenset[str] = frozenset(
-    [
-        "batch_map",
-        "cache_key",
-        "decimals",
-        "device",
-        "features",
-        "fill_nulls",
-        "keep",
-        "labels",
-        "null_masks",
-        "order",
-        "parent_cache_dir_url",
-        "sample_weights",
-        "staging",
-        "staging_dir_url",
-        "storage_format",
-        "storage_options",
-        "timestamp",
-        "version",
-    ]
+ADDED: frozenset[str] = words(
+    "batch_map cache_key decimals device features fill_nulls keep labels null_masks order "
+    "parent_cache_dir_url sample_weights staging staging_dir_url storage_format storage_options "
+    "timestamp version"
 )
 
 _OPTIONS = {"s3_config_kwargs": "give storage_options= instead"}

@@ -12,7 +12,7 @@ from mdstorm_migrate.petastorm.names import KEY_IN_CELLS
 CODE = "PM100"
 TITLE = "Not Python: skipped"
 CLASS: Class = "note"
-KIND = ("other", "unparsed", "markdown")
+KIND = ("other", "markdown")
 
 
 def is_in_notebook(document: Document) -> bool:
@@ -21,12 +21,8 @@ def is_in_notebook(document: Document) -> bool:
 
 
 def check(document: Document) -> Iterable[Finding]:
-    """Yield a note where a cell in another language, or in none, may use Petastorm."""
+    """Yield a note where a cell in another language may use Petastorm."""
     if document.kind == "markdown" and not is_in_notebook(document):
-        return
-    if document.kind == "unparsed":
-        what = "this cell is not Python: it was skipped, and its use of Petastorm was not checked"
-        yield Finding(CODE, CLASS, 0, 0, what)
         return
     if set_key := KEY_IN_CELLS.search(document.text):
         what = "this cell was skipped; it names Petastorm's key, which mdstorm reads after its own"

@@ -119,8 +119,7 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
-        is_named = concerns_us(document.text.encode(errors="replace"))
-        if is_named or document.kind == "unparsed":
+        if concerns_us(document.text.encode(errors="replace")):
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
     return kept
@@ -128,7 +127,7 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
 
 def _sets_key(document: Document) -> bool:
     """Whether a cell in another language names Spark's key, which nobody changes there."""
-    is_other = document.kind in ("other", "shell", "magic", "unparsed")
+    is_other = document.kind in ("other", "shell", "magic")
     return is_other and KEY_IN_CELLS.search(document.text) is not None
 
 

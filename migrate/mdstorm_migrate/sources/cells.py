@@ -6,7 +6,6 @@ code, it is reported.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from mdstorm_migrate.base.document import Document, Kind, SourceError
 from mdstorm_migrate.base.segments import Placement, Segment, Shift
 from mdstorm_migrate.base.todo_comments import MARK
-from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, OLD_ROOT, is_petastorm
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.sources.magics import (
     HEAD,
@@ -131,12 +130,6 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
         else:
             others.append(Document(_KINDS[language], [cell.segment(body, len(cell.text))], path))
     python = Document("python", segments, path, code="".join(code))
-    uses = _uses_of(python) if failed else None
-    others += [
-        Document("unparsed", [cell.segment(0, len(cell.text))], path)
-        for cell, _ in failed
-        if uses is not None and uses.search(cell.text) and not _NAMED.search(cell.text)
-    ]
     broken = [_in_file(error, cell) for cell, error in failed if _NAMED.search(cell.text)]
     return CellDocuments([python, *others], broken, len(failed))
 
@@ -154,20 +147,6 @@ def _written(cell: Cell, name: str, body: int, path: PurePath | None) -> Documen
         line = None if error.line is None else error.line + before
         raise SourceError(str(error), line) from None
     return Document("python", [segment], path)
-
-
-def _uses_of(python: Document) -> re.Pattern[str]:
-    """Return what in a cell that is not Python may be a use, whose names stay what they are."""
-    names = {
-        re.escape(alias.asname or alias.name)
-        for node in ast.walk(parse_python(python.code))
-        if isinstance(node, ast.ImportFrom) and is_petastorm(node.module)
-        for alias in node.names
-        if alias.name != "*"
-    }
-    called = rf"|\b(?:{'|'.join(sorted(names))})(?:[ \t]*\(|\.\w|\[)" if names else ""
-    methods = rf"\.(?:{'|'.join(sorted(CONVERTER_METHODS))})\b"
-    return re.compile(rf"(?i:{OLD_ROOT})|{methods}{called}")
 
 
 def whole_or_cells(

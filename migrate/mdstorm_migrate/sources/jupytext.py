@@ -1,4 +1,4 @@
-"""Notebooks that Jupytext keeps as scripts: magics and cells in other languages are comments."""
+"""Notebooks that Jupytext keeps as scripts: magics are comments."""
 
 from __future__ import annotations
 
@@ -13,20 +13,13 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Lines
 from mdstorm_migrate.base.segments import Segment, Shift
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.sources.commented import uncommented_lines
 
 #: What a cell begins with, with its title and its metadata.
 _MARKER = re.compile(r"^#[ ]%%(?P<about>[^\r\n]*)(?:\r?\n)?", re.MULTILINE)
 #: What the first lines of such a notebook say, if it has no such markers.
 _HEADER = re.compile(r"\A(?:#[^\n]*\n)*#[ ]+jupytext:", re.MULTILINE)
 _NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
-_LANGUAGE = re.compile(r"language=\"(?P<named>\w+)\"|\A(?P<magic>\w+)")
-_SHELLS = frozenset({"bash", "script", "sh", "shell"})
-_OTHERS = frozenset({"html", "javascript", "julia", "perl", "r", "ruby", "scala", "sql"})
 _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)
-_COMMENT = re.compile(r"^#[ ]?", re.MULTILINE)
-#: The comments that a cell begins with.
-_COMMENTS = re.compile(r"(?:#[^\r\n]*(?:\r?\n|\Z))*")
 
 
 def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
@@ -50,17 +43,8 @@ def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
 def _documents(
     text: str, start: int, stop: int, about: str, path: PurePath | None
 ) -> Iterator[Document]:
-    """Yield the documents of a cell, but for its Python."""
-    if _NO_CODE.search(about):
-        return
-    language = _language(about)
-    if language in _SHELLS | _OTHERS:
-        comments = _COMMENTS.match(text, start, stop)
-        assert comments is not None
-        segment = uncommented_lines(text, start, comments.end(), _COMMENT, "# ")
-        yield Document("shell" if language in _SHELLS else "other", [segment], path)
-        return
-    for magic in _MAGIC.finditer(text, start, stop):
+    """Yield the magics of a cell, but of one without code."""
+    for magic in _MAGIC.finditer(text, start, stop) if not _NO_CODE.search(about) else ():
         yield Document("magic", [Segment(magic["magic"], Shift(magic.start("magic")))], path)
 
 
@@ -80,8 +64,3 @@ def _strings(text: str) -> list[tuple[int, int]]:
 def _begins_in(document: Document, start: int, stop: int) -> bool:
     placement = document.segments[0].placement
     return placement is not None and start < placement.span(0, 0)[0] <= stop
-
-
-def _language(about: str) -> str:
-    found = _LANGUAGE.search(about)
-    return "" if found is None else (found["named"] or found["magic"]).lower()

@@ -33,17 +33,6 @@ def test_other_comments_stay(text: str) -> None:
     check_noop(text, "a.py")
 
 
-@pytest.mark.parametrize("marker", ['# %% language="bash"', '# %% [x] language="sh"', "# %%bash"])
-def test_a_cell_of_shell_commands_is_one(marker: str) -> None:
-    text = f"x = 1\n\n{marker}\n# ls\n# pip install petastorm==0.12.1\n\n# %%\ny = 2\n"
-    check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "a.py")
-
-
-def test_a_cell_in_another_language_is_noted() -> None:
-    text = 'x = 1\n\n# %% language="R"\n# p <- import("petastorm")\n'
-    check_finding(text, "PM100", "petastorm", "a.py")
-
-
 @pytest.mark.parametrize(
     ("path", "head", "fence"),
     [

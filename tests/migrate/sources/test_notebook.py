@@ -192,25 +192,6 @@ def test_a_name_that_a_broken_cell_uses_keeps_its_name() -> None:
     assert "import mdstorm as petastorm\\n" in migrate(text, path="a.ipynb").output
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "We read with petastorm. It's fast!",
-        "PETASTORM rocks !",
-        "with make_reader(url) as",
-        "make_reader.x =",
-        "with converter.make_torch_dataloader(",
-    ],
-)
-def test_prose_and_broken_code_whose_names_stay_are_a_note(cell: str) -> None:
-    cells = ["from petastorm import make_reader\n", cell]
-    result = migrate(json.dumps(notebook(*cells)), path="a.ipynb")
-    assert result.changed
-    assert result.errors == ()
-    (found,) = result.findings
-    assert (found.rule, found.cls, found.cell) == ("PM100", "note", 3)
-
-
 def test_a_broken_cell_does_not_matter_where_petastorm_is_not_used() -> None:
     result = migrate(json.dumps(notebook("x = = 3")), path="a.ipynb")
     assert not result.errors
