@@ -232,3 +232,14 @@ def test_options_that_do_not_go_together_are_told(
     source: Path, run: Run, options: list[str]
 ) -> None:
     assert run("verify", source, *options).exit_code == 2
+
+
+def test_rows_on_one_side_show_some_columns(tmp_path: Path, run: Run) -> None:
+    for name, rows in (("a", 2), ("b", 3)):
+        columns = {f"c{i:02}": list(range(rows)) for i in range(12)}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    result = run("verify", "--against", tmp_path / "a.parquet", tmp_path / "b.parquet")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["2", "c00", "2"] in lines
+    assert ["2", "and", "2", "more"] in lines
+    assert "(3 rows, and 2 rows there)" in result.stdout

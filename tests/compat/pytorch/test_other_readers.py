@@ -62,6 +62,11 @@ class TestBatches:
         assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
         assert second["a"].tolist() == [[1.0, 1.0, 1.0]]
 
+    def test_collation_by_the_user(self) -> None:
+        seen: list[Any] = []
+        list(DataLoader(batches_of(1, 2), 2, collate_fn=seen.append))
+        assert seen == [[{"number": 0}, {"number": 1}], [{"number": 2}]]
+
     def test_nulls(self) -> None:
         flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm.errors import NoDataAvailableError
+from mdstorm.errors import NoDataAvailableError, UnsupportedArgumentError
+from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
 from mdstorm.reader import make_batch_reader, make_reader
 
@@ -71,6 +72,12 @@ def test_wrong_values_are_refused_when_the_reader_is_made(
 ) -> None:
     with pytest.raises(error, match=message):
         make(hundred, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"shuffle_rows": True}, {"order": "elastic"}], ids=str)
+def test_rows_of_n_grams_stay_in_order(hundred: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedArgumentError, match="made of consecutive rows"):
+        make_reader(hundred, schema_fields=NGram({0: ["text"]}, 1, "id"), **arguments)
 
 
 def test_names_that_no_row_can_have_are_refused_with_a_remedy(tmp_path: Path) -> None:

@@ -269,6 +269,11 @@ class TestIndexersByHand:
         with pytest.raises(ValueError, match="index the same fields"):
             _ = one + SingleFieldIndexer("i", "b")
 
+    def test_there_must_be_rows(self) -> None:
+        for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
+            with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
+                indexer.build_index([], 0)
+
 
 @pytest.mark.parametrize("class_", [IntersectIndexSelector, UnionIndexSelector])
 @pytest.mark.parametrize("selectors", [[], [5], [a_or_c, "of s"]])

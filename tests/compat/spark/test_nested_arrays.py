@@ -174,6 +174,13 @@ def test_shards_of_other_shapes_are_joined_after_a_transform(
     assert in_tf(made, transform_spec=spec)[1].to_list() == expected
 
 
+def test_an_uneven_column_passes_through_a_transform(tmp_path: Path) -> None:
+    made, spec = converter(tmp_path, UNEVEN), TransformSpec(lambda frame: frame)
+    found = in_torch(made, transform_spec=spec)
+    assert [[tensor.tolist() for tensor in row] for row in found] == UNEVEN
+    assert in_tf(made, transform_spec=spec)[1].to_list() == UNEVEN
+
+
 def test_a_transform_gets_lists_of_arrays_of_an_uneven_column(tmp_path: Path) -> None:
     def total(frame: pd.DataFrame) -> pd.DataFrame:
         sums = [float(sum(inner.sum() for inner in cell)) for cell in frame["v"]]
