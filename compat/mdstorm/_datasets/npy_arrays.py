@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._schema.unischema_field import fits_shape
 from mdstorm_backend.format import Values, gather_binary, gather_fixed
 from mdstorm_backend.read import objects
 
@@ -189,10 +190,7 @@ class _Files:
         for header in self._headers:
             if dtype.kind in "biufc" and not np.can_cast(header.dtype, dtype):
                 raise ValueError(f"an array of {header.dtype}, and the schema says {dtype}")
-            fits = len(header.shape) == len(shape) and all(
-                wanted in (None, found) for wanted, found in zip(shape, header.shape, strict=True)
-            )
-            if not fits:
+            if not fits_shape(header.shape, shape):
                 raise ValueError(f"an array of shape {header.shape}, and the schema says {shape}")
 
 

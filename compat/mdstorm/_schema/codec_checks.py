@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._schema.unischema_field import UnischemaField, fits_shape
 from mdstorm.errors import EncodingError, EncodingTypeError
 
 
@@ -46,9 +46,7 @@ def check_array(field: UnischemaField, value: Any) -> None:
             "pickles, which no reader loads; use an array of numbers or of fixed-size strings",
             column=field.name,
         )
-    if len(value.shape) != len(field.shape) or any(
-        wanted not in (None, found) for wanted, found in zip(field.shape, value.shape, strict=True)
-    ):
+    if not fits_shape(value.shape, field.shape):
         raise EncodingError(
             f"Unexpected dimensions of {field.name} feature. Expected {field.shape}. "
             f"Got {value.shape}",

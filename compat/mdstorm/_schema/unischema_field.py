@@ -45,3 +45,10 @@ class UnischemaField(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self._mdstorm_identity())
+
+
+def fits_shape(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    """Whether an array has a declared shape, in which None is a dimension of any size."""
+    return len(found) == len(shape) and all(
+        wanted in (None, size) for wanted, size in zip(shape, found, strict=True)
+    )

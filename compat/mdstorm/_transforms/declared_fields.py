@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._schema.unischema_field import fits_shape
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
 from mdstorm_backend.format import Schema, Values
@@ -181,14 +182,8 @@ def _check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> No
     else:
         found = set() if values.null_count == len(values) else {()}
     for each in sorted(found):
-        if not _fits(each, shape):
+        if not fits_shape(each, shape):
             raise TransformError(
                 f"field {name} must be the shape {shape}, found {each}: reshape it in the "
                 "function, or declare its shape in edit_fields"
             )
-
-
-def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    return len(found) == len(shape) and all(
-        size in (None, there) for size, there in zip(shape, found, strict=True)
-    )

@@ -15,7 +15,7 @@ from mdstorm.cli._errors import Group
 
 __all__ = ["main"]
 
-#: Sub-commands and what they do; each is a command in a module of the same name.
+#: Sub-commands and what they do; each is a command in a module of the same name, here or there.
 _COMMANDS = {
     "audit": "Report which features of Petastorm are used where.",
     "cache": "List or clear the local copies of remote shards.",
@@ -27,6 +27,7 @@ _COMMANDS = {
     "run": "Run a program written for Petastorm on mdstorm.",
     "verify": "Check every file and every value of a dataset.",
 }
+_OF_THE_TOOL = ("audit", "migrate")
 
 
 class _Commands(Group):
@@ -38,7 +39,8 @@ class _Commands(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"mdstorm.cli.{cmd_name}")
+        package = "mdstorm_migrate" if cmd_name in _OF_THE_TOOL else "mdstorm"
+        module = importlib.import_module(f"{package}.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
