@@ -257,9 +257,9 @@ def test_a_directory_that_spark_cannot_write_to_is_told_in_short(
 @pytest.fixture
 def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executors on several machines: what most of them write is not on the disk of this one."""
-    from mdstorm_backend.convert import staging
+    from mdstorm_backend.convert import staged_parquet
 
-    write = staging._write
+    write = staged_parquet._write
 
     def written(writer: Any, directory: Location) -> None:
         write(writer, directory)
@@ -267,8 +267,8 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
             if "part-" in name and "part-00000" not in name:
                 directory.remove(name)
 
-    monkeypatch.setattr(staging, "_write", written)
-    monkeypatch.setattr(staging, "is_local", lambda session: False)
+    monkeypatch.setattr(staged_parquet, "_write", written)
+    monkeypatch.setattr(staged_parquet, "is_local", lambda session: False)
 
 
 def test_executors_with_disks_of_their_own_lose_no_rows(
