@@ -68,8 +68,6 @@ def check_instructions(data: bytes) -> None:
             )
         if isinstance(argument, int) and argument.bit_length() > 64:
             raise ValueError("a number of more than 64 bits")
-        if name == "FRAME" and argument > len(data):
-            raise ValueError("a frame that ends beyond the pickle")
         if name == "MARK":
             marks.append(len(stack))
         elif name == "MEMOIZE":
@@ -85,13 +83,14 @@ def check_instructions(data: bytes) -> None:
 
 
 def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int]) -> None:
-    """Take what an instruction takes from the stack, and put what it makes of that there."""
+    """Take what an instruction takes from the stack, and put what it makes of that there.
+
+    One that takes more than is there is left to the unpickler, which refuses it.
+    """
     takes = len(opcode.stack_before)
     start = len(stack) - takes
     if pickletools.markobject in opcode.stack_before:
         start = marks.pop() - opcode.stack_before.index(pickletools.markobject)
-    if start < (marks[-1] if marks else 0):
-        raise IndexError("a value that is not there")
     taken = stack[start:]
     del stack[start:]
     if any(value.is_tuple for value in taken[_HASHED.get(opcode.name, _NOTHING)]):

@@ -64,7 +64,7 @@ class _Reconstructed(StandIn):
     __slots__ = ()
 
     def __new__(cls, made: Any, base: Any, values: Any) -> Any:
-        return _new(made, values)
+        return made(*(values or ()))  # nothing else than a stand-in can be called
 
 
 class _Restored(StandIn):
@@ -75,7 +75,7 @@ class _Restored(StandIn):
     def __new__(cls, name: Any, fields: Any, values: Any) -> Any:
         if name != "UnischemaField":
             raise TypeError("a namedtuple that is no field")
-        return _new(_stand_in("petastorm.unischema.UnischemaField"), values)
+        return _stand_in("petastorm.unischema.UnischemaField")(*values)
 
 
 def read_pickle(data: bytes) -> Any:
@@ -159,12 +159,6 @@ def expect(node: Any, what: str, *names: str) -> StandIn:
 def _stand_in(name: str) -> type[StandIn]:
     base = _SPECIAL.get(name, StandIn)
     return type(name, (base,), {"__slots__": (), "name": name})
-
-
-def _new(made: Any, values: Any) -> Any:
-    if not (isinstance(made, type) and issubclass(made, StandIn)):
-        raise TypeError("an object without a class")
-    return made(*(values or ()))
 
 
 _SPECIAL = {"copyreg._reconstructor": _Reconstructed, "pyspark.serializers._restore": _Restored}
