@@ -10,7 +10,6 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, renamed
 from mdstorm_migrate.python.fallbacks import is_fallback_import
 from mdstorm_migrate.python.import_actions import Action, action_for, moved
-from mdstorm_migrate.python.import_statements import SplitImport, split_from_import
 from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -164,6 +163,9 @@ def _from_import(
     if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
         yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
         return
+    # LibCST takes longer to import than most files to migrate.
+    from mdstorm_migrate.python.import_statements import SplitImport, split_from_import
+
     # What stays comes first: a comment above says why.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
     texts = split_from_import(module.text[start:stop], [SplitImport(*part) for part in ordered])

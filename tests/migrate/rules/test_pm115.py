@@ -143,3 +143,11 @@ def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
         (found,) = migrate(text, path=str(file)).findings
         assert "stubs" in found.message
     check_rewrite(text, text.replace("petastorm", "mdstorm"), str(tmp_path / "ours.pyi"))
+
+
+def test_what_lies_above_the_repository_is_no_copy(tmp_path: Path) -> None:
+    write(tmp_path / "petastorm", COPY)
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    text = "from petastorm import make_reader\n"
+    path = str(tmp_path / "project" / "app" / "main.py")
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), path)

@@ -45,6 +45,15 @@ SCHEMA = "from petastorm.unischema import Unischema\n\nSCHEMA = Unischema('S', [
         # objects of a file that moves would reach one that stays
         ({"schema.py": SCHEMA, "work.py": WORKER + "from schema import SCHEMA\n"}, []),
         ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"}, []),
+        # by way of a file that is looked at before what it takes is known
+        (
+            {
+                "a.py": WORKER + "from b import SCHEMA\n",
+                "b.py": READS + "from c import SCHEMA\n",
+                "c.py": SCHEMA,
+            },
+            [],
+        ),
         ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"}, []),
         ({"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"}, []),
         ({"schema.py": SCHEMA, "work.py": WORKER + "import schema as s\n"}, []),
