@@ -22,6 +22,18 @@ def test_a_thousand_samples_on_64_canonical_nodes_are_1024_and_resume_at_the_end
         assert (rest >= 0).sum() == 1024 - seen
 
 
+@patient
+@given(st.tuples(counts, counts, counts, counts), st.integers(1, 300), counts)
+def test_nothing_is_left_of_an_epoch_that_was_read_to_its_end(
+    shape: tuple[int, int, int, int], num_samples: int, times: int
+) -> None:
+    """MosaicML Streaming refuses to resume there, where canonical nodes make the epoch longer."""
+    canonical = shape[0] * times
+    work = partition("orig", num_samples, canonical, *shape)
+    for seen in (int((work >= 0).sum()), canonical * -(-num_samples // canonical)):
+        assert partition("orig", num_samples, canonical, *shape, seen).shape[3] == 0
+
+
 def test_a_state_from_beyond_the_epoch_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="after 29 samples of an epoch that has 10"):
         partition("orig", 10, 1, 1, 2, 1, 4, 29)
