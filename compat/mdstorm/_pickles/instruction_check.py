@@ -41,6 +41,14 @@ class _Value(NamedTuple):
     is_tuple: bool
 
 
+#: What instructions put on the stack that take nothing from it: the most frequent ones.
+_FROM_NOTHING = {
+    opcode.name: [_Value(0, made is pickletools.pytuple) for made in opcode.stack_after]
+    for opcode in pickletools.opcodes
+    if not opcode.stack_before
+}
+
+
 def check_instructions(data: bytes) -> None:
     """Follow the instructions of a pickle without making a value.
 
@@ -78,8 +86,10 @@ def check_instructions(data: bytes) -> None:
             memo[argument] = stack[-1]
         elif name.endswith("GET"):
             stack.append(memo[argument])
-        else:
+        elif opcode.stack_before:
             _follow(opcode, stack, marks)
+        else:
+            stack += _FROM_NOTHING[name]
 
 
 def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int]) -> None:
