@@ -67,7 +67,8 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 if not isinstance(getattr(use.node, "ctx", None), ast.Load):
                     continue  # PM108 speaks of what is replaced
                 if use.missing == VERSION and _is_required(module, use.node):
-                    continue  # of a requirement: PM403 has those
+                    yield from _of_requirement(module, use.node)
+                    continue
                 for finding in _of_use(module.span(use.node), use.missing):
                     yield replace(finding, holds=finding.holds or left)
             for text in name.texts:
@@ -91,8 +92,16 @@ def _parts_of_readers(module: PythonModule) -> Iterator[Finding]:
                 yield Finding(CODE, CLASS, *span, what, remedy, holds=holds, because=because)
 
 
+def _of_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
+    """Speak of a version that goes into a requirement; nothing of a message that has one."""
+    if not any(isinstance(one, ast.Raise) for one in module.ancestors(node)):
+        what = "a requirement of Petastorm has its version"
+        remedy = f"{what}: require mdstorm in its place"
+        yield Finding(CODE, CLASS, *module.span(node), what, remedy)
+
+
 def _is_required(module: PythonModule, node: ast.AST) -> bool:
-    """Whether a version goes into a requirement of the library."""
+    """Whether a version goes into a text that requires the library."""
     around = (one for one in module.ancestors(node) if isinstance(one, ast.BinOp | ast.JoinedStr))
     return any(PIN.search(ast.unparse(one)) for one in around)
 

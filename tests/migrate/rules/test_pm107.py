@@ -230,7 +230,7 @@ def test_the_version_of_a_requirement_waits_with_it(pin: str) -> None:
     before = f"import petastorm\n{pin}\n{use.format('petastorm')}"
     after = f"import petastorm\nimport mdstorm\n{pin}\n{use.format('mdstorm')}"
     result = check_rewrite(before, after, todo=False)
-    assert [found.rule for found in result.findings] in (["PM001"], ["PM403"])
+    assert "PM107" in {found.rule for found in result.findings}
 
 
 HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Reader\n\n"
