@@ -104,14 +104,15 @@ def test_a_new_state_of_the_dataset_replaces_our_copy(index: Path, local: Path) 
     assert (local / "index.json").read_bytes() == index.read_bytes()
 
 
+@pytest.mark.parametrize("text", ['{"shards": [1], "version": 2}', "no JSON"])
 def test_the_index_of_another_dataset_that_somebody_put_there_stays(
-    index: Path, local: Path
+    text: str, index: Path, local: Path
 ) -> None:
     local.mkdir()
-    (local / "index.json").write_text('{"shards": [1], "version": 2}')
+    (local / "index.json").write_text(text)
     with pytest.raises(InvalidArgumentError, match=r"another dataset.*Name another directory"):
         read(index.parent, directory=str(local))
-    assert (local / "index.json").read_text() == '{"shards": [1], "version": 2}'
+    assert (local / "index.json").read_text() == text
 
 
 def test_the_same_index_in_another_spelling_is_left_as_it_is(index: Path, local: Path) -> None:
