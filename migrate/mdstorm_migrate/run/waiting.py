@@ -13,10 +13,8 @@ from dataclasses import replace
 from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.base.surroundings import Surroundings
 
-#: Rules whose edits are about configuration, which has two names.
-_CONF = frozenset({"PM105"})
-#: Rules whose edits are about names that code elsewhere resolves.
-_CONFIGURATION = frozenset({"PM131"})
+#: The rules about Spark's key, which has two names, and about names that code elsewhere resolves.
+_CONF, _TARGETS = "PM105", "PM131"
 #: Why what moves waits for what stays, if a finding does not say it.
 _MIX = "the objects of the two libraries do not mix"
 
@@ -34,19 +32,15 @@ def with_review(
     around : Surroundings
         What the other files of the run say.
     """
-    held = sorted(
-        (found.because or _MIX, found.rule, found.holds) for found in findings if found.holds
-    )
     edits = list(edits)
-    reason = _until(*held[0]) if held else around.waits_for
+    held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
+    reason = around.waits_for
+    if held is not None:
+        what = f"{held.rule} in this file is to be settled first ({_named(held.holds or '')})"
+        reason = f"{what}: {held.because or _MIX}"
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
         reason = reason or "strings of this file that name modules wait as well"
     return [_reviewed(edit, reason, around) for edit in edits]
-
-
-def _until(because: str, rule: str, held: str) -> str:
-    """Say what must be settled first."""
-    return f"{rule} in this file is to be settled first ({_named(held)}): {because}"
 
 
 def _named(held: str) -> str:
@@ -57,11 +51,11 @@ def _named(held: str) -> str:
 def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
     if edit.cls != "exact":
         return edit
-    if edit.rule in _CONF:
+    if edit.rule == _CONF:
         reason = reason or around.conf
     elif not edit.rule.startswith("PM1"):
         return edit
-    if edit.rule in _CONFIGURATION and not around.is_resolved:
+    if edit.rule == _TARGETS and not around.is_resolved:
         reason = reason or "no code of this run is known to resolve it"
     if reason is None:
         return edit
