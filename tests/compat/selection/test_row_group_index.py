@@ -261,7 +261,7 @@ class TestIndexersByHand:
         other.build_index([{"a": 1}, {"a": 2}], 1)
         assert (one + other)._index_data == {1: {0, 1}, 2: {1}}
         some, more = FieldNotNullIndexer("n", "a"), FieldNotNullIndexer("n", "a")
-        some.build_index([{"a": 1}], 0)
+        some.build_index([{"a": None}, {"a": 1}], 0)
         more.build_index([{"a": 1}], 1)
         assert (some + more)._index_data == {0, 1}
         with pytest.raises(TypeError, match="return the same indexer type"):

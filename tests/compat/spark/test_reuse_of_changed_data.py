@@ -21,17 +21,19 @@ def test_an_overwritten_source_is_noticed(spark: Any, cache_dir: Path, tmp_path:
     assert (ids(first), ids(second)) == ([0, 1, 2, 3, 4], [7, 8])
 
 
-@pytest.mark.parametrize("left", ["nothing", "no index"])
+@pytest.mark.parametrize(
+    ("left", "cache_key"), [("nothing", None), ("no index", None), ("nothing", "rows")]
+)
 def test_a_copy_deleted_behind_our_back_is_written_again(
-    spark: Any, cache_dir: Path, left: str
+    spark: Any, cache_dir: Path, left: str, cache_key: str | None
 ) -> None:
-    first = make_spark_converter(spark.range(5))
+    first = make_spark_converter(spark.range(5), cache_key=cache_key)
     directory = Path(first.cache_dir_url.removeprefix("file://"))
     if left == "nothing":
         shutil.rmtree(directory)
     else:
         (directory / "index.json").unlink()
-    second = make_spark_converter(spark.range(5))
+    second = make_spark_converter(spark.range(5), cache_key=cache_key)
     assert second.cache_dir_url != first.cache_dir_url
     assert ids(second) == [0, 1, 2, 3, 4]
 

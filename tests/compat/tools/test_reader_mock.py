@@ -22,8 +22,8 @@ SCHEMA = Unischema(
 
 def test_its_rows_are_zeros_in_the_shapes_of_the_schema() -> None:
     mock = ReaderMock(SCHEMA, schema_data_generator_example)
-    row = mock.next()
-    assert type(mock.fetch()) is type(row)
+    row = next(iter(mock))
+    assert type(mock.fetch()) is type(mock.next()) is type(row)
     assert (row.image.dtype, row.image.shape) == (np.float32, (2, 10))
     assert {type(price) for price in row.prices} == {Decimal}
 
