@@ -176,7 +176,7 @@ def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
     check_reports(options["reports"], options["format_"])
 
 
-def _settings(roots: Sequence[Path], config: Config, options: dict[str, Any]) -> Settings:
+def _settings(config: Config, options: dict[str, Any]) -> Settings:
     """Return the settings; options take precedence over the configuration."""
 
     def chosen(name: str) -> Any:
@@ -190,14 +190,13 @@ def _settings(roots: Sequence[Path], config: Config, options: dict[str, Any]) ->
         chosen("todo"),
         wanted,
         chosen("index") or None,
-        tuple(one.absolute() for one in roots if one.is_dir()),
     )
 
 
 def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Do it, and return the exit code."""
     config = find_config(roots)
-    settings = _settings(roots, config, options)
+    settings = _settings(config, options)
     found = list(found_files(roots, config, options))
     report = Report(settings, options["write"])
     printed = _printed_format(options)

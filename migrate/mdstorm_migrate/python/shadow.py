@@ -84,14 +84,6 @@ def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | 
     return None
 
 
-def has_own_package(path: PurePath | None) -> bool:
-    """Whether a package ``petastorm`` of the project's own stands beside a file, or in ``src``."""
-    if path is None:
-        return False
-    places = (Path(path.parent), Path(path.parent) / "src")
-    return any((one / OLD_ROOT / "__init__.py").is_file() for one in places)
-
-
 def is_stub(path: PurePath | None) -> bool:
     """Whether a file is one of a folder of stubs for the library, which says what its types are."""
     if path is None or path.suffix != ".pyi":

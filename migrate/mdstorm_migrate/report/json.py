@@ -121,5 +121,5 @@ def _item(item: Item) -> dict[str, Any]:
 
 def _settings(settings: Settings) -> dict[str, Any]:
     found = asdict(settings)
-    del found["wanted"], found["roots"]
+    del found["wanted"]
     return {**found, "requirement": str(settings.wanted)}

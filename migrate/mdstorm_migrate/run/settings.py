@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.base.needs import ANY, Wanted
@@ -27,8 +26,6 @@ class Settings:
         How mdstorm is required.
     index : str or None
         Where pip also finds mdstorm.
-    roots : sequence of Path
-        The directories that were named: parts of one project, if nothing says where it begins.
     """
 
     unsafe: bool = False
@@ -37,7 +34,6 @@ class Settings:
     todo: bool = True
     wanted: Wanted = ANY
     index: str | None = None
-    roots: Sequence[Path] = ()
 
     def selects(self, code: str) -> bool:
         """Whether the rule of a code runs."""
