@@ -10,10 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TypeAlias
 
-from mdstorm_migrate.audit.features import features_of
+from mdstorm_migrate.audit import features_of
 from mdstorm_migrate.run.needs import migrate_alone
-from mdstorm_migrate.run.outcome import Outcome
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Outcome, Settings
 from mdstorm_migrate.sources import find_source
 
 ROOT = Path(__file__).parents[1]

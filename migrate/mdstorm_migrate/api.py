@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from mdstorm_migrate.base.diff import unified_diff
-from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
 from mdstorm_migrate.run.needs import migrate_alone
-from mdstorm_migrate.run.outcome import Problem
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Problem, Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON
 

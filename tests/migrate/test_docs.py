@@ -10,7 +10,7 @@ import click
 import pytest
 
 from mdstorm_migrate.cli.audit import audit
-from mdstorm_migrate.cli.config import read_config
+from mdstorm_migrate.cli.common import read_config
 from mdstorm_migrate.cli.migrate import migrate
 from mdstorm_migrate.report.formats import FORMATS
 

@@ -1,4 +1,4 @@
-"""Edits and findings, which rules return, and applying edits to a text.
+"""Edits and findings, which rules return; edits applied to a text, and shown as a diff.
 
 An `Edit` replaces a span of a text. Edits are the only way in which a file changes, so no byte
 outside of one can. A `Finding` says something about a span and changes nothing by itself; one with
@@ -11,6 +11,7 @@ to positions in the file, fills in `line`, `column` and `cell`, and drops what w
 from __future__ import annotations
 
 import bisect
+import difflib
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -181,3 +182,21 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[position : edit.start], edit.replacement]
         position, last = edit.stop, edit
     return "".join([*pieces, text[position:]])
+
+
+def unified_diff(before: str, after: str, path: str) -> str:
+    """Return a unified diff, with paths as git writes them; empty if the texts are equal."""
+    name = path.lstrip("/")
+    lines = difflib.unified_diff(
+        _lines(before), _lines(after), f"a/{name}", f"b/{name}", lineterm="\n"
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds alone, so that a carriage return is part of its line."""
+    return [line + "\n" for line in text.split("\n")[:-1]] + [text.rpartition("\n")[2]] * bool(
+        text.rpartition("\n")[2]
+    )

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from mdstorm_migrate.audit.audit import Audit, Effort
-from mdstorm_migrate.audit.audit import audit as audit_files
+from mdstorm_migrate.audit import Audit, Effort
+from mdstorm_migrate.audit import audit as audit_files
 from mdstorm_migrate.cli.common import (
     CONTEXT,
     FAILED,
@@ -19,14 +19,14 @@ from mdstorm_migrate.cli.common import (
     examples,
     exit_code,
     files_and_reports,
+    find_config,
     found_files,
     jobs_of,
 )
-from mdstorm_migrate.cli.config import find_config
 from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
 from mdstorm_migrate.report.formats import check_reports, deliver
 from mdstorm_migrate.run.discover import project_of
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 
 _RENDERERS: dict[str, Callable[[Audit], str]] = {
     "text": audit_to_text,

@@ -1,16 +1,131 @@
-"""What the two commands share: options, exit codes, the files to scan."""
+"""What the commands share: options, exit codes, the files to scan, the configuration."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from mdstorm_migrate.cli.config import Config, ConfigError
+from mdstorm_migrate.base.needs import RequirementError, Wanted
 from mdstorm_migrate.run.discover import GlobError, Skipped, discover
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TABLE = "tool.mdstorm.migrate"
+_FILE = "pyproject.toml"
+
+
+class ConfigError(ValueError):
+    """An invalid configuration."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """The table. Options of the command line take precedence over it.
+
+    Attributes
+    ----------
+    unsafe, todo : bool
+    select, ignore, include, exclude : tuple of str
+    requirement : str
+        How mdstorm is required.
+    index : str
+        Where pip also finds mdstorm; empty if it needs no other index.
+    """
+
+    unsafe: bool = False
+    todo: bool = True
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    requirement: str = "mdstorm"
+    index: str = ""
+
+
+def find_config(paths: Iterable[Path]) -> Config:
+    """Return the configuration of the first ``pyproject.toml`` at or above the first path."""
+    first = next(iter(paths), Path()).resolve()
+    for directory in (first, *first.parents):
+        if (directory / _FILE).is_file():
+            return read_config(directory / _FILE)
+    return Config()
+
+
+def read_config(path: Path) -> Config:
+    """Return the configuration in a file.
+
+    Raises
+    ------
+    ConfigError
+        If the file is not TOML, the table has an unknown key, or a value is not of the type that
+        is asked for.
+    """
+    try:
+        text = path.read_text("utf-8")
+        tables = tomllib.loads(text) if "mdstorm" in text else {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    found = _table(path, "tool", tables)
+    found = _table(path, "tool.mdstorm", found)
+    _check_keys(path, "tool.mdstorm", found, {"migrate"})
+    found = _table(path, TABLE, found)
+    _check_keys(path, TABLE, found, {field.name for field in fields(Config)})
+    return Config(**{name: _value(path, name, value) for name, value in found.items()})
+
+
+def _table(path: Path, name: str, around: dict[str, Any]) -> dict[str, Any]:
+    """Return a table of another one; empty if it is missing."""
+    found = around.get(name.rpartition(".")[2], {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: [{name}] must be a table, found {_shown(found)}")
+    return found
+
+
+def _check_keys(path: Path, name: str, table: dict[str, Any], known: set[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{path}: [{name}] has no key {key!r}; it knows {sorted(known)}")
+
+
+def _value(path: Path, name: str, value: Any) -> Any:
+    """Return the value of a key, of the type that its default has."""
+    if isinstance(getattr(Config, name), bool):
+        if isinstance(value, bool):
+            return value
+        wanted = "true or false"
+    elif isinstance(getattr(Config, name), str):
+        if isinstance(value, str) and (name != "requirement" or _is_requirement(value)):
+            return value
+        wanted = "a requirement of mdstorm" if name == "requirement" else "a string"
+    else:
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            return tuple(value)
+        wanted = "a list of strings"
+    raise ConfigError(f"{path}: {name} in [{TABLE}] must be {wanted}, found {_shown(value)}")
+
+
+def _is_requirement(value: str) -> bool:
+    try:
+        Wanted.parse(value)
+    except RequirementError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    """Return a value about as TOML has it."""
+    return json.dumps(value, default=str, ensure_ascii=False)
+
 
 _INTERRUPTED = 130
 NOTHING_LEFT, PENDING, FAILED = 0, 1, 3

@@ -16,13 +16,14 @@ from mdstorm_migrate.cli.common import (
     FAILED,
     NOTHING_LEFT,
     PENDING,
+    Config,
     examples,
     exit_code,
     files_and_reports,
+    find_config,
     found_files,
     jobs_of,
 )
-from mdstorm_migrate.cli.config import Config, find_config
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
@@ -30,7 +31,7 @@ from mdstorm_migrate.rules import all_rules, find_rule
 from mdstorm_migrate.run.before import before_running
 from mdstorm_migrate.run.discover import Skipped, project_of
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
 

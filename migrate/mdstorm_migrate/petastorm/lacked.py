@@ -6,8 +6,7 @@ have: nobody can be told to keep Petastorm for a name that it does not have.
 
 from __future__ import annotations
 
-from mdstorm_migrate.petastorm.incidental import incidental_of
-from mdstorm_migrate.petastorm.names import OLD_ROOT, PUBLIC, words
+from mdstorm_migrate.petastorm.names import HOMES, OLD_ROOT, PUBLIC, words
 
 _BELOW = (
     "arrow_reader_worker benchmark.dummy_reader hdfs hdfs.tests "
@@ -113,3 +112,118 @@ def home_of(name: str) -> str | None:
     """Return the one module of Petastorm's, mirrored by mdstorm, that offers a name."""
     homes = [module for module, names in PUBLIC.items() if name in names]
     return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
+
+
+#: Anchor of a section of the page → the names below ``petastorm`` that it is about.
+SECTIONS: dict[str, frozenset[str]] = {
+    "workers-and-their-queues": words(
+        "arrow_reader_worker py_dict_reader_worker pyarrow_helpers reader.ArrowReaderWorker "
+        "reader.ConcurrentVentilator reader.PyDictReaderWorker workers_pool.EmptyResultError "
+        "workers_pool.TimeoutWaitingForResultError workers_pool.VentilatedItemProcessedMessage "
+        "workers_pool.exec_in_new_process workers_pool.exec_in_new_process_entrypoint "
+        "workers_pool.ventilator workers_pool.worker_base"
+    ),
+    "name-nodes-of-hdfs": words("fs_utils.HdfsConnector fs_utils.HdfsNamenodeResolver hdfs"),
+    "steps-of-materialize_dataset": words(
+        "etl.dataset_metadata._cleanup_spark "
+        "etl.dataset_metadata._generate_num_row_groups_per_file "
+        "etl.dataset_metadata._generate_unischema_metadata etl.dataset_metadata._init_spark "
+        "etl.dataset_metadata._split_piece etl.dataset_metadata._split_row_groups "
+        "etl.dataset_metadata._split_row_groups_from_footers"
+    ),
+    "unpicklers": words("etl.legacy.RestrictedUnpickler"),
+    "types-of-rows": words(
+        "namedtuple_gt_255_fields unischema._NamedtupleCache unischema._UNISCHEMA_FIELD_ORDER "
+        "unischema._new_gt_255_compatible_namedtuple"
+    ),
+    "conversions-for-tensorflow": words(
+        "tf_utils._numpy_to_tf_dtypes tf_utils._sanitize_field_tf_types "
+        "tf_utils._schema_to_tf_dtypes"
+    ),
+    "steps-of-the-converter": words(
+        "spark.spark_dataset_converter._cache_df_meta_list "
+        "spark.spark_dataset_converter._convert_precision "
+        "spark.spark_dataset_converter._convert_vector "
+        "spark.spark_dataset_converter._get_horovod_rank_and_size "
+        "spark.spark_dataset_converter._get_parent_cache_dir_url "
+        "spark.spark_dataset_converter._materialize_df "
+        "spark.spark_dataset_converter._wait_file_available"
+    ),
+    "tests-and-their-helpers": words(
+        "benchmark.dummy_reader test_util.shuffling_analysis tests workers_pool.tests"
+    ),
+}
+
+_SECTION_OF = {
+    f"petastorm.{name}": section for section, names in SECTIONS.items() for name in names
+}
+
+
+def section_of(path: str) -> str | None:
+    """Return the page and section on a dotted path below ``petastorm``; None if there is none."""
+    parts = path.split(".")
+    for stop in range(len(parts), 1, -1):
+        section = _SECTION_OF.get(".".join(parts[:stop]))
+        if section is not None:
+            return f"docs/differences.md#{section}"
+    return None
+
+
+_INCIDENTAL: dict[str, frozenset[str]] = {
+    module: words(names)
+    for module, names in {
+        "petastorm": "arrow_reader_worker hdfs py_dict_reader_worker reader_impl workers_pool",
+        "petastorm.cache": "abc six",
+        "petastorm.codecs": "BytesIO OPENCV_AVAILABLE abstractmethod cv2 np",
+        "petastorm.etl": "abc legacy six",
+        "petastorm.etl.dataset_metadata": (
+            "attrgetter contextmanager futures json logger logging os pickle pq urlparse utils "
+            "version"
+        ),
+        "petastorm.etl.petastorm_generate_metadata": (
+            "ROWGROUPS_INDEX_KEY ROW_GROUPS_PER_FILE_KEY SparkSession argparse locate pq sys"
+        ),
+        "petastorm.etl.rowgroup_indexers": "defaultdict np",
+        "petastorm.etl.rowgroup_indexing": (
+            "PARALLEL_SLICE_NUM dataset_metadata logger logging namedtuple pickle pq time utils"
+        ),
+        "petastorm.fs_utils": (
+            "HdfsConnector HdfsNamenodeResolver fsspec logger logging pyarrow six strip_protocol "
+            "update_storage_options urlparse urlunparse"
+        ),
+        "petastorm.generator": "LIST_SIZE np rand",
+        "petastorm.local_disk_cache": "FanoutCache pickle shutil",
+        "petastorm.ngram": "numbers string_types",
+        "petastorm.predicates": "abc collections hashlib np six sys",
+        "petastorm.pytorch": (
+            "PY2 collections decimal default_collate logger logging np re torch version"
+        ),
+        "petastorm.reader": (
+            "ArrowReaderWorker ConcurrentVentilator PyDictReaderWorker collections "
+            "dataset_metadata logger logging pq rowgroup_indexing six warnings"
+        ),
+        "petastorm.selectors": "abc six",
+        "petastorm.spark.spark_dataset_converter": (
+            "Any ArrayType DoubleType FloatType List LocalFileSystem LooseVersion SparkSession "
+            "ThreadPool atexit datetime logger logging os pyspark shutil strip_protocol threading "
+            "time urlparse uuid vector_to_array"
+        ),
+        "petastorm.spark_utils": "urlparse utils",
+        "petastorm.test_util.reader_mock": "Decimal np",
+        "petastorm.tf_utils": ("Decimal OrderedDict datetime namedtuple np sys tf timegm warnings"),
+        "petastorm.transform": "warnings",
+        "petastorm.unischema": (
+            "Any Decimal Dict ListType NamedTuple Optional OrderedDict Tuple copy namedtuple np pa "
+            "pyStructType re six string_types sys warnings"
+        ),
+        "petastorm.utils": (
+            "Decimal LocalFileSystem Pool logger logging np os pyarrow raise_with_traceback"
+        ),
+        "petastorm.weighted_sampling_reader": "np",
+    }.items()
+}
+
+
+def incidental_of(module: str) -> frozenset[str]:
+    """Return what a star import from a module of Petastorm may give by accident."""
+    return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))

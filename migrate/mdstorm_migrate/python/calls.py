@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 
 #: Functions that import what their first argument names, or look for it; the last part of the name.
 IMPORTING = frozenset(

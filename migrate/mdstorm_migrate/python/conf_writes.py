@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, string_value
 
 #: The attribute of `SparkDatasetConverter` that holds the key.
 CONSTANT = "PARENT_CACHE_DIR_URL_CONF"

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from mdstorm_migrate.petastorm.names import NEW_ROOT, is_petastorm
 from mdstorm_migrate.python.calls import IMPORTING
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 
 

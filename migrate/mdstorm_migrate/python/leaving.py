@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.objects import makers_of
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import SOURCES

@@ -1,19 +1,46 @@
-"""A parsed Python document: its tree, its scopes, and positions in its text."""
+"""Python code, parsed: its tree, its scopes, its literals, and positions in its text."""
 
 from __future__ import annotations
 
 import ast
 import bisect
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Class
-from mdstorm_migrate.base.surroundings import ALONE, Surroundings
+from mdstorm_migrate.base.needs import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
 from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
+
+
+def parse_python(code: str) -> ast.Module:
+    """Parse Python code.
+
+    Python's own parser is used to find things: on a file of 5,000 lines it takes 0.05 s and gives
+    the place of every node, for which LibCST needs 2 s. LibCST rewrites the statements that change.
+
+    Raises
+    ------
+    SourceError
+        If it is not Python of the version that is running, with the reason and the line.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those of escapes in strings
+            return ast.parse(code)
+    except SyntaxError as error:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise SourceError(f"not Python {version}: {error.msg}", error.lineno) from None
+    except ValueError as error:
+        raise SourceError(f"not Python: {error}") from None
+    except (RecursionError, MemoryError):
+        raise SourceError("nested too deeply for Python's parser") from None
+
 
 #: What may follow a statement that is the last one of its line.
 _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
@@ -245,3 +272,26 @@ class PythonModule:
         line = self.document.lines.start_of(offset)
         is_joined = self.text[max(line - 3, 0) : line].rstrip("\r\n").endswith("\\")
         return not is_joined and not self.text[line:offset].strip()
+
+
+_LITERAL = re.compile(r"""[rRuU]?(?P<quotes>'''|\"""|'|")(?P<inner>.*)(?P=quotes)""", re.DOTALL)
+
+
+def inner_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | None:
+    """Return the span between the quotes of a string that is written as what it means.
+
+    None for strings with escapes, in several pieces, or within an f-string.
+    """
+    if isinstance(module.scopes.parents.get(string), ast.JoinedStr):
+        return None
+    start, stop = module.span(string)
+    match = _LITERAL.fullmatch(module.text, start, stop)
+    if match is None or match["inner"] != string.value:
+        return None
+    return match.span("inner")
+
+
+def string_value(node: ast.AST | None) -> str | None:
+    """Return the value of a string literal; None if `node` is something else."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, str) else None

@@ -8,8 +8,7 @@ import re
 from mdstorm_migrate.petastorm.names import ENTRIES, OLD_ROOT, VERSION, missing
 from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
 from mdstorm_migrate.python.imports import imported_names, lacking
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, string_value
 
 #: Functions that replace what a dotted path names, and methods that replace a part of an object.
 PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})

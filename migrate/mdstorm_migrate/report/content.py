@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
+from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import quote
 
 from mdstorm_migrate.base.edits import Edit, Finding, Lines
-from mdstorm_migrate.environment.conditions import Condition
+from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
-from mdstorm_migrate.run.outcome import Problem
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Problem, Settings
 from mdstorm_migrate.sources.notebook import code_cells
 
 _MARK = "\ufeff"
@@ -212,3 +214,21 @@ def tool_version() -> str:
         return metadata.version("mdstorm")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def relative_path(path: Path) -> str:
+    """Return a path from the current directory, with slashes; what is not below it as it is."""
+    try:
+        return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def uri(path: Path) -> str:
+    """Return a relative URI for what is below the current directory, otherwise a ``file:`` URI."""
+    relative = relative_path(path)
+    if os.path.isabs(relative):
+        return f"file://{quote(os.fsencode(relative))}"
+    if relative.startswith("../"):
+        return f"file://{quote(os.fsencode(os.path.abspath(path)))}"
+    return quote(os.fsencode(relative))

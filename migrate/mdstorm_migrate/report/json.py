@@ -8,13 +8,12 @@ from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
-from mdstorm_migrate.base.diff import unified_diff
-from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.environment.conditions import Condition
+from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
+from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Report, tool_version
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 
 #: Counts up when something that is in a report changes its name or its meaning.
 _VERSION = 1

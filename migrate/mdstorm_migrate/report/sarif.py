@@ -6,10 +6,17 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdstorm_migrate.environment.conditions import Condition
-from mdstorm_migrate.report.content import FileReport, Item, Region, Report, level, tool_version
+from mdstorm_migrate.environment import Condition
+from mdstorm_migrate.report.content import (
+    FileReport,
+    Item,
+    Region,
+    Report,
+    level,
+    tool_version,
+    uri,
+)
 from mdstorm_migrate.report.json import write_json
-from mdstorm_migrate.report.paths import uri
 from mdstorm_migrate.rules import Rule, all_rules
 
 #: Paths are relative to this; who reads the report knows where that is.

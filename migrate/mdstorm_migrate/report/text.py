@@ -10,14 +10,12 @@ from typing import IO
 
 import click
 
-from mdstorm_migrate.base.diff import unified_diff
-from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.environment.conditions import Condition
-from mdstorm_migrate.report.content import Report
-from mdstorm_migrate.report.paths import relative_path
+from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
+from mdstorm_migrate.environment import Condition
+from mdstorm_migrate.report.content import Report, relative_path
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 
 _WITH_V = " (shown with -v)"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}

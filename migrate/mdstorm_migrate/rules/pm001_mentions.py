@@ -11,8 +11,7 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.comments import ANY, SQL, is_commented_out
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import is_docstring
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 
 CODE = "PM001"
 TITLE = "Lines that still name Petastorm"

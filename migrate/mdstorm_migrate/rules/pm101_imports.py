@@ -164,7 +164,7 @@ def _from_import(
         yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
         return
     # LibCST takes longer to import than most files to migrate.
-    from mdstorm_migrate.python.import_statements import SplitImport, split_from_import
+    from mdstorm_migrate.python.import_actions import SplitImport, split_from_import
 
     # What stays comes first: a comment above says why.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)

@@ -10,8 +10,7 @@ from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
 from mdstorm_migrate.python.calls import call_with_first, function_of
 from mdstorm_migrate.python.fallbacks import has_fallback, is_fallback
-from mdstorm_migrate.python.literals import inner_span
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, inner_span
 from mdstorm_migrate.python.names_in_strings import (
     PATCHES,
     is_logger,

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 from mdstorm_migrate.python.conf_writes import CONSTANT, conf_writes
-from mdstorm_migrate.python.literals import inner_span, string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.rules import pm201_cache_dir_argument as pm201
 
 CODE = "PM105"

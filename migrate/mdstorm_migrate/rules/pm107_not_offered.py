@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.absent import section_of
-from mdstorm_migrate.petastorm.lacked import home_of, is_of_neither
+from mdstorm_migrate.petastorm.lacked import home_of, is_of_neither, section_of
 from mdstorm_migrate.petastorm.names import (
     HOMES,
     REMOVED,

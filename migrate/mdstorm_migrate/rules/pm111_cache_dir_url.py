@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.python.conf_writes import conf_writes
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, string_value
 
 CODE = "PM111"
 TITLE = "The parent cache directory must be a URL"

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import is_module, missing
 from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, string_value
 from mdstorm_migrate.python.names_in_strings import reaches_callers, replaced
 
 CODE = "PM120"

@@ -9,8 +9,12 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
-from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
-from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.pyproject import (
+    dependency_keys,
+    requirement_strings,
+    rewrite_dependency,
+    rewrite_extras,
+)
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import of_copy, rewrite_requirement
 

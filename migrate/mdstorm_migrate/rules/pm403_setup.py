@@ -20,8 +20,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.literals import inner_span, string_value
-from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 
 CODE = "PM403"
 TITLE = "setup.py, setup.cfg and code that installs name mdstorm"

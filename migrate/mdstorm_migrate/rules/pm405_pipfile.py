@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
-from mdstorm_migrate.packaging.poetry import rewrite_dependency
+from mdstorm_migrate.packaging.pyproject import rewrite_dependency
 from mdstorm_migrate.packaging.toml_text import toml_keys
 
 CODE = "PM405"

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from mdstorm_migrate.base.needs import Wanted
-from mdstorm_migrate.environment.conditions import Condition, conditions_of
-from mdstorm_migrate.environment.supported import IS_RELEASED
+from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.needs import CodeUse, documents_of, use_of
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.sources.plain import kind_of
 
 #: Kinds of files that say what code runs in.

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.base.surroundings import ALONE, Surroundings
+from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.migration import concerns_us, migrate_bytes
-from mdstorm_migrate.run.outcome import Outcome, Problem
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Outcome, Problem, Settings
 from mdstorm_migrate.sources import find_source
 
 #: Larger files are not read, in bytes.

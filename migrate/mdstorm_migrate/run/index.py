@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mdstorm_migrate.base.surroundings import ALONE, Surroundings
+from mdstorm_migrate.base.needs import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.origins import FileFacts, Origins
 

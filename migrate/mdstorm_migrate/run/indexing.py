@@ -10,8 +10,7 @@ from mdstorm_migrate.base.document import SourceError
 from mdstorm_migrate.petastorm.names import CONF_KEY
 from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
-from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.parsing import parse_python
+from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import LARGEST, FileOutcome
 from mdstorm_migrate.run.imports import ImportGraph, read_imports

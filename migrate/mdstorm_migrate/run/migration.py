@@ -8,23 +8,18 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
-from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.base.surroundings import ALONE, Surroundings
+from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK, todo_comments
 from mdstorm_migrate.petastorm.names import KEY_IN_CELLS, OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
-from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.parsing import parse_python
+from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
-from mdstorm_migrate.run.comments import Suppressions
-from mdstorm_migrate.run.formats import check_format
-from mdstorm_migrate.run.mentions import without_told
 from mdstorm_migrate.run.naming import Naming, naming_of
-from mdstorm_migrate.run.outcome import Outcome, Problem
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Outcome, Problem, Settings
 from mdstorm_migrate.run.todos import todos_of
-from mdstorm_migrate.run.waiting import names_wait, staying, with_review
+from mdstorm_migrate.run.waiting import Suppressions, names_wait, staying, with_review, without_told
+from mdstorm_migrate.run.write import check_format
 from mdstorm_migrate.sources.decoding import is_wide
 
 _WORD = OLD_ROOT.encode()

@@ -15,13 +15,12 @@ from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.extras import LIBRARIES, extras_used
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.python.parsing import parse_python
+from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.migration import migrate_bytes
-from mdstorm_migrate.run.outcome import Outcome
+from mdstorm_migrate.run.outcome import Outcome, Settings
 from mdstorm_migrate.run.pool import each
-from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.plain import kind_of
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER

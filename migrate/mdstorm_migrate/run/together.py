@@ -7,15 +7,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.base.surroundings import Surroundings
+from mdstorm_migrate.base.needs import Needs, Surroundings
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.indexing import index_of
 from mdstorm_migrate.run.needs import needs_of
-from mdstorm_migrate.run.outcome import Problem
+from mdstorm_migrate.run.outcome import Problem, Settings
 from mdstorm_migrate.run.pool import each
-from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.write import WriteError, check_writable, write_file
 
 

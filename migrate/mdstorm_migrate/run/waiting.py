@@ -1,4 +1,4 @@
-"""Edits that wait for review, since something beside them stays with Petastorm.
+"""What keeps edits back: what stays with Petastorm beside them, and comments that suppress rules.
 
 Two libraries in one program know nothing of each other's classes: a `Reader` of mdstorm does not
 take a pool of Petastorm's, and `except` does not catch the other's errors. So code moves as a
@@ -7,11 +7,16 @@ whole, or where somebody has reviewed it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Edit, Finding
-from mdstorm_migrate.base.surroundings import Surroundings
+from mdstorm_migrate.base.needs import Surroundings
+from mdstorm_migrate.petastorm.names import NEW_ROOT
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.rules.pm001_mentions import CODE
 
 #: The rules about Spark's key, which has two names, and about names that code elsewhere resolves.
 _CONF, _TARGETS = "PM105", "PM131"
@@ -71,3 +76,84 @@ def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
 def staying(findings: Iterable[Finding]) -> str | None:
     """Return what stays with Petastorm in a file; None if all of it may move."""
     return next((_named(one.holds) for one in findings if one.holds), None)
+
+
+def without_told(
+    document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
+) -> list[Finding]:
+    """Return the findings without mentions on lines that name mdstorm, or of which more is said."""
+    mentions = [one for one in findings if one.rule == CODE and not one.is_open_todo]
+    if not mentions:
+        return list(findings)
+    others = [one for one in findings if one.rule != CODE]
+    if any(one.is_all for one in others):
+        return others
+
+    def line(offset: int) -> int:
+        return document.lines.place(offset)[0]
+
+    spans = [(one.start, one.stop) for one in others] + [(one.start, one.stop) for one in edits]
+    told = {
+        number
+        for start, stop in spans
+        for number in range(line(start), line(max(start, stop - 1)) + 1)
+    }
+    told |= {line(found.start()) for found in re.finditer(NEW_ROOT, document.text)}
+    left = {line(one.start): one for one in mentions if line(one.start) not in told}
+    return [*others, *left.values()]
+
+
+_SUPPRESSING = "mdstorm:"
+_COMMENT = re.compile(
+    r"#\s*mdstorm:\s*ignore(?P<file>-file)?(?:\[(?P<codes>[A-Za-z0-9,\s]*)\])?(?![\w-])"
+)
+
+
+@dataclass
+class Suppressions:
+    """What the comments of a document keep away.
+
+    Attributes
+    ----------
+    whole_file : bool
+    lines : dict of int to frozenset of str
+        Codes, or how they begin, by line from 1; the empty set stands for all.
+    """
+
+    document: Document
+    module: PythonModule | None = None
+    whole_file: bool = False
+    lines: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Document, module: PythonModule | None) -> Suppressions:
+        """Return what the comments of `document` say."""
+        found = cls(document, module)
+        if _SUPPRESSING in document.text:
+            for offset, comment in document.comments():
+                found._add(offset, comment)
+        return found
+
+    def _add(self, offset: int, comment: str) -> None:
+        for match in _COMMENT.finditer(comment):
+            codes = re.split(r"[\s,]+", (match["codes"] or "").strip().upper())
+            if match["file"]:
+                self.whole_file = True
+            else:
+                self.lines[self.document.lines.place(offset)[0]] = frozenset(filter(None, codes))
+
+    def cover(self, found: Edit | Finding) -> bool:
+        """Whether a comment on one of the lines of `found`, or of its statement, keeps it away."""
+        if not self.lines:
+            return False
+        start, stop = found.start, found.stop
+        if self.module is not None:
+            first, last = self.module.logical_line(start)
+            start, stop = min(start, first), max(stop, last)
+        first_line, _ = self.document.lines.place(start)
+        last_line, _ = self.document.lines.place(stop)
+        return any(
+            not codes or found.rule.startswith(tuple(codes))
+            for line, codes in self.lines.items()
+            if first_line <= line <= last_line
+        )

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document
-from mdstorm_migrate.base.segments import Segment, Shift
+from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.commented import Uncommented
 from mdstorm_migrate.sources.decoding import decode_python

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import SourceError
-from mdstorm_migrate.python.parsing import parse_python
+from mdstorm_migrate.python.module import parse_python
 
 Language: TypeAlias = Literal["python", "shell", "settings", "other"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Kind
-from mdstorm_migrate.base.segments import Segment, Shift
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, Shift
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
 from mdstorm_migrate.sources.plain import is_notebook

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceError
-from mdstorm_migrate.base.segments import Segment
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
 from mdstorm_migrate.sources.decoding import decode_text, is_wide
 
 #: Kinds by name, the first that fits; names in lower case.

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document
-from mdstorm_migrate.base.segments import Segment
+from mdstorm_migrate.base.document import DecodedFile, Document, Segment
 from mdstorm_migrate.sources.cells import whole_or_cells
+from mdstorm_migrate.sources.commented import commented_documents, script_metadata
 from mdstorm_migrate.sources.decoding import decode_python
-from mdstorm_migrate.sources.jupytext import commented_documents
-from mdstorm_migrate.sources.script_metadata import script_metadata
 
 #: The first line of a notebook that Databricks has exported as Python source.
 DATABRICKS_HEADER = b"# Databricks notebook source"

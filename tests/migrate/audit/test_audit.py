@@ -10,14 +10,13 @@ import pytest
 from click.testing import Result
 from tests.migrate.checks import invoke
 
-from mdstorm_migrate.audit.audit import Audit, audit
-from mdstorm_migrate.audit.features import FEATURES, features_of
+from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
 from mdstorm_migrate.cli.audit import audit as command
 from mdstorm_migrate.petastorm.names import CONF_KEY, PUBLIC
 from mdstorm_migrate.report.audit import duration
 from mdstorm_migrate.report.json import schema
 from mdstorm_migrate.run.discover import discover
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 
 BATCH, LOADERS = "Readers of any Parquet files", "PyTorch loaders over readers"
 EXACT = "from petastorm import make_reader\nmake_reader(url)\nmake_reader(url)\n"

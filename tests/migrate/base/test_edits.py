@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
-from mdstorm_migrate.base.diff import unified_diff
-from mdstorm_migrate.base.edits import Edit, EditError, Lines, apply_edits
+from mdstorm_migrate.base.edits import Edit, EditError, Lines, apply_edits, unified_diff
 
 
 def edit(start: int, stop: int, replacement: str) -> Edit:

@@ -8,8 +8,7 @@ import importlib.util
 
 import pytest
 
-from mdstorm_migrate.petastorm.absent import SECTIONS, section_of
-from mdstorm_migrate.petastorm.lacked import is_of_neither
+from mdstorm_migrate.petastorm.lacked import SECTIONS, is_of_neither, section_of
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,

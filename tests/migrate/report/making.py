@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.run.discover import Skipped, discover
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
 #: One edit, one edit to review, one place that needs manual review, one note.

@@ -10,7 +10,7 @@ import pytest
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.run import files, migration
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
 USE = "from petastorm import make_reader\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.migrate.run.test_together import READS, WORKER, migrated
 
-from mdstorm_migrate.audit.audit import audit
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.audit import audit
+from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
 LOADER = f"{READS}def load(url): return make_reader(url)\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
 #: A file that stays: mdstorm has no workers to subclass.

@@ -8,8 +8,7 @@ import random
 import pytest
 
 from mdstorm_migrate.run.migration import migrate_bytes
-from mdstorm_migrate.run.outcome import Outcome
-from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.outcome import Outcome, Settings
 from mdstorm_migrate.sources.python import SOURCE
 
 

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from mdstorm_migrate.environment.conditions import conditions_of
-from mdstorm_migrate.environment.supported import has_version, required, supported_pythons
+from mdstorm_migrate.environment import (
+    conditions_of,
+    has_version,
+    required,
+    supported_pythons,
+)
 from mdstorm_migrate.sources import find_source
 
 

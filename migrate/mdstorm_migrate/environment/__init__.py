@@ -1,1 +1,0 @@
-"""What code runs in: Pythons, runtimes and pins, and which of them mdstorm does not fit."""
