@@ -100,3 +100,7 @@ def test_comments_and_prose_of_sql_are_not_noted() -> None:
         "-- COMMAND ----------\n-- MAGIC %md\n-- MAGIC petastorm\n"
     )
     assert mentions(text, "a.sql") == [3]
+
+
+def test_a_line_that_names_mdstorm_as_well_is_not_noted() -> None:
+    assert mentions('NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n') == [2]

@@ -141,3 +141,7 @@ def test_other_pickles_hold_nothing(text: str) -> None:
     result = migrate(SCHEMA + text)
     assert result.changed
     assert result.findings == ()
+
+
+def test_pickles_of_files_that_do_not_import_petastorm_say_nothing() -> None:
+    assert migrate("# petastorm\nschema = pickle.load(f)\n").findings == ()

@@ -37,3 +37,16 @@ def test_edits_of_a_group_are_applied_all_or_none(
     rules = [rule("PM901", "exact", "petastorm", "a"), rule("PM902", "review", "other", "b")]
     monkeypatch.setattr(migration, "all_rules", lambda: rules)
     assert migrate(TEXT, **options).output == output  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "make_reader(u,  # mdstorm: ignore[PM113]\n    shuffel=1)\n",
+        "make_reader(u,\n    shuffel=1,\n)  # mdstorm: ignore\n",
+    ],
+)
+def test_a_comment_on_any_line_of_a_statement_keeps_rules_away(call: str) -> None:
+    result = migrate(f"from petastorm import make_reader\n{call}")
+    assert result.output == f"from mdstorm import make_reader\n{call}"
+    assert result.findings == ()

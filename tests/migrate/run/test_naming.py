@@ -62,6 +62,15 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
             {"tests/conftest.py": MOCK, "a/test_it.py": "import a\n", "a.py": READS},
             "a.py tests/conftest.py",
         ),
+        (
+            {
+                "tests/conftest.py": INTERNAL,
+                "tests/test_it.py": "import loader\n",
+                "loader.py": LOADER,
+                "other.py": READS,
+            },
+            "other.py",
+        ),
         # helpers that patch, and what runs beside them
         (
             {

@@ -45,6 +45,16 @@ SCHEMA = "from petastorm.unischema import Unischema\n\nSCHEMA = Unischema('S', [
         # objects of a file that moves would reach one that stays
         ({"schema.py": SCHEMA, "work.py": WORKER + "from schema import SCHEMA\n"}, []),
         ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"}, []),
+        # in a notebook that names neither, and runs both
+        (
+            {
+                "schema.py": SCHEMA,
+                "work.py": WORKER + "def work(schema): return ArrowReaderWorker(schema)\n",
+                "main.py": HEAD + "# MAGIC %run ./schema\n\n# COMMAND ----------\n\n"
+                "# MAGIC %run ./work\n\n# COMMAND ----------\n\nwork(SCHEMA)\n",
+            },
+            [],
+        ),
         # by way of a file that is looked at before what it takes is known
         (
             {

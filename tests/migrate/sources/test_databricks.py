@@ -114,3 +114,12 @@ def test_cells_of_one_notebook_wait_together() -> None:
         check_noop(f"{HEADER}{lacking}{COMMAND}{cell}", "a.py")
     cell = "# MAGIC %python\n# MAGIC from petastorm.reader import ArrowReaderWorker\n"
     check_noop(f"{HEADER}from petastorm import make_reader{COMMAND}{cell}", "a.py")
+
+
+def test_cells_of_python_in_comments_are_no_other_language() -> None:
+    text = (
+        "# Databricks notebook source\n# MAGIC %python\n# MAGIC from petastorm import make_reader\n"
+    )
+    result = migrate(text, path="a.py")
+    assert result.output == text.replace("petastorm", "mdstorm")
+    assert result.findings == ()
