@@ -11,7 +11,6 @@ to positions in the file, fills in `line`, `column` and `cell`, and drops what w
 from __future__ import annotations
 
 import bisect
-import difflib
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -186,6 +185,8 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 def unified_diff(before: str, after: str, path: str) -> str:
     """Return a unified diff, with paths as git writes them; empty if the texts are equal."""
+    import difflib  # which takes a while, and only diffs need
+
     name = path.lstrip("/")
     lines = difflib.unified_diff(
         _lines(before), _lines(after), f"a/{name}", f"b/{name}", lineterm="\n"

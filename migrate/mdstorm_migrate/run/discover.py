@@ -8,13 +8,15 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.plain import HEAD, may_be_text
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 #: Code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
@@ -189,6 +191,8 @@ def _is_directory(link: Path) -> bool:
 
 def _globs(patterns: Sequence[str]) -> GitIgnoreSpec:
     """Return what matches the globs, and all that is below a directory that matches."""
+    from pathspec import GitIgnoreSpec
+
     for pattern in patterns:
         try:
             GitIgnoreSpec.from_lines([pattern])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import json
 import os
@@ -91,23 +90,6 @@ def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
         raise
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-
-def _parse_ini(text: str) -> None:
-    configparser.RawConfigParser(strict=False).read_string(text)
-
-
-#: How a file is read, by its ending.
-_PARSERS: dict[str, Callable[[str], object]] = {
-    ".toml": tomllib.loads,
-    ".json": json.loads,
-    ".cfg": _parse_ini,
-    ".ini": _parse_ini,
-}
 #: TOML under other names.
 _TOML = ("Pipfile",)
 
@@ -135,6 +117,33 @@ def check_format(path: PurePath | None, before: str, after: str) -> None:
 def _error(parse: Callable[[str], object], text: str) -> Exception | None:
     try:
         parse(text)
-    except (ValueError, configparser.Error) as error:
+    except ValueError as error:
         return error
     return None
+
+
+def _parse_toml(text: str) -> None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    tomllib.loads(text)
+
+
+def _parse_ini(text: str) -> None:
+    import configparser
+
+    try:
+        configparser.RawConfigParser(strict=False).read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from error
+
+
+#: How a file is read, by its ending.
+_PARSERS: dict[str, Callable[[str], object]] = {
+    ".toml": _parse_toml,
+    ".json": json.loads,
+    ".cfg": _parse_ini,
+    ".ini": _parse_ini,
+}
