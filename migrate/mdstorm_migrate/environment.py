@@ -114,6 +114,8 @@ _FOR_PYTHONS = re.compile(
     | ^python[ \t]*=[ \t]*["'](?P<poetry>[^"'\n]*[\^~<>=*][^"'\n]*)["']""",
     re.VERBOSE | re.MULTILINE,
 )
+#: Pythons that a project may name; mdstorm may not run on the first of them.
+_PYTHONS_OF_NOW = tuple(f"3.{minor}" for minor in range(5, 13))
 _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.\d+)""")
 
 
@@ -141,13 +143,18 @@ def _of_pythons(path: Path, document: Document) -> Iterator[Condition]:
                     at = text.index(version, start)
                     old.setdefault(version, document.lines.place(at)[0])
     if old:
-        versions = " and ".join(sorted(old, key=Version))
+        versions = ", ".join(sorted(old, key=Version))
         message = f"Python {versions}; mdstorm needs {needed}"
         yield Condition("python", message, path, min(old.values()))
     for found in _FOR_PYTHONS.finditer(text):
         group = found.lastgroup or ""
         specifier = _specifier(found[group].strip())
-        if specifier is not None and not has_version(specifier, needed):
+        # What resolves a pyproject.toml does so for every Python that it names.
+        named = _PYTHONS_OF_NOW if path.name == "pyproject.toml" else ()
+        if specifier is not None and (
+            not has_version(specifier, needed)
+            or any(specifier.contains(one) and not needed.contains(one) for one in named)
+        ):
             line = document.lines.place(found.start(group))[0]
             message = f"for Python {found[group].strip()}; mdstorm needs {needed}"
             yield Condition("python", message, path, line)
@@ -172,7 +179,7 @@ def _of_pins(path: Path, document: Document, extras: frozenset[str]) -> Iterator
         pinned = _specifier(pin["key"] if pin["key"] is not None else pin["version"])
         name = normalised(pin["name"])
         if pinned is not None and not has_version(pinned, needed[name]):
-            shown = re.sub(r"\s+", " ", pin[0]).strip("\"' ")
+            shown = re.sub(r"\s+", " ", document.text[pin.start("name") : pin.end()])
             message = f"`{shown}`; mdstorm needs {name}{needed[name]}"
             yield Condition("pin", message, path, document.lines.place(pin.start())[0])
 

@@ -39,6 +39,9 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
         ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),
         ("pyproject.toml", '[project]\nrequires-python = "<3.10"\n', 2),
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "~3.8"\n', 2),
+        # Poetry and uv resolve for each of them, pip for the one that runs.
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', 2),
+        ("pyproject.toml", '[project]\nrequires-python = ">=3.9"\n', 2),
         (".python-version", "3.8.10\n", 1),
         ("runtime.txt", "python-3.9.1\n", 1),
     ],
@@ -53,7 +56,7 @@ def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> N
         ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
         ("ci.yml", "python-version: ['3.10', '3.13']\n"),
         ("setup.py", "setup(python_requires='>=3.6')\n"),
-        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.7"\n'),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\n'),
         ("environment.yml", "dependencies:\n  - python>=3.8\n"),
         ("ci.yml", "run: python 3.8-script.py\n"),
     ],
@@ -85,6 +88,13 @@ def test_a_pin_that_mdstorm_refuses_is_named_and_a_newer_one_is_not(path: str, t
     assert [one for one, _ in found(path, text)] == ["pin"]
     newer = text.replace("1.19", "1.26").replace("1.20", "1.27").replace("1.23", "2.5")
     assert found(path, newer) == []
+
+
+def test_a_pin_is_shown_as_it_is_written() -> None:
+    text = '[tool.poetry.dependencies]\nnumpy = "~1.19"\n'
+    documents = find_source(Path("pyproject.toml"), b"").read(text.encode(), None).documents
+    (one,) = conditions_of(Path("pyproject.toml"), documents, frozenset())
+    assert one.message.startswith('`numpy = "~1.19"`; mdstorm needs numpy')
 
 
 def test_pins_of_what_an_extra_needs_count_where_that_is_used() -> None:

@@ -202,7 +202,6 @@ ENTRIES = frozenset(
 
 #: What takes and gives plain values alone, so that it may stay beside what moves.
 _INDEPENDENT = (
-    VERSION,
     "petastorm.benchmark.dummy_reader",
     "petastorm.namedtuple_gt_255_fields",
     "petastorm.spark.spark_dataset_converter._get_horovod_rank_and_size",

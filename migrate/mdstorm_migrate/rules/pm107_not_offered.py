@@ -31,6 +31,8 @@ TITLE = "Not offered by mdstorm: this use stays with Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
 
+#: Why a file waits for a version that it compares.
+_DECIDES = "the branches are for versions of Petastorm"
 #: Arguments of `Reader` that mdstorm's does not take, and what to do instead.
 _PARTS = {
     "cache": (
@@ -149,7 +151,8 @@ def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str)
     what = f"{which} {'is' if len(names) == 1 else 'are'} {state}"
     holding = (name for name in lacking if not (is_independent(name) or _is_blank(name)))
     holds = next(holding, None)
-    return Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=holds)
+    because = _DECIDES if holds == VERSION else None
+    return Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=holds, because=because)
 
 
 def _state(lacking: str) -> str:
