@@ -6,7 +6,7 @@ They hold no code back and edit nothing: a person reads the list before running 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import DecodedFile, Document
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import normalised
 
@@ -76,6 +77,10 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
 Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]
 
 
+#: A condition that a document breaks: its subject, its message, and the character.
+_Broken: TypeAlias = tuple[Subject, str, int]
+
+
 @dataclass(frozen=True)
 class Condition:
     """What has to be seen to before the code runs.
@@ -89,12 +94,23 @@ class Condition:
         Where; None if it is about the run as a whole.
     line : int
         From 1; 0 without a path.
+    cell : int or None
+        The cell of a notebook in which lines count, from 1.
     """
 
     subject: Subject
     message: str
     path: Path | None = None
     line: int = 0
+    cell: int | None = None
+
+    @property
+    def place(self) -> str:
+        """``a.py:3``, or ``a.ipynb:cell 2:3``; empty if it is about the run as a whole."""
+        if self.path is None:
+            return ""
+        cell = "" if self.cell is None else f"cell {self.cell}:"
+        return f"{self.path}:{cell}{self.line}"
 
 
 #: Where files say which Pythons run them, as lists of versions.
@@ -119,17 +135,20 @@ _PYTHONS_OF_NOW = tuple(f"3.{minor}" for minor in range(5, 13))
 _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.\d+)""")
 
 
-def conditions_of(
-    path: Path, documents: Iterable[Document], extras: frozenset[str]
-) -> Iterator[Condition]:
+def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iterator[Condition]:
     """Yield the conditions that one file breaks: Pythons, runtimes of Databricks, and pins."""
-    for document in documents:
-        yield from _of_pythons(path, document)
-        yield from _of_runtimes(path, document)
-        yield from _of_pins(path, document, extras)
+    for document in file.documents:
+        broken = [
+            *_of_pythons(path, document),
+            *_of_runtimes(document),
+            *_of_pins(document, extras),
+        ]
+        for subject, message, at in broken:
+            found = document.in_file(Finding(subject, "note", at, at, message), file.lines)
+            yield Condition(subject, message, path, found.line, found.cell)
 
 
-def _of_pythons(path: Path, document: Document) -> Iterator[Condition]:
+def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
     needed = supported_pythons()
     if document.kind == "python" and path.name != "setup.py":
         return
@@ -140,12 +159,11 @@ def _of_pythons(path: Path, document: Document) -> Iterator[Condition]:
         if not is_commented_out(text, start, ANY):
             for version in _NUMBERS.findall(found["value"]):
                 if not needed.contains(version):
-                    at = text.index(version, start)
-                    old.setdefault(version, document.lines.place(at)[0])
+                    old.setdefault(version, text.index(version, start))
     if old:
         versions = ", ".join(sorted(old, key=Version))
         message = f"Python {versions}; mdstorm needs {needed}"
-        yield Condition("python", message, path, min(old.values()))
+        yield "python", message, min(old.values())
     for found in _FOR_PYTHONS.finditer(text):
         group = found.lastgroup or ""
         specifier = _specifier(found[group].strip())
@@ -155,21 +173,20 @@ def _of_pythons(path: Path, document: Document) -> Iterator[Condition]:
             not has_version(specifier, needed)
             or any(specifier.contains(one) and not needed.contains(one) for one in named)
         ):
-            line = document.lines.place(found.start(group))[0]
             message = f"for Python {found[group].strip()}; mdstorm needs {needed}"
-            yield Condition("python", message, path, line)
+            yield "python", message, found.start(group)
 
 
-def _of_runtimes(path: Path, document: Document) -> Iterator[Condition]:
+def _of_runtimes(document: Document) -> Iterator[_Broken]:
     for found in _RUNTIME.finditer(document.text):
         version = tuple(map(int, found["version"].split(".")))
         if version < LOWEST_RUNTIME and not is_commented_out(document.text, found.start(), ANY):
             lowest = ".".join(map(str, LOWEST_RUNTIME))
             message = f"Databricks Runtime {found['version']}; mdstorm needs {lowest} or newer"
-            yield Condition("runtime", message, path, document.lines.place(found.start())[0])
+            yield "runtime", message, found.start()
 
 
-def _of_pins(path: Path, document: Document, extras: frozenset[str]) -> Iterator[Condition]:
+def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
     needed = {normalised(name): versions for name, versions in required(extras).items()}
     if not needed or document.kind in ("markdown", "lock", "text", "spark_conf"):
         return
@@ -181,7 +198,7 @@ def _of_pins(path: Path, document: Document, extras: frozenset[str]) -> Iterator
         if pinned is not None and not has_version(pinned, needed[name]):
             shown = re.sub(r"\s+", " ", document.text[pin.start("name") : pin.end()])
             message = f"`{shown}`; mdstorm needs {name}{needed[name]}"
-            yield Condition("pin", message, path, document.lines.place(pin.start())[0])
+            yield "pin", message, pin.start("name")
 
 
 @cache

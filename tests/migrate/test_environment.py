@@ -20,8 +20,8 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
     """Return the subject and the line of each condition that a file breaks."""
     source = find_source(Path(path), text.encode())
     assert source is not None
-    documents = source.read(text.encode(), Path(path)).documents
-    return [(one.subject, one.line) for one in conditions_of(Path(path), documents, {*extras})]
+    file = source.read(text.encode(), Path(path))
+    return [(one.subject, one.line) for one in conditions_of(Path(path), file, {*extras})]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,10 @@ def test_a_pin_that_mdstorm_refuses_is_named_and_a_newer_one_is_not(path: str, t
 
 def test_a_pin_is_shown_as_it_is_written() -> None:
     text = '[tool.poetry.dependencies]\nnumpy = "~1.19"\n'
-    documents = find_source(Path("pyproject.toml"), b"").read(text.encode(), None).documents
-    (one,) = conditions_of(Path("pyproject.toml"), documents, frozenset())
+    path = Path("pyproject.toml")
+    source = find_source(path, b"")
+    assert source is not None
+    (one,) = conditions_of(path, source.read(text.encode(), path), frozenset())
     assert one.message.startswith('`numpy = "~1.19"`; mdstorm needs numpy')
 
 

@@ -191,7 +191,7 @@ def _before_running(report: Report) -> str:
 
 
 def _condition(one: Condition) -> str:
-    place = "" if one.path is None else tag("span", text(f"{one.path}:{one.line}"), class_="path")
+    place = "" if one.path is None else tag("span", text(one.place), class_="path")
     return tag("li", f"{place} {prose(one.message)}".strip())
 
 

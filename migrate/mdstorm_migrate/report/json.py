@@ -66,6 +66,7 @@ def conditions_in_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
             "message": one.message,
             "path": None if one.path is None else one.path.as_posix(),
             "line": one.line,
+            "cell": one.cell,
         }
         for one in conditions
     ]

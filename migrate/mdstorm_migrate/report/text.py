@@ -127,10 +127,7 @@ class Printer:
 
 def before_running(conditions: Sequence[Condition]) -> list[str]:
     """Return the section "Before you run it", a line for each condition; none without one."""
-    lines = []
-    for one in conditions:
-        where = "" if one.path is None else f"{one.path}:{one.line}: "
-        lines.append(f"  {where}{one.message}")
+    lines = [f"  {f'{one.place}: ' * bool(one.path)}{one.message}" for one in conditions]
     return ["before you run it:", *lines] if lines else []
 
 

@@ -12,7 +12,7 @@ from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.needs import CodeUse, documents_of, use_of
+from mdstorm_migrate.run.needs import CodeUse, documents_of, read_file, use_of
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -57,10 +57,11 @@ def before_running(
     serving = _Places([one.path for one in code if one.changed], [one.path for one in lists])
     extras = use.extras
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
-        found += conditions_of(path, documents_of(path), extras)
+        file = read_file(path)
+        found += conditions_of(path, file, extras) if file is not None else ()
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
-    return [*found, *_named_still(outcomes)]
+    return list(dict.fromkeys([*found, *_named_still(outcomes)]))
 
 
 def _of_mdstorm(
@@ -93,11 +94,13 @@ def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
     """Yield the files in which something of Petastorm's stays, each once."""
     for one in outcomes:
         left = [found for found in one.outcome.findings if not found.is_open_todo]
-        if left and (one.outcome.stays or any(found.rule == "PM001" for found in left)):
-            lines = sorted({found.line for found in left})
-            more = len(lines) - 1
+        if left and (one.keeps_petastorm or any(found.rule == "PM001" for found in left)):
+            places = sorted({(found.cell or 0, found.line) for found in left})
+            (cell, line), more = places[0], len(places) - 1
             rest = f", and on {more} more line{'s' * (more > 1)}" if more else ""
-            yield Condition("names", f"Petastorm is still named here{rest}", one.path, lines[0])
+            yield Condition(
+                "names", f"Petastorm is still named here{rest}", one.path, line, cell or None
+            )
 
 
 class _Places:

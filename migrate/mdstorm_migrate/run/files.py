@@ -56,6 +56,12 @@ class FileOutcome:
         return self.outcome.before != self.outcome.after
 
     @property
+    def keeps_petastorm(self) -> bool:
+        """Whether it still imports Petastorm."""
+        left = (found for found in self.outcome.findings if not found.is_open_todo)
+        return any((found.rule, found.cls) in _KEEPING for found in left)
+
+    @property
     def has_something_to_say(self) -> bool:
         """Whether there are edits, findings or problems."""
         return bool(self.outcome.edits or self.outcome.findings or self.outcome.problems)
@@ -156,8 +162,4 @@ class Totals:
         self.note += sum(found.cls == "note" for found in outcome.findings)
         self.mentions += sum(found.rule == _MENTION for found in outcome.findings)
         self.pending += sum(found.cls == "review" for found in outcome.findings)
-        self.kept += any(
-            (found.rule, found.cls) in _KEEPING
-            for found in outcome.findings
-            if not found.is_open_todo
-        )
+        self.kept += one.keeps_petastorm

@@ -74,7 +74,8 @@ class RunIndex:
 
     def _conf(self, path: Path) -> str:
         is_held = self.facts[path].holds is not None
-        return f"`{path.as_posix()}` {'stays with Petastorm' if is_held else 'names the old key'}"
+        state = "stays with Petastorm" if is_held else "uses Petastorm's key"
+        return f"`{path.as_posix()}` {state}"
 
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""

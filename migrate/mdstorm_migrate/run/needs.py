@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from mdstorm_migrate.base.document import Document, Kind, Source, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Source, SourceError
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.extras import LIBRARIES, extras_used
@@ -187,7 +187,7 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
         extras.add("spark")
     named = {extra for extra in extras if LIBRARIES[extra] not in listed}
     brought = listed | {"pandas"} if "spark" in named else listed
-    if is_code(path) and use.on_databricks:
+    if use.on_databricks and (is_code(path) or kind_of(path) == "cluster"):
         brought |= {"pandas"}
     is_constraint = "constraint" in path.name
     imported = dict.fromkeys(name for module, name in _BROUGHT.items() if module in use.imports)
@@ -293,13 +293,19 @@ def _running(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
 
 def documents_of(path: Path, data: bytes | None = None) -> Sequence[Document]:
     """Return the documents of a file that may list requirements; none if it cannot be read."""
+    file = read_file(path, data)
+    return () if file is None else file.documents
+
+
+def read_file(path: Path, data: bytes | None = None) -> DecodedFile | None:
+    """Return a file that may list requirements; None if it cannot be read."""
     try:
         if data is None:
             data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
         source = find_source(path, data[:256])
-        return source.read(data, path).documents if source is not None and data else ()
+        return source.read(data, path) if source is not None and data else None
     except (OSError, SourceError, RecursionError):
-        return ()
+        return None
 
 
 def _read(path: Path) -> tuple[Path, CodeUse] | None:

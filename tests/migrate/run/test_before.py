@@ -75,6 +75,35 @@ def test_files_that_name_petastorm_still_are_listed_once_each(tmp_path: Path) ->
     assert "b.py:1: Petastorm is still named here, and on 1 more line" in section(tmp_path)
 
 
+def test_a_file_that_waits_for_another_is_listed_as_well(tmp_path: Path) -> None:
+    codec = (
+        "from petastorm.codecs import DataframeColumnCodec\nclass Own(DataframeColumnCodec): ...\n"
+    )
+    field = "from petastorm.unischema import UnischemaField\nfrom a import Own\n"
+    write(tmp_path, a_py=codec, b_py=f"{field}F = UnischemaField('x', int, (), Own(), False)\n")
+    write(tmp_path, c_py="from petastorm import make_reader\nfrom b import F\nmake_reader(F)\n")
+    named = [line.partition(":")[0] for line in section(tmp_path) if "still named" in line]
+    assert named == ["a.py", "b.py", "c.py"]
+
+
+def notebook(*cells: str) -> str:
+    code = [{"cell_type": "code", "source": one, "metadata": {}, "outputs": []} for one in cells]
+    return json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+
+
+def test_lines_of_notebooks_are_those_of_their_cells(tmp_path: Path) -> None:
+    install = "pip install petastorm numpy==1.19\n"
+    (tmp_path / "a.ipynb").write_text(notebook("x = 1", f"%{install}{CODE}"))
+    (tmp_path / "b.ipynb").write_text(notebook("x = 1", f"y = 2\n{STAYS}"))
+    write(tmp_path, c_py=f"# Databricks notebook source\n# MAGIC %{install}\n{CODE}")
+    found = section(tmp_path)
+    assert [one.partition(";")[0] for one in found if "numpy==1.19" in one] == [
+        "a.ipynb:cell 2:1: `numpy==1.19`",
+        "c.py:2: `numpy==1.19`",
+    ]
+    assert "b.ipynb:cell 2:2: Petastorm is still named here" in found
+
+
 def test_projects_beside_do_not_count(tmp_path: Path) -> None:
     write(tmp_path, ours__a_py=CODE, ours__requirements_txt="petastorm\n")
     write(tmp_path, theirs__requirements_txt="numpy==1.19\n")
