@@ -166,7 +166,7 @@ def _name(parts: Sequence[str]) -> str:
 #: What a file needs, by the worst finding in it; the most effort first.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {
-    "problem": "cannot be read or parsed, or not wholly: fix these first",
+    "problem": "cannot be fully read or parsed: fix these first",
     "manual": "need manual review",
     "review": "`mdstorm migrate --unsafe` does it; review what changes",
     "exact": "`mdstorm migrate -w` does it",

@@ -55,7 +55,7 @@ _GATES: dict[str, tuple[Effort, ...]] = {
     "--fail-on",
     type=click.Choice([*_GATES, "environment"]),
     help="Exit with 1 if something of that class, or a more severe one, is left, or for "
-    "`environment` if something is to be seen to before the code runs; by default never.",
+    "`environment` if something needs attention before the code runs; by default never.",
 )
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:

@@ -80,5 +80,5 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         elif tool == "pip":
             yield from rewrite_requirement(document, found, rule, "word")
         else:
-            remedy = "take petastorm out of this command and add `pip install mdstorm`"
+            remedy = "remove petastorm from this command and add `pip install mdstorm`"
             yield of_conda(found, rule, remedy)

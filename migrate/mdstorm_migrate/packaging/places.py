@@ -21,7 +21,7 @@ def name_index(
 ) -> Iterator[Edit | Finding]:
     """Yield the edit that names the index, where there is room for one."""
     option = f"--extra-index-url {document.needs.index}"
-    message = "say where pip finds mdstorm"
+    message = "tell pip where to find mdstorm"
     if place == "line":
         text = f"{option}{document.lines.newline}"
         yield Edit(rule, "exact", 0, 0, text, message, topic="install")
@@ -34,7 +34,7 @@ def name_index(
             text = "".join(f"{quote}{word}{quote}, " for word in option.split())
         yield Edit(rule, "exact", at, at, text, message, topic="install")
     else:
-        text = f"mdstorm comes from {document.needs.index}, which this file cannot say"
+        text = f"mdstorm comes from {document.needs.index}, which this file cannot express"
         yield Finding(rule, "note", found.start, found.stop, text)
 
 

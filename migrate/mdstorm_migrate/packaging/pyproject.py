@@ -70,7 +70,7 @@ _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 _OLD_PYTHON = re.compile(
     r"""\bpython(?:_version[ ]*|[ \t]*=[ \t]*["'])<[ ]*["']?3\.(?:\d|10)["']"""
 )
-_NEEDED = "name the extras that the code needs"
+_NEEDED = "add the extras that the code needs"
 
 
 def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[Edit | Finding]:
@@ -125,7 +125,7 @@ def _of_value(
         kept = _listed(_extras_of(document, _names_in(extras["extras"])))
         first, last = extras.span("extras")
         if kept != extras["extras"].strip():
-            yield Edit(rule, "exact", start + first, start + last, kept, "name mdstorm's extras")
+            yield Edit(rule, "exact", start + first, start + last, kept, "use mdstorm's extras")
     added = _listed([] if named else _extras_of(document, []))
     if plain and added:
         at, end = start + plain.start(1), start + plain.end()
@@ -163,7 +163,7 @@ def _beside(
         return
     line = document.lines.start_of(key.start)
     lines = "".join(f"{_as_key(item)}{document.lines.newline}" for item in items)
-    message = "require what came in through Petastorm, and what the code needs"
+    message = "require what Petastorm brought along, and what the code needs"
     yield Edit(rule, "exact", line, line, lines, message, topic="install")
 
 

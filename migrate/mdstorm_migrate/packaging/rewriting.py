@@ -21,9 +21,9 @@ MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
 #: What an extra of Petastorm's brought in that mdstorm's does not.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
-_CONDA = "mdstorm is installed by pip: conda has no package of it"
-_OPEN = "a version of Petastorm, or another text, is joined to this requirement"
-_OLD_PYTHON = "this requires Petastorm for Pythons that mdstorm does not run on"
+_CONDA = "conda has no package of mdstorm: install it with pip"
+_OPEN = "this requirement is put together from several strings"
+_OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
 _UNUSED = (
     "nothing here imports Petastorm: another library may need it, such as Horovod's Spark "
     "estimators, so it stays"
@@ -41,7 +41,7 @@ def rewrite_requirement(
         return
     new = requirement_of(document, found.extras)
     beside = lost_with(needs.beside, found.extras)
-    message = "require what came in through Petastorm, and what the code needs"
+    message = "require what Petastorm brought along, and what the code needs"
     if needs.importers:
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         if not needs.moved or _names_mdstorm(document, found, place):
@@ -70,7 +70,7 @@ def report_addresses(document: Document, rule: str) -> Iterator[Finding]:
 
 def of_copy(found: Requirement, rule: str) -> Finding:
     """Report a requirement of a copy: ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
-    remedy = "require mdstorm, after a review of what was changed in it, if anything was"
+    remedy = "require mdstorm, after reviewing any changes made to the copy"
     return Finding(rule, "manual", found.start, found.stop, _COPY, remedy, topic="install")
 
 
@@ -80,8 +80,8 @@ def of_conda(found: Requirement, rule: str, remedy: str) -> Finding:
 
 
 def of_old_python(found: Requirement, rule: str) -> Finding:
-    """Report a requirement for Pythons that mdstorm does not run on."""
-    remedy = "remove it, or keep the code of those Pythons apart"
+    """Report a requirement for Python versions that mdstorm does not support."""
+    remedy = "remove it, or keep the code for those versions separate"
     return Finding(rule, "manual", found.start, found.stop, _OLD_PYTHON, remedy, topic="install")
 
 
@@ -107,7 +107,7 @@ def _refusal(document: Document, found: Requirement, rule: str, place: Place) ->
     if found.is_copy:
         return of_copy(found, rule)
     if place != "alone" and is_of_conda(document.text, found):
-        return of_conda(found, rule, "take petastorm out here, and add `pip install mdstorm`")
+        return of_conda(found, rule, "remove petastorm here, and add `pip install mdstorm`")
     if found.is_open:
         remedy = "require mdstorm here, without the version"
         return Finding(rule, "manual", *span, _OPEN, remedy, topic="install")
@@ -131,7 +131,7 @@ def _spelt(document: Document, found: Requirement, place: Place, new: str) -> st
 
 def _without_room(found: Requirement, rule: str, beside: list[str]) -> Finding:
     names = ", ".join(f"`{name}`" for name in beside)
-    what = f"the code also needs {names}, which this place cannot hold"
+    what = f"the code also needs {names}, which cannot be added here"
     remedy = f"require {names} as well"
     return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")
 

@@ -93,7 +93,7 @@ INSTEAD: dict[tuple[str, str], str] = {
 UNMISTAKABLE = words("_results_queue_reader _workers_pool")
 
 _CODEC = (
-    "give fields one of Petastorm's codecs, or leave their datasets with Petastorm: "
+    "give fields one of Petastorm's codecs, or keep their datasets on Petastorm: "
     "docs/differences.md#schemas-codecs-and-datasets-of-rows of mdstorm"
 )
 #: Classes that mdstorm takes no classes made from, and what to do instead.

@@ -54,12 +54,12 @@ ADDED: frozenset[str] = words(
     "timestamp version"
 )
 
-_OPTIONS = {"s3_config_kwargs": "give storage_options= instead"}
-_SHARDS = "give the reader cur_shard= and shard_count= instead"
+_OPTIONS = {"s3_config_kwargs": "pass storage_options= instead"}
+_SHARDS = "pass cur_shard= and shard_count= to the reader instead"
 _SHUFFLES = {
-    "shuffle": "give the reader shuffle_row_groups= instead",
+    "shuffle": "pass shuffle_row_groups= to the reader instead",
     "shuffle_options": (
-        "give the reader shuffle_row_groups= and shuffle_row_drop_partitions= instead"
+        "pass shuffle_row_groups= and shuffle_row_drop_partitions= to the reader instead"
     ),
 }
 _OF_READERS = {
@@ -68,7 +68,7 @@ _OF_READERS = {
     "num_training_partitions": _SHARDS,
     "reader_engine": "leave it out: there is one engine",
     "reader_engine_params": "leave it out: there is one engine",
-    "sequence": "give the reader schema_fields=NGram(...) instead",
+    "sequence": "pass schema_fields=NGram(...) to the reader instead",
     "training_partition": _SHARDS,
 }
 _IN_MEMORY = "InMemBatchedDataLoader keeps rows in memory, and has num_epochs="
@@ -80,7 +80,7 @@ RENAMED_KEYWORDS = {("make_batch_reader", "dataset_url"): "dataset_url_or_urls"}
 REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     "BatchedDataLoader": {"inmemory_cache_all": _IN_MEMORY, "num_epochs": _IN_MEMORY},
     "DataLoader": {
-        "transform": "give the reader transform_spec=TransformSpec(...) instead",
+        "transform": "pass transform_spec=TransformSpec(...) to the reader instead",
     },
     "FilesystemResolver": _OPTIONS,
     "Reader": {
@@ -96,7 +96,7 @@ REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     "make_tf_dataset": _OPTIONS,
     "make_torch_dataloader": _OPTIONS,
     "materialize_dataset": {
-        "pyarrow_filesystem": "give filesystem_factory=, a function that returns it, instead",
+        "pyarrow_filesystem": "pass filesystem_factory=, a function that returns it, instead",
     },
 }
 
@@ -107,7 +107,7 @@ FIXED_POSITIONS = {"Reader": 3, "make_batch_reader": 4, "make_reader": 6}
 
 #: Keywords that mean something for Parquet, and what they mean with mdstorm.
 PARQUET: dict[str, str] = {
-    "filters": "rows are filtered exactly, by columns that are no partition, too",
+    "filters": "rows are filtered exactly, also by columns that are not partitions",
     "hdfs_driver": "accepted and ignored: pyarrow's or fsspec's file system is used",
     "parquet_row_group_size_bytes": "the largest size of an MDS shard",
     "pyarrow_serialize": "accepted and ignored",

@@ -120,7 +120,7 @@ def _place(task: _Task) -> str:
 #: With more files than this, all are folded at first.
 _MOST_OPEN = 20
 
-_FAILED = "not migrated, or not wholly"
+_FAILED = "not fully migrated"
 _MEANING = {
     "exact": "same behaviour",
     "review": "behaviour may differ",
@@ -239,7 +239,7 @@ def _file(file: FileReport, is_open: bool) -> str:
     badges = [badge(cls, f"{counts[cls]:,} {cls}") for cls in CLASSES if counts[cls]]
     if file.problems:
         is_about_cells = all(problem.cell is not None for problem in file.problems)
-        badges.append(badge("problem", "not wholly" if is_about_cells else "not migrated"))
+        badges.append(badge("problem", "partly migrated" if is_about_cells else "not migrated"))
     path = tag("span", text(file.path), class_="path")
     items = [
         tag(

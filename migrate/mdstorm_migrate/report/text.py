@@ -109,8 +109,8 @@ class Printer:
                 ),
                 (
                     totals.failed,
-                    "file that could not be migrated, or not wholly",
-                    "files that could not be migrated, or not wholly",
+                    "file that could not be fully migrated",
+                    "files that could not be fully migrated",
                 ),
                 (
                     totals.kept,

@@ -30,7 +30,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         action = action_for(module, name)
         for binding in name.imports:
             if is_fallback_import(module, binding):
-                what = "this import stays: another branch has the one from mdstorm"
+                what = "this import stays: another branch imports from mdstorm"
                 yield Finding(CODE, "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):
                 actions = from_imports.setdefault(binding.statement, {})
@@ -41,8 +41,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         yield from _from_import(module, statement, actions)
     if (found := _taken_from_both(module)) is not None:
         binding, path = found
-        what = f"this file takes `{path}` from Petastorm, and the same from mdstorm"
-        remedy = f"{what}: if it compares the two, keep it; else take out one"
+        what = f"this file imports `{path}` from both Petastorm and mdstorm"
+        remedy = f"{what}: if it compares the two, keep both; otherwise remove one"
         span = module.span(binding.node)
         yield Finding(CODE, "manual", *span, what, remedy, holds=path, because=_BOTH)
 
@@ -99,7 +99,9 @@ def _import(
     said = ", ".join(" ".join(one.split()) for one in re.split(r";?\s+import\s", new))
     message = f"`import {old}` becomes `import {said}`"
     if action == "both":
-        message = f"`import {renamed(alias.name)}` joins `import {old}`, which some uses need"
+        message = (
+            f"`import {renamed(alias.name)}` is added beside `import {old}`, which some uses need"
+        )
     yield Edit(CODE, CLASS, start, stop, new, message, name.group)
 
 

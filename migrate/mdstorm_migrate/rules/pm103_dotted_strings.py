@@ -44,7 +44,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             continue
         elif is_logger(module, string):
             is_same = value in _SAME_LOGGERS and module.around.stays is None
-            why = None if is_same else "mdstorm says other things there"
+            why = None if is_same else "mdstorm logs different messages there"
             yield _renamed(module, string, value, None if is_module(value) else value, why, None)
         elif is_resolved(module, string):
             if local := hiding(module, value):
@@ -59,8 +59,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 def _unknown(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     """Speak of a string that code of the file may resolve."""
-    what = f'code of this file looks names up, and "{value}" may be one'
-    remedy = f"{what}: name mdstorm in it if it is looked up"
+    what = f'this file resolves names at run time, and "{value}" may be one'
+    remedy = f"{what}: change it to mdstorm if so"
     return Finding(CODE, "manual", *module.span(string), what, remedy, holds=value)
 
 
@@ -96,10 +96,10 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     reaches a caller of Petastorm's alone if Petastorm looks the name up itself.
     """
     if has_fallback(module):
-        return "this file goes on importing Petastorm where mdstorm is missing"
+        return "this file still imports Petastorm where mdstorm is not installed"
     if module.around.names is not None:
-        return f"waits, since {module.around.names}"
+        return f"waits because {module.around.names}"
     is_patch = function_of(module, call_with_first(module, string)) in PATCHES
     if is_patch and not (is_module(value) or reaches_callers(value)):
-        return "mdstorm itself does not look it up there: see that your own code does"
+        return "mdstorm does not look it up there: check that your own code does"
     return None

@@ -37,18 +37,18 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             new = RENAMED_KEYWORDS.get((given.function, keyword))
             if new is not None and node in given.call.keywords:
                 start, _ = module.span(node)
-                message = f"`{keyword}` is called `{new}` today"
+                message = f"`{keyword}` is now called `{new}`"
                 yield Edit(CODE, "exact", start, start + len(keyword), new, message)
             elif advice is not None:
-                what = f"{given.function}() has no argument `{keyword}` any more"
+                what = f"{given.function}() no longer has an argument `{keyword}`"
                 yield _finding(module, node, what, advice, f"{given.function}({keyword}=)")
         fixed = FIXED_POSITIONS.get(given.function)
         if fixed is not None and len(given.positional) > fixed:
             what = (
-                f"behind the {_NUMBERS[fixed]} argument, {given.function}() takes others since "
-                "Petastorm 0.12"
+                f"after the {_NUMBERS[fixed]} positional argument, {given.function}() takes "
+                "different ones since Petastorm 0.12"
             )
-            advice = "give these by their names"
+            advice = "pass these by keyword"
             yield _finding(module, given.positional[fixed], what, advice, f"{given.function}()")
 
 
@@ -62,5 +62,5 @@ def _renamed(module: PythonModule, binding: Binding) -> Iterator[Finding]:
     if isinstance(statement, ast.ImportFrom) and isinstance(alias, ast.alias):
         new = RENAMED.get((statement.module or "", alias.name))
         if new is not None:
-            what = f"`{alias.name}` is called `{new}` today"
+            what = f"`{alias.name}` is now called `{new}`"
             yield Finding(CODE, CLASS, *module.span(alias), what, holds=alias.name)

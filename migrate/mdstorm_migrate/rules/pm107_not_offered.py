@@ -36,11 +36,11 @@ _DECIDES = "the branches are for versions of Petastorm"
 #: Arguments of `Reader` that mdstorm's does not take, and what to do instead.
 _PARTS = {
     "cache": (
-        "call make_reader or make_batch_reader with cache_type='local-disk', or leave this file "
-        "with Petastorm"
+        "call make_reader or make_batch_reader with cache_type='local-disk', or keep this file "
+        "on Petastorm"
     ),
     "worker_class": (
-        "leave it out, and say is_batched_reader=True for batches: "
+        "leave it out, and pass is_batched_reader=True for batches: "
         "docs/differences.md#workers-and-their-queues of mdstorm"
     ),
 }
@@ -96,8 +96,8 @@ def _parts_of_readers(module: PythonModule) -> Iterator[Finding]:
 def _of_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
     """Speak of a version that goes into a requirement; nothing of a message that has one."""
     if not any(isinstance(one, ast.Raise) for one in module.ancestors(node)):
-        what = "a requirement of Petastorm has its version"
-        remedy = f"{what}: require mdstorm in its place"
+        what = "this puts Petastorm's version into a requirement"
+        remedy = f"{what}: require mdstorm instead"
         yield Finding(CODE, CLASS, *module.span(node), what, remedy)
 
 
@@ -133,7 +133,7 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
         if names:
             which = ", ".join(f"`{name}`" for name in names)
             what = f"`from {target} import *` gives this file {which}, by accident"
-            advice = "import that from where it belongs, then migrate the file again"
+            advice = "import that from its own module, then migrate the file again"
             span = module.span(binding.node)
             yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=f"{target}.*")
 
@@ -174,7 +174,7 @@ def _is_blank(lacking: str) -> bool:
 def _advice(lacking: str) -> str:
     module, _, name = lacking.rpartition(".")
     if _is_blank(lacking):
-        return "fill it in with what mdstorm has"
+        return "fill in a name that mdstorm has"
     if name in HOMES.get(module, ()):
         return f"import it from {renamed(HOMES[module][name])}"
     if is_of_neither(lacking) and lacking not in REMOVED:
@@ -183,4 +183,4 @@ def _advice(lacking: str) -> str:
         return old if home is None else f"{renamed(home)} has one"
     advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
     section = section_of(lacking)
-    return advice if section is None else f"{advice}: {section} of mdstorm says by what"
+    return advice if section is None else f"{advice}: see {section} of mdstorm"

@@ -10,7 +10,7 @@ from mdstorm_migrate.python.calls import given_arguments, keys_of
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM109"
-TITLE = "Arguments that are unpacked cannot be checked"
+TITLE = "Unpacked arguments cannot be checked"
 CLASS: Class = "note"
 KIND = "python"
 

@@ -24,5 +24,5 @@ def check(module: PythonModule) -> Iterable[Finding]:
         text = string_value(write.value)
         if text is not None and not _URL.match(text):
             what = f"`{module.source_of(write.value)}` is a path, not a URL"
-            remedy = f"{what}: write file:///... (Petastorm refuses it, too)"
+            remedy = f"{what}: write file:///... (Petastorm rejects it too)"
             yield Finding(CODE, CLASS, *module.span(write.value), what, remedy)

@@ -22,5 +22,8 @@ def check(module: PythonModule) -> Iterable[Finding]:
         frame = call.args[0]
         method = frame.func if isinstance(frame, ast.Call) else None
         if isinstance(method, ast.Attribute) and method.attr in ("coalesce", "repartition"):
-            what = f".{method.attr}() may go: mdstorm shards by rows, however they are partitioned"
+            what = (
+                f".{method.attr}() can be removed: mdstorm shards by rows, however they are "
+                "partitioned"
+            )
             yield Finding(CODE, CLASS, *module.span(frame), what)

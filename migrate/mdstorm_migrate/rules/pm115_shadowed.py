@@ -10,7 +10,7 @@ from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.shadow import shadowed
 
 CODE = "PM115"
-TITLE = "A file or a package of that name hides the library"
+TITLE = "A local file or package hides the library"
 CLASS: Class = "manual"
 KIND = "python"
 

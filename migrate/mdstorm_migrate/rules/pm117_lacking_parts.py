@@ -21,7 +21,7 @@ from mdstorm_migrate.python.module import PythonModule, dotted, last_name
 from mdstorm_migrate.python.objects import bases_of, name_of, objects_made
 
 CODE = "PM117"
-TITLE = "Parts of objects that mdstorm's lack: the file waits for review"
+TITLE = "Attributes that mdstorm's objects lack: the file waits for review"
 CLASS: Class = "manual"
 KIND = "python"
 
@@ -181,9 +181,9 @@ def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[
 
 
 def _own_class(span: tuple[int, int], name: str, base: str) -> Finding:
-    kind = "an indexer" if base == "RowGroupIndexerBase" else "a codec"
-    what = f"`{name}` is {kind} of your own, which mdstorm rejects"
-    because = f"mdstorm reads and writes no dataset with {kind} of your own"
+    kind = "a custom indexer" if base == "RowGroupIndexerBase" else "a custom codec"
+    what = f"`{name}` is {kind}, which mdstorm rejects"
+    because = f"mdstorm reads and writes no dataset with {kind}"
     return Finding(CODE, CLASS, *span, what, f"{what}: {FINAL[base]}", holds=name, because=because)
 
 
@@ -195,6 +195,6 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     is_made = kind in LACKING and kind[0].islower()
     owner = f"what {kind}() returns" if is_made else _TAKEN.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
-    advice = "say it with its public methods, or leave the file with Petastorm"
+    advice = "use its public methods, or keep the file on Petastorm"
     remedy = f"{what}: {INSTEAD.get((kind, attribute), advice)}"
     return Finding(CODE, CLASS, start, stop, what, remedy, holds=f"{kind}.{attribute}")

@@ -28,7 +28,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         attribute = string_value(name_of) or "_"
         path, is_private = f"{use.path}.{attribute}", attribute.startswith("_")
         if not reaches_callers(path) and (is_private or is_module(use.path)):
-            what = f"`{path}` is replaced by a mock, and mdstorm does not look it up there"
-            remedy = f"{what}: replace what your own code calls instead"
+            what = f"`{path}` is mocked, but mdstorm does not look it up there"
+            remedy = f"{what}: mock what your own code calls instead"
             holds = path if is_private or missing(path) else None
             yield Finding(CODE, CLASS, *module.span(name_of), what, remedy, holds=holds)

@@ -11,11 +11,11 @@ from mdstorm_migrate.python.leaving import companions, examples, given_away, pic
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM127"
-TITLE = "Objects that leave for what stays with Petastorm: the file waits for review"
+TITLE = "Objects passed to code that stays with Petastorm: the file waits for review"
 CLASS: Class = "manual"
 KIND = "python"
 
-_GIVEN = "what it is given would be mdstorm's"
+_GIVEN = "it would get mdstorm's objects"
 _EXAMPLE = "its schemas and datasets are Petastorm's"
 _PICKLE = "a pickle names the library that wrote it"
 
@@ -25,22 +25,22 @@ def check(module: PythonModule) -> Iterable[Finding]:
     given = list(given_away(module))
     for binding, name in companions(module):
         if name not in {root for _, root in given}:
-            what = f"`{name}` seems to be made for Petastorm, which it may need itself"
+            what = f"`{name}` seems to be built on Petastorm, and may require it"
             yield Finding(CODE, "note", *module.span(binding.node), what)
     for call, name in given:
-        what = f"`{name}` is given this for Petastorm, which it may import itself"
-        advice = "see that it takes mdstorm's objects, or leave the file with Petastorm"
+        what = f"`{name}` is used with Petastorm here, and may import it itself"
+        advice = "check that it accepts mdstorm's objects, or keep the file on Petastorm"
         yield _held(module, call.func, what, advice, name, _GIVEN)
     if OLD_ROOT not in module.imported_roots:
         return
     for binding, name in examples(module):
         what = f"`{name}` comes with Petastorm's wheel"
-        advice = "copy what you need of it, with its imports from mdstorm"
+        advice = "copy what you need, and import from mdstorm in the copy"
         yield _held(module, binding.node, what, advice, name, _EXAMPLE)
     for call, does in pickles(module):
         what = f"this {does} a pickle of Petastorm's objects"
         advice = (
-            "write it anew with mdstorm; the schema of a dataset is what "
+            "write it again with mdstorm; the schema of a dataset is what "
             "get_schema_from_dataset_url() returns"
         )
         yield _held(module, call, what, advice, "a pickle", _PICKLE)

@@ -43,7 +43,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         return
     for write in writes:
         what = "serverless compute and Spark Connect may refuse this conf"
-        remedy = f"{what}; give {_ARGUMENT} to make_spark_converter() instead"
+        remedy = f"{what}; pass {_ARGUMENT} to make_spark_converter() instead"
         yield Finding(CODE, "manual", *module.span(write.call), what, remedy)
 
 
@@ -69,7 +69,7 @@ def _pass_argument(
         isinstance(write.value, ast.Name) and len(module.bindings(write.value.id, scope)) <= 1
     )
     argument, new = (value, "") if is_plain else (_ARGUMENT, f"{_ARGUMENT} = {value}")
-    message = f"the directory is given to make_spark_converter(): {_ARGUMENT}={argument}"
+    message = f"the directory is passed to make_spark_converter(): {_ARGUMENT}={argument}"
     if isinstance(statement := module.scopes.parents[write.call], ast.Expr):
         start, stop = module.span(statement)
         line, end = module.document.lines.start_of(start), _END_OF_LINE.match(module.text, stop)

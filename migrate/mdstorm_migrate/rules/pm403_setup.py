@@ -28,7 +28,7 @@ CLASS: Class = "exact"
 KIND = ("python", "setup_cfg")
 
 _WHAT = "this string requires Petastorm"
-_REMEDY = "require mdstorm here, which has versions of its own"
+_REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install what they are given: ``dbutils.library.installPyPI``.

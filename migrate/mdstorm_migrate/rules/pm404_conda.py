@@ -28,12 +28,12 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits below ``pip:``; what conda itself would install has to move there."""
     text = document.text
     items = list(_items(text))
-    remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
+    remedy = "remove petastorm here, and add mdstorm to the list below `- pip:`"
     if _is_recipe(document):
         items = [(start, stop, False) for start, stop, _ in items]
-        remedy = "take petastorm out here: a recipe cannot require what only pip has"
+        remedy = "remove petastorm here: a recipe cannot require what only pip has"
     elif any(of_pip and _BELOW.match(text, start, stop) for start, stop, of_pip in items):
-        remedy = "take petastorm out here, which leaves mdstorm to the list below `- pip:`"
+        remedy = "remove petastorm here, which leaves mdstorm to the list below `- pip:`"
     for start, stop, of_pip in items:
         if not _REQUIREMENT.match(text, start, stop):
             continue

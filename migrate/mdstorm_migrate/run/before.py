@@ -24,8 +24,8 @@ _NAMES = frozenset({".python-version", "runtime.txt", "setup.py"})
 #: Libraries of which Petastorm needed old versions, or which changed since.
 _NEWER = frozenset({"lightning", "numpy", "pandas", "pyspark", "pytorch_lightning", "tensorflow"})
 _LIBRARIES = (
-    "newer libraries may come with mdstorm: `ruff check --select NPY,PD` finds what NumPy and "
-    "pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
+    "installing mdstorm may upgrade other libraries: `ruff check --select NPY,PD` finds what NumPy "
+    "and pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
 )
 #: Folders that hold what belongs to the folder above.
 _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
@@ -71,7 +71,7 @@ def _of_mdstorm(
     is_found = settings.index is not None or "@" in settings.wanted.version
     if not (IS_RELEASED or is_found):
         message = (
-            "mdstorm is on no package index yet: build or fetch its wheel, and give its path or "
+            "mdstorm is not on a package index yet: build or fetch its wheel, and pass its path or "
             "URL to --requirement"
         )
         yield Condition("from", message)

@@ -68,9 +68,9 @@ class RunIndex:
 
     def _because(self, path: Path) -> str:
         if (stays := self.facts[path].stays) is not None:
-            return f"`{path.as_posix()}` stays ({stays}), and shares objects with it"
+            return f"`{path.as_posix()}` stays ({stays}), and shares objects with this file"
         name = path.as_posix()
-        return f"strings of `{name}` that name modules wait, and mean what this one uses"
+        return f"strings in `{name}` that name modules wait, and refer to what this file uses"
 
     def _conf(self, path: Path) -> str:
         is_held = self.facts[path].holds is not None

@@ -100,7 +100,7 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
             if document.kind == "python":
                 parse_python(document.code)
     except SourceError as error:
-        raise EditError(f"the outcome would not parse: {error}") from None
+        raise EditError(f"the result would not parse: {error}") from None
     if outcome.unparsed > file.unparsed:
         raise EditError("the outcome would have a cell that does not parse")
 

@@ -41,10 +41,10 @@ def with_review(
     held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
     reason = around.waits_for
     if held is not None:
-        what = f"{held.rule} in this file is to be settled first ({_named(held.holds or '')})"
+        what = f"{held.rule} in this file must be resolved first ({_named(held.holds or '')})"
         reason = f"{what}: {held.because or _MIX}"
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
-        reason = reason or "strings of this file that name modules wait as well"
+        reason = reason or "strings in this file that name modules wait as well"
     return [_reviewed(edit, reason, around) for edit in edits]
 
 
@@ -61,10 +61,10 @@ def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
     elif not edit.rule.startswith("PM1"):
         return edit
     if edit.rule == _TARGETS and not around.is_resolved:
-        reason = reason or "no code of this run is known to resolve it"
+        reason = reason or "no code in this run is known to resolve it"
     if reason is None:
         return edit
-    return replace(edit, cls="review", message=f"{edit.message}; waits, since {reason}")
+    return replace(edit, cls="review", message=f"{edit.message}; waits because {reason}")
 
 
 def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:

@@ -111,7 +111,7 @@ def check_format(path: PurePath | None, before: str, after: str) -> None:
     if parse is None or _error(parse, before) is not None:
         return
     if (error := _error(parse, after)) is not None:
-        raise EditError(f"the outcome would not parse: {error}")
+        raise EditError(f"the result would not parse: {error}")
 
 
 def _error(parse: Callable[[str], object], text: str) -> Exception | None:

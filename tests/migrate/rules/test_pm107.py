@@ -182,7 +182,7 @@ def test_a_version_that_is_compared_keeps_the_file(imports: str, use: str) -> No
     assert edits
     for edit in edits:
         assert edit.message.endswith(
-            "; waits, since PM107 in this file is to be settled first "
+            "; waits because PM107 in this file must be resolved first "
             "(`petastorm.__version__`): the branches are for versions of Petastorm"
         )
 

@@ -40,5 +40,5 @@ def test_an_outcome_that_would_not_parse_is_reported(
     path.write_text(before)
     (found,) = run([path], Settings(), write=True)
     (problem,) = found.outcome.problems
-    assert problem.reason.startswith("cannot be changed: the outcome would not parse: ")
+    assert problem.reason.startswith("cannot be changed: the result would not parse: ")
     assert path.read_text() == before

@@ -179,7 +179,7 @@ def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
     assert finding.message.endswith(
-        f"; waits, since strings of `{tmp_path}/test_it.py` that name modules wait, and mean what "
+        f"; waits because strings of `{tmp_path}/test_it.py` that name modules wait, and mean what "
         "this one uses"
     )
 

@@ -169,7 +169,7 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     (finding,) = first.outcome.findings
     assert (finding.cls, finding.rule) == ("review", "PM101")
     assert finding.message.endswith(
-        f"; waits, since `{tmp_path}/work.py` stays (`petastorm.reader.ArrowReaderWorker`), and "
+        f"; waits because `{tmp_path}/work.py` stays (`petastorm.reader.ArrowReaderWorker`), and "
         "shares objects with it"
     )
     assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))

@@ -241,7 +241,7 @@ EXPECTED: dict[str, Expected] = {
     # What moves with code for an old Petastorm, or asks for what mdstorm's objects lack.
     "unrunnable/old_arguments.py": Expected(
         {
-            'COMMON["s3_config_kwargs"]': "give storage_options= instead",
+            'COMMON["s3_config_kwargs"]': "pass storage_options= instead",
         },
         listed=(
             'yield make_reader(url, ["a", "b"]',

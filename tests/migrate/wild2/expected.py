@@ -27,7 +27,7 @@ EXPECTED: dict[str, Expected] = {
         {"legacy.safe_modules =": "safe_modules"}, keeps=True
     ),
     "programs/codec_registration.py": Expected(
-        {"class RleCodec": "a codec of your own"},
+        {"class RleCodec": "a custom codec"},
         listed=("sys.modules['petastorm.ext_codecs'] =",),
         keeps=True,
     ),
