@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
-from tests.mds_backend.format.str_uuid import UUIDText
+from tests.mds_backend.format.own_uuid import UUIDText
 from tests.mds_backend.loaders.loaders import torch_loader
 from tests.mds_backend.maintenance.damage import rewrite
 
@@ -42,7 +42,7 @@ from mdstorm_backend.write.mds_writer import MDSWriter
 
 UUIDS = [UUID(int=number) for number in range(5)]
 TEXTS = [str(uuid) for uuid in UUIDS]
-COLUMNS = {"n": "int64", "u": "str_uuid"}
+COLUMNS = {"n": "int64", "u": "own_uuid"}
 TABLE = pa.table({"n": pa.array(range(5), pa.int64()), "u": TEXTS})
 
 
@@ -93,7 +93,7 @@ WRITERS = pytest.mark.parametrize("write", [write_samples, write_batches, conver
 
 def check_read_everywhere(directory: Path) -> None:
     dataset = open_dataset(str(directory))
-    assert dataset.schema["u"].encoding == "str_uuid"
+    assert dataset.schema["u"].encoding == "own_uuid"
     assert sorted(dataset[i]["u"] for i in range(5)) == UUIDS
     (batch,) = dataset.batches(10)
     assert sorted(batch["u"]) == UUIDS
@@ -109,7 +109,7 @@ def check_read_everywhere(directory: Path) -> None:
     assert not verify(str(directory)).notes
     assert {row["u"] for row in head(str(directory)).to_json()} == set(TEXTS)
     column = next(c for c in inspect(str(directory), statistics=True).columns if c.name == "u")
-    assert {*column.encodings} == {"str_uuid"}
+    assert {*column.encodings} == {"own_uuid"}
     assert column.statistics is not None
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_value_is_found(write: Callable[[Path], None], tmp_path: Path)
 
 
 def test_other_processes_are_told_of_it(tmp_path: Path) -> None:
-    (tmp_path / "column").write_bytes(pickle.dumps(Column("u", "str_uuid")))
+    (tmp_path / "column").write_bytes(pickle.dumps(Column("u", "own_uuid")))
     program = (
         "import pickle; from pathlib import Path;"
         f"print(pickle.loads(Path({str(tmp_path / 'column')!r}).read_bytes()).is_late)"
@@ -174,14 +174,14 @@ def test_an_unknown_encoding_is_named(unknown: None, tmp_path: Path) -> None:
     unregister(UUIDText)
     dataset = open_dataset(str(tmp_path))
     for read in (lambda: dataset[0], lambda: next(iter(dataset.batches(2)))):
-        with pytest.raises(UnsupportedEncodingError, match=r"column 'u' .* 'str_uuid'"):
+        with pytest.raises(UnsupportedEncodingError, match=r"column 'u' .* 'own_uuid'"):
             read()
     assert dataset.sample(3, ["n"]) == {"n": np.int64(3)}
     (problem,) = verify(str(tmp_path)).problems
-    assert "column 'u' in the unknown encoding 'str_uuid', which cannot" in problem.problem
+    assert "column 'u' in the unknown encoding 'own_uuid', which cannot" in problem.problem
     assert next(c for c in inspect(str(tmp_path)).columns if c.name == "u").encodings
-    with pytest.raises(UnsupportedTypeError, match="'str_uuid'"):
-        MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path / "new"))
+    with pytest.raises(UnsupportedTypeError, match="'own_uuid'"):
+        MDSWriter(columns={"u": "own_uuid"}, out=str(tmp_path / "new"))
 
 
 def test_a_class_that_lacks_something_or_takes_a_name_is_refused() -> None:

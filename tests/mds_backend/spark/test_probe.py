@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests import refusing
 from tests.conftest import IS_CONNECT
-from tests.mds_backend.format.str_uuid import UUIDText
+from tests.mds_backend.format.own_uuid import UUIDText
 
 from mdstorm_backend.errors import CredentialsError, StorageError, WriteError
 from mdstorm_backend.format.encodings import register, unregister

@@ -117,7 +117,7 @@ def test_names_wait_where_the_file_goes_on_importing_petastorm() -> None:
         'mock.patch("petastorm.make_reader")\n'
     )
     check_noop(text)
-    assert "goes on importing" in next(
+    assert "still imports Petastorm" in next(
         one.message for one in migrate(text).findings if one.cls == "review"
     )
 

@@ -32,7 +32,7 @@ def section(root: Path, *options: str) -> list[str]:
 
 def test_where_mdstorm_comes_from_is_said_first_until_it_is_given(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, requirements_txt="petastorm\n")
-    assert section(tmp_path)[0].startswith("mdstorm is on no package index yet")
+    assert section(tmp_path)[0].startswith("mdstorm is not on a package index yet")
     assert section(tmp_path, "--index", "https://host/simple") == []
     assert section(tmp_path, "--requirement", "mdstorm @ https://host/mdstorm.whl") == []
 

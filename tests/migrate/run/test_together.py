@@ -170,7 +170,7 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     assert (finding.cls, finding.rule) == ("review", "PM101")
     assert finding.message.endswith(
         f"; waits because `{tmp_path}/work.py` stays (`petastorm.reader.ArrowReaderWorker`), and "
-        "shares objects with it"
+        "shares objects with this file"
     )
     assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))
 

@@ -86,14 +86,14 @@ EXPECTED: dict[str, Expected] = {
         becomes=('"mdstorm.spark.converter.parentCacheDirUrl": None',), unsafe=True
     ),
     # Names that strings put together.
-    "programs/dynamic_name.py": Expected({'BACKEND = "petastorm"': "looks names up"}, keeps=True),
+    "programs/dynamic_name.py": Expected({'BACKEND = "petastorm"': "resolves names"}, keeps=True),
     "programs/modules_in_tables.py": Expected(
-        {'REQUIRED = ("petastorm", "petastorm.pytorch"': "looks names up"},
+        {'REQUIRED = ("petastorm", "petastorm.pytorch"': "resolves names"},
         listed=('package="petastorm"', "NOISY = {"),
         keeps=True,
     ),
     "programs/dataclass_hydra_config.py": Expected(
-        {'_target_: str = "petastorm.pytorch.DataLoader"': "looks names up"},
+        {'_target_: str = "petastorm.pytorch.DataLoader"': "resolves names"},
         listed=('DataConf("petastorm.pytorch.BatchedDataLoader"',),
         stays=('backend: str = "petastorm"', '_target_: str = "petastorm.pytorch.DataLoader"'),
         keeps=True,
@@ -222,7 +222,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "unrunnable/configuration_in_strings.py": Expected(
         {
-            "cls = hydra": "looks names up",
+            "cls = hydra": "resolves names",
         },
         listed=("cfg = yaml.safe_load", "SETTINGS =", "obj = import_from_string"),
         stays=(

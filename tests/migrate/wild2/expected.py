@@ -121,7 +121,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "programs/converter_cache_reuse.py": Expected(
         {
-            "glob.glob(path": "names MDS shards",
+            "glob.glob(path": "points to MDS shards",
         },
         listed=("spark.read.parquet(c.cache_dir_url)",),
         keeps=True,
@@ -346,7 +346,7 @@ EXPECTED: dict[str, Expected] = {
     "unrunnable/requirements-train.txt": Expected(
         # mdstorm cannot be installed on that Python, so a person decides.
         {
-            'petastorm[tf_gpu]>=0.9; python_version < "3.8"': "mdstorm does not run on",
+            'petastorm[tf_gpu]>=0.9; python_version < "3.8"': "mdstorm does not support",
             "git+https://github.com/uber/petastorm": "require mdstorm",
         },
         becomes=("mdstorm          # via -r base.in",),
@@ -412,7 +412,7 @@ EXPECTED: dict[str, Expected] = {
     "unrunnable/analysis.R": Expected(untouched=True),
     "unrunnable/Job.scala": Expected(untouched=True),
     "programs/databricks_converter_keras.py": Expected(
-        {"for f in converter_train.file_urls)": "names MDS shards"}, keeps=True
+        {"for f in converter_train.file_urls)": "points to MDS shards"}, keeps=True
     ),
     "programs/metadata_stats.py": Expected(
         {"pickle.loads(md": "a pickle of Petastorm"},

@@ -13,7 +13,7 @@ from mdstorm_backend.format.encodings import Encoding
 class UUIDText(Encoding):
     """A UUID, stored as its text."""
 
-    names = ("str_uuid",)
+    names = ("own_uuid",)
     is_text = True
 
     def can_store(self, type_: pa.DataType) -> bool:
