@@ -112,16 +112,27 @@ USES = [
     "from petastorm.absent import nothing",
     "one: 'petastorm.reader.Reader' = petastorm.reader.Reader; show(one)",
     "show(BatchDataLoader)",
+    "show([petastorm.reader for one in [1] if (petastorm := petastorm.spark)])",
+    "show({one: petastorm.make_reader for one in [petastorm.spark]})",
+    "show(globals()['petastorm'].make_reader)",
+    "petastorm: 1",
+    "petastorm: 1 = 2",
     "__all__ = ['petastorm', 'make_reader']",
 ]
 HEADS = [
     "def f{}():",
     "def f{}(one=None, petastorm=None):",
+    "def f{}(petastorm=petastorm):",
+    "def f{}(*petastorm):",
+    "def f{}(one: 'petastorm.Reader' = 3):",
     "def f{}():\n{indent}    global petastorm",
+    "def f{}():\n{indent}    nonlocal petastorm",
     "class A{}:",
     "if True: # {}",
     "for petastorm in [1{}]:",
     "match 1{}:\n{indent}  case petastorm:",
+    "match [1{}]:\n{indent}  case [petastorm, *one]:",
+    "try: 1 / 0 # {}\n{indent}except ZeroDivisionError as petastorm:",
     "try: # {}",
     "@(lambda one: one)\n{indent}def f{}(one=0):",
 ]
@@ -143,7 +154,7 @@ def blocks(draw: st.DrawFn, indent: str = "") -> str:
             body = draw(blocks(indent + "    ")).replace("import *", "import make_reader")
             name = f"{len(indent)}{number}"
             end = f"\n{indent}f{name}()" if "def" in head else ""
-            end = f"\n{indent}except ImportError: petastorm = 0" if "try" in head else end
+            end = f"\n{indent}except ImportError: petastorm = 0" if head == "try: # {}" else end
             statements.append(f"{head.format(name, indent=indent)}\n{body}{end}")
     return "\n".join(f"{indent}{statement}" for statement in statements) or f"{indent}pass"
 
@@ -163,7 +174,7 @@ def _shown(text: str) -> list[str]:
 
 
 @given(blocks())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_program_shows_the_same_before_and_after(text: str) -> None:
     result = migrate(text)
     assert not result.errors, result.errors

@@ -9,57 +9,19 @@ from mdstorm_migrate.api import migrate
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    "text",
     [
-        ("from petastorm import make_reader\n", "from mdstorm import make_reader\n"),
-        (
-            "from petastorm.pytorch import DataLoader as PetastormDataLoader  # noqa\n",
-            "from mdstorm.pytorch import DataLoader as PetastormDataLoader  # noqa\n",
-        ),
-        (
-            "from petastorm.spark import (SparkDatasetConverter,\n\n   make_spark_converter , )",
-            "from mdstorm.spark import (SparkDatasetConverter,\n\n   make_spark_converter , )",
-        ),
-        (
-            "from petastorm.spark import SparkDatasetConverter, \\\r\n\tmake_spark_converter\r\n",
-            "from mdstorm.spark import SparkDatasetConverter, \\\r\n\tmake_spark_converter\r\n",
-        ),
-        (
-            "from petastorm . spark import make_spark_converter\n",
-            "from mdstorm.spark import make_spark_converter\n",
-        ),
-        (
-            "from petastorm import spark, predicates as p\n",
-            "from mdstorm import spark, predicates as p\n",
-        ),
-        ("import petastorm.spark as ps\n", "import mdstorm.spark as ps\n"),
-        ("import os, petastorm.spark as ps, sys\n", "import os, mdstorm.spark as ps, sys\n"),
-        (
-            "x = 1; from petastorm import make_reader; y = 2\n",
-            "x = 1; from mdstorm import make_reader; y = 2\n",
-        ),
-        (
-            "from petastorm import *\nmake_reader(url)\n",
-            "from mdstorm import *\nmake_reader(url)\n",
-        ),
-        (
-            "def f():\n    if True:\n        from petastorm import make_reader\n",
-            "def f():\n    if True:\n        from mdstorm import make_reader\n",
-        ),
-        (
-            "try:\n    from petastorm import make_reader\n"
-            "except ImportError:\n    make_reader = None\n",
-            "try:\n    from mdstorm import make_reader\n"
-            "except ImportError:\n    make_reader = None\n",
-        ),
-        (
-            "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
-            "if TYPE_CHECKING:\n    from mdstorm.reader import Reader\n",
-        ),
+        "from petastorm.pytorch import DataLoader as PetastormDataLoader  # noqa\n",
+        "from petastorm.spark import (SparkDatasetConverter,\n\n   make_spark_converter , )",
+        "from petastorm.spark import SparkDatasetConverter, \\\r\n\tmake_spark_converter\r\n",
+        "import os, petastorm.spark as ps, sys\n",
+        "x = 1; from petastorm import make_reader; y = 2\n",
+        "from petastorm import *\nmake_reader(url)\n",
+        "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
     ],
 )
-def test_an_import_moves_with_its_layout(before: str, after: str) -> None:
-    check_rewrite(before, after)
+def test_an_import_moves_with_its_layout(text: str) -> None:
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +32,6 @@ def test_an_import_moves_with_its_layout(before: str, after: str) -> None:
             "from petastorm.reader import Reader, Ventilator as Pool, make_reader\n",
             "from petastorm.reader import Ventilator as Pool\n"
             "from mdstorm.reader import Reader, make_reader\n",
-        ),
-        (
-            "if x: \\\n    from petastorm.reader import Reader, Ventilator\n",
-            "if x: \\\n    from petastorm.reader import Ventilator; "
-            "from mdstorm.reader import Reader\n",
         ),
         # a name comes from where it belongs
         ("from petastorm.reader import NullCache\n", "from mdstorm.cache import NullCache\n"),
@@ -105,10 +62,7 @@ def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str
     [
         "from .petastorm import make_reader\n",
         "from petastorm_tools import make_reader\n",
-        "import petastorm_tools\n",
-        "from project.petastorm import make_reader\n",
         "from petastorm.hdfs import EmptyResultError\n",
-        "import petastorm.hdfs.namenode as pool\n",
         "import petastorm.spark as ps\nps.make_spark_converter(df)\nps._private(df)\n",
         "from petastorm.hdfs import *\n",
         "from petastorm.reader import *\nNullCache()\n",  # given by accident
@@ -152,21 +106,12 @@ def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
     ("before", "after"),
     [
         (
-            "import petastorm\nimport petastorm.reader\n",
-            "import mdstorm as petastorm\nimport mdstorm.reader\n",
-        ),
-        (
             "import petastorm.reader, petastorm.codecs\n",
             "import mdstorm.reader, mdstorm as petastorm, mdstorm.codecs\n",
         ),
         (
             "import petastorm\npetastorm = 2\nimport petastorm.reader\n",
             "import mdstorm as petastorm\npetastorm = 2\n"
-            "import mdstorm.reader\nimport mdstorm as petastorm\n",
-        ),
-        (
-            "if x: import petastorm\nimport petastorm.reader\n",
-            "if x: import mdstorm as petastorm\n"
             "import mdstorm.reader\nimport mdstorm as petastorm\n",
         ),
         (
@@ -275,8 +220,6 @@ def test_a_patched_module_is_named_by_its_new_name() -> None:
         "petastorm.make_reader(url)\n",
         "try:\n    import mdstorm\n    api = mdstorm\n"
         "except ImportError:\n    import petastorm\n    api = petastorm\n",
-        "try:\n    import petastorm.spark as ps\n"
-        "except ImportError:\n    import mdstorm.spark as ps\n",
         "if new:\n    from mdstorm import make_reader\n"
         "else:\n    from petastorm import make_reader\n",
         "try:\n    from mdstorm import make_reader\nexcept ImportError:\n    make_reader = None\n"
@@ -302,8 +245,6 @@ def test_other_branches_are_no_fallbacks() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "import mdstorm\nimport petastorm\nfrom mdstorm import make_reader as new\n"
-        "from petastorm import make_reader as old\n",
         "import mdstorm\nimport petastorm\nfor lib in (petastorm, mdstorm):\n    lib.run()\n",
         "import mdstorm, petastorm\nold = petastorm.spark.make_spark_converter(df)\n"
         "new = mdstorm.spark.make_spark_converter(df)\n",
@@ -323,11 +264,6 @@ def test_what_takes_the_same_from_both_libraries_waits(text: str) -> None:
         (  # half migrated by hand
             "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
             "from mdstorm import make_reader\nfrom mdstorm import TransformSpec\n",
-        ),
-        (  # what mdstorm lacks stays beside it
-            "from petastorm.unischema import Unischema, _NamedtupleCache\n",
-            "from petastorm.unischema import _NamedtupleCache\n"
-            "from mdstorm.unischema import Unischema\n",
         ),
         (
             "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",

@@ -10,15 +10,10 @@ from tests.migrate.checks import check_rewrite
     "text",
     [
         "import petastorm\nreader = petastorm.make_reader(url)\nprint(petastorm.__version__)\n",
-        "import petastorm.spark.spark_dataset_converter\n"
-        "petastorm.spark.spark_dataset_converter.make_spark_converter(df)\n",
-        "import petastorm\nimport petastorm.spark, petastorm.pytorch\n"
-        "petastorm.spark.make_spark_converter\npetastorm.pytorch.DataLoader\n",
         "def f():\n    import petastorm\n"
         "    return lambda: [petastorm.make_reader(x) for x in y]\n",
         "import petastorm\nclass Loader(petastorm.pytorch.DataLoader):\n"
         "    spec = petastorm.TransformSpec()\n",
-        "import petastorm\n@petastorm.make_reader\ndef f(x=petastorm.TransformSpec): ...\n",
         'import petastorm\nx = f"{petastorm.make_reader!r} {petastorm.reader}"\n',
         "import petastorm\nwith petastorm.make_reader(u) as a, \\\n"
         "     petastorm.make_reader(v) as b:\n  pass\n",

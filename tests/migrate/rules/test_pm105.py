@@ -15,7 +15,6 @@ SET = f'spark.conf.set("{KEY}", "file:///tmp/x")\n'
     [
         SET,
         f"builder = SparkSession.builder.config('{KEY}', url).getOrCreate()\n",
-        f'SparkConf().set(\n    "{KEY}",  # the key\n    url)\n',
         f'spark.conf.set(key="{KEY}", value=url)\n',
     ],
 )

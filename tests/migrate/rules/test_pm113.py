@@ -23,18 +23,12 @@ from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED
     [
         ("from petastorm import make_reader\nmake_reader(u, batch_size=3)", "batch_size=3"),
         ("import petastorm\nconverter.make_torch_dataloader(shuffle=True)", "shuffle=True"),
-        ("import petastorm\nconverter.make_tf_dataset(**{'epochs': 1})", "'epochs'"),
         ("import petastorm\nargs = dict(epochs=1)\nc.make_tf_dataset(**args)", "epochs=1"),
         ("from petastorm.spark import make_spark_converter as m\nm(df, url='x')", "url='x'"),
     ],
 )
 def test_it_is_named_where_it_stands(text: str, fragment: str) -> None:
     check_finding(text, "PM113", fragment)
-
-
-def test_old_ones_are_found_in_dictionaries_as_well() -> None:
-    text = "from petastorm import make_reader\nmake_reader(u, **{'shuffle': True})"
-    check_finding(text, "PM106", "'shuffle'")
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,9 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("text", "fragment"),
     [
         ("spark.read.parquet(*c.file_urls)", "c.file_urls"),
-        ("pq.ParquetDataset(c.cache_dir_url[7:])", "c.cache_dir_url"),
         ("glob(f'{c.cache_dir_url}/*.parquet')", "c.cache_dir_url"),
         ("urls = c.file_urls\npq.read_table(urls[0])", "urls"),
         ("for url in self.c.file_urls: pd.read_parquet(url)", "url"),
-        ("list(Path(c.cache_dir_url[7:]).glob('*.parquet'))", "c.cache_dir_url"),
         ("pd.read_parquet(c.file_urls[0].replace('file://', ''))", "c.file_urls"),
         ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
         ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),

@@ -13,7 +13,6 @@ from mdstorm_migrate.api import migrate
     [
         ("_target_: petastorm.pytorch.DataLoader\n", "a.yaml"),
         ("a:\n  _target_: 'petastorm.make_reader'  # the reader\n", "a.yml"),
-        ("model:\n  class_path: petastorm.TransformSpec", "a.yaml"),
         ('{"x": {"_target_": "petastorm.spark.make_spark_converter", "y": 1}}\n', "a.json"),
         ('{"a": "petastorm:make_batch_reader", "b": "petastorm.reader:make_reader"}\n', "a.json"),
         ("- petastorm:make_reader\n- 'petastorm.pytorch:DataLoader'\n", "a.yml"),
@@ -45,11 +44,9 @@ def test_what_mdstorm_lacks_needs_manual_review(text: str, fragment: str) -> Non
     "text",
     [
         "engine: petastorm\n",
-        "table: petastorm.events\n",
         "url: file:///petastorm.pytorch.DataLoader\n",
         "about: petastorm.pytorch.DataLoader is a class\n",
         "loader: petastorm.pytorch.DataLoader\n",
-        "module: petastorm.reader\n",
         "image: petastorm:latest\n",
     ],
 )

@@ -37,7 +37,6 @@ def moved(text: str) -> str:
             f"if x:\n    {write('url')}f(df)\n",
             "if x:\n    pass\nf(df, parent_cache_dir_url=url)\n",
         ),
-        (f"x = 1; {write('url')}f(df)\n", "x = 1; pass\nf(df, parent_cache_dir_url=url)\n"),
     ],
 )
 def test_the_directory_is_given_to_every_call(before: str, after: str) -> None:
@@ -81,24 +80,14 @@ def test_where_the_conf_can_be_set_it_stays_unless_asked_for() -> None:
     check_noop(text, unsafe=True, select=["PM201"])  # Petastorm has no such argument
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "spark.conf.set('petastorm.spark.converter.parentCacheDirUrl', 'file:///x')\n",
-            "",
-        ),
-        (
-            "s = b.remote('a').config('petastorm.spark.converter.parentCacheDirUrl', 'file:///x')\n",
-            "s = b.remote('a')\n",
-        ),
-    ],
-)
-def test_a_literal_key_goes_with_its_statement(before: str, after: str) -> None:
+@pytest.mark.parametrize("call", ["spark.conf.set({})\n", "s = b.remote('a').config({})\n"])
+def test_a_literal_key_goes_with_its_statement(call: str) -> None:
+    setting = call.format("'petastorm.spark.converter.parentCacheDirUrl', 'file:///x'")
+    left = "s = b.remote('a')\n" if "remote" in call else ""
     head = "# serverless\nfrom {}.spark import make_spark_converter\n"
     check_rewrite(
-        f"{head.format('petastorm')}{before}make_spark_converter(df)\n",
-        f"{head.format('mdstorm')}{after}"
+        f"{head.format('petastorm')}{setting}make_spark_converter(df)\n",
+        f"{head.format('mdstorm')}{left}"
         "make_spark_converter(df, parent_cache_dir_url='file:///x')\n",
         unsafe=True,
     )
@@ -107,20 +96,14 @@ def test_a_literal_key_goes_with_its_statement(before: str, after: str) -> None:
 def test_a_name_that_means_something_else_later_is_kept_under_another() -> None:
     rest = "url = 'other'\nmake_spark_converter(df"
     check_rewrite(
-        f"{CONNECT}url = 'file:///x'\n"
-        f"spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, url)\n{rest})\n",
-        f"{CONNECT.replace('petastorm', 'mdstorm')}url = 'file:///x'\n"
+        f"{CONNECT}url = 'file:///x'\n{write('url')}{rest})\n",
+        f"{moved(CONNECT)}url = 'file:///x'\n"
         f"parent_cache_dir_url = url\n{rest}, parent_cache_dir_url=parent_cache_dir_url)\n",
         unsafe=True,
     )
 
 
-@pytest.mark.parametrize(
-    "use", ["partial(make_spark_converter, dtype=None)", "make_spark_converter"]
-)
+@pytest.mark.parametrize("use", ["partial(make_spark_converter)", "make_spark_converter"])
 def test_a_function_that_is_handed_on_keeps_the_conf(use: str) -> None:
-    text = (
-        f"{CONNECT}spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, 'file:///x')\n"
-        f"convert = {use}\nconvert(df)\nmake_spark_converter(df)\n"
-    )
-    check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True, todo=False)
+    text = f"{CONNECT}{write('url')}convert = {use}\nconvert(df)\nmake_spark_converter(df)\n"
+    check_rewrite(text, moved(text), unsafe=True, todo=False)

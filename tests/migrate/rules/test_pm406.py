@@ -8,18 +8,11 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
     ("before", "after"),
     [
         ("pip install petastorm", "pip install mdstorm"),
-        (
-            "pip3 install -U 'petastorm==0.12.1' numpy==1.19",
-            "pip3 install -U 'mdstorm' numpy==1.19",
-        ),
+        ("pip3 install -U 'petastorm==0.12.1' a==1", "pip3 install -U 'mdstorm' a==1"),
         ("python -m pip install petastorm>=0.11", "python -m pip install mdstorm"),
         ('pip install "petastorm[torch]"', 'pip install "mdstorm[torch]"'),
-        ("pip install petastorm[torch]", "pip install mdstorm[torch]"),
         ("pip install --no-deps petastorm==${V} && x", "pip install --no-deps mdstorm && x"),
-        (
-            "pip install a \\\n    petastorm==0.9 \\\n    b",
-            "pip install a \\\n    mdstorm \\\n    b",
-        ),
+        ("pip install a \\\n  petastorm==0.9 \\\n  b", "pip install a \\\n  mdstorm \\\n  b"),
         ("uv pip install petastorm", "uv pip install mdstorm"),
         ("uv add petastorm", "uv add mdstorm"),
         ("poetry add petastorm@^0.12", "poetry add mdstorm"),
@@ -29,16 +22,13 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
         ("python -m petastorm.tools.copy_dataset a b", "python -m mdstorm.tools.copy_dataset a b"),
     ],
 )
-@pytest.mark.parametrize(
-    ("path", "frame"),
-    [
+def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
+    for path, frame in (
         ("Dockerfile", "FROM x\nRUN {}\n"),
         ("setup.sh", "set -e\n{}\n"),
         ("Makefile", "all:\n\t{}\n"),
-    ],
-)
-def test_commands_install_and_run_mdstorm(path: str, frame: str, before: str, after: str) -> None:
-    check_rewrite(frame.format(before), frame.format(after), path)
+    ):
+        check_rewrite(frame.format(before), frame.format(after), path)
 
 
 def test_words_in_an_array_of_a_dockerfile_are_renamed() -> None:
@@ -65,10 +55,7 @@ def test_other_commands_stay(text: str) -> None:
     ("text", "fragment"),
     [
         ("conda install -c conda-forge petastorm\n", "petastorm"),
-        (
-            "pip install git+https://github.com/uber/petastorm.git@master\n",
-            "git+https://github.com/uber/petastorm.git@master",
-        ),
+        ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
         ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),
     ],
 )

@@ -20,10 +20,6 @@ def test_comments_and_longer_keys_stay() -> None:
     check_rewrite(text, text, "spark.conf")
 
 
-def test_it_is_one_to_review() -> None:
-    check_noop(f"{KEY} file:///x\n", "spark.conf")
-
-
 @pytest.mark.parametrize(
     ("path", "text"),
     [
@@ -31,7 +27,6 @@ def test_it_is_one_to_review() -> None:
         ("databricks.yml", "spark_conf:\n  {key}: file:///x\n"),
         ("main.tf", '  spark_conf = {{\n    "{key}" = "file:///dbfs/tmp"\n  }}\n'),
         ("init.sh", 'cat > x.conf <<CONF\n[driver] {{\n  "{key}" = "file:///tmp"\n}}\nCONF\n'),
-        ("submit.sh", "spark-submit --conf {key}=hdfs:///tmp train.py\n"),
         ("Dockerfile", 'CMD ["spark-submit", "--conf", "{key}=/tmp", "a.py"]\n'),
         ("job.yml", "command: spark-submit --conf {key}=/tmp a.py\n"),
     ],

@@ -1,7 +1,7 @@
 """Lock files."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
 
@@ -32,15 +32,12 @@ def test_a_hash_of_something_else_makes_no_lock(others: str) -> None:
         check_noop(most, "requirements.txt")
 
 
-def test_the_command_that_locks_again_is_named() -> None:
-    (found,) = migrate('name = "petastorm"\n', path="poetry.lock").findings
+def test_the_entry_is_what_is_reported_and_the_command_that_locks_again_is_named() -> None:
+    (found,) = migrate('[[package]]\nname = "petastorm"\n', path="poetry.lock").findings
+    assert (found.line, found.column) == (2, 1)
     assert "poetry lock" in str(found.remedy)
 
 
 def test_who_needs_petastorm_is_not_the_entry() -> None:
     text = "numpy==1.0 \\\n    --hash=sha256:aa\n    # via petastorm\n"
     assert migrate(text, path="requirements.txt").findings == ()
-
-
-def test_the_entry_is_what_is_reported() -> None:
-    check_finding('[[package]]\nname = "petastorm"\n', "PM411", 'name = "petastorm"', "uv.lock")

@@ -10,7 +10,6 @@ CODE = "PM414"
     ("path", "text"),
     [
         ("pyproject.toml", '[project.scripts]\nx = "petastorm.tools.copy_dataset:main"\n'),
-        ("pyproject.toml", '[project.entry-points.a]\nx = "petastorm.tools.copy_dataset:main"\n'),
         ("pyproject.toml", '[tool.poetry.scripts]\nx = "petastorm.benchmark.cli:main"\n'),
         ("pyproject.toml", '[[tool.mypy.overrides]]\nmodule = ["a", "petastorm.*"]\n'),
         ("pyproject.toml", '[tool.isort]\nknown_third_party = ["petastorm", "torch"]\n'),
@@ -42,10 +41,8 @@ def test_an_entry_point_that_mdstorm_lacks_needs_manual_review() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        (
-            "setup.cfg",
-            "[isort]\n# known_third_party = petastorm\nknown_third_party = petastorm_x\n",
-        ),
+        ("setup.cfg", "[isort]\n# known_third_party = petastorm\n"),
+        ("setup.cfg", "[isort]\nknown_third_party = petastorm_x\n"),
         (
             "pyproject.toml",
             '[project]\nname = "petastorm"\n[project.scripts]\nx = "ours.petastorm:f"\n',

@@ -70,14 +70,8 @@ def test_files_without_the_word_are_not_parsed(
 def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "use.py"
     path.write_text(USE)
-
-    def fail(*_: object) -> None:
-        raise KeyError("oops")
-
-    monkeypatch.setattr(files, "migrate_bytes", fail)
-    assert "please report it: KeyError('oops')" in reason(
-        migrate_file(path, Settings(), write=True)
-    )
+    monkeypatch.setattr(files, "migrate_bytes", None)
+    assert "please report it: TypeError(" in reason(migrate_file(path, Settings(), write=True))
     assert path.read_text() == USE
 
 
@@ -86,11 +80,7 @@ def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.Mo
     [
         ("a.py", "from petastorm import make_reader\n"),
         ("a.py", "# %%\nfrom petastorm import make_reader\n# %%\nProse it is.\n"),
-        ("a.py", "# Databricks notebook source\nfrom petastorm import make_reader\n"),
-        (
-            "a.ipynb",
-            '{"cells": [{"cell_type": "code", "source": "from petastorm import make_reader"}]}',
-        ),
+        ("a.ipynb", '{"cells": [{"cell_type": "code", "source": "from petastorm import spark"}]}'),
     ],
 )
 def test_an_edit_that_would_break_a_cell_is_not_applied(

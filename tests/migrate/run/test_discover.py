@@ -176,17 +176,8 @@ def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path) -> None:
 
 
 def test_files_of_any_name_are_looked_into_unless_they_hold_data(tmp_path: Path) -> None:
-    make(
-        tmp_path,
-        "main.tf",
-        "Job.scala",
-        "stack.ts",
-        "freeze",
-        "x.parquet",
-        "y.csv",
-        "z.png",
-        ".gitattributes",
-    )
+    make(tmp_path, "main.tf", "Job.scala", "stack.ts", "freeze")
+    make(tmp_path, "x.parquet", "y.csv", "z.png", ".gitattributes")
     assert found(tmp_path) == ["Job.scala", "freeze", "main.tf", "stack.ts"]
 
 

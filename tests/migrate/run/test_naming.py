@@ -16,24 +16,25 @@ LOADER = f"{READS}def load(url): return make_reader(url)\n"
 PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
 INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
 MOCK = "import sys\nsys.modules['petastorm'] = Mock()\n"
+ASSIGNS = "import petastorm\npetastorm.reader.Reader.next = None\n"
+FINDS = "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n"
 #: Hydra's way: what the configuration names is made, and handed to code.
 YAML = "reader:\n  _target_: petastorm.make_reader\n"
 LACKING = "reader:\n  _target_: petastorm.reader.ArrowReaderWorker\n"
 RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
+BOTH = RESOLVES + READS
 
 
 @pytest.mark.parametrize(
     ("files", "moving"),
     [
         # both move
-        ({"loader.py": LOADER, "test_it.py": f"import loader\n{PATCH}"}, "loader.py test_it.py"),
         (
             {"src/p/loader.py": LOADER, "tests/test_it.py": f"from p import loader\n{PATCH}"},
             "src/p/loader.py tests/test_it.py",
         ),
         # the patch waits, and what it reaches with it
         ({"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"}, ""),
-        ({"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"}, ""),
         (
             {
                 "p/loader.py": LOADER,
@@ -54,10 +55,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
             "loader.py test_loader.py",
         ),
         # mocks in a conftest are felt by all tests below it
-        (
-            {"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER},
-            "",
-        ),
+        ({"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER}, ""),
         (
             {"tests/conftest.py": MOCK, "a/test_it.py": "import a\n", "a.py": READS},
             "a.py tests/conftest.py",
@@ -81,23 +79,9 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
             "",
         ),
         # so are assignments to parts of modules
-        (
-            {
-                "fixes.py": "import petastorm\npetastorm.reader.Reader.next = None\n",
-                "train.py": f"import fixes\n{READS}",
-                "other.py": READS,
-            },
-            "other.py",
-        ),
+        ({"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py": READS}, "a.py"),
         # patches of what a plugin finds by a name that is put together
-        (
-            {
-                "app.py": "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n",
-                "test_app.py": f"import app\n{PATCH}",
-                "work.py": WORKER,
-            },
-            "",
-        ),
+        ({"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER}, ""),
         # a name of the project's own is nothing to wait for
         (
             {
@@ -123,7 +107,7 @@ def test_patches_move_with_what_they_reach(
         # nothing is known to read it
         ({"c.yaml": YAML, "train.py": READS}, "train.py"),
         # it names what mdstorm lacks
-        ({"c.yaml": YAML + LACKING, "main.py": RESOLVES + READS, "other.py": READS}, "other.py"),
+        ({"c.yaml": YAML + LACKING, "main.py": BOTH, "other.py": READS}, "other.py"),
         # so code that handles its objects waits
         (
             {
@@ -139,13 +123,8 @@ def test_patches_move_with_what_they_reach(
         ({"c.yaml": YAML, "main.py": RESOLVES + WORKER}, ""),
         # the nearest code reads it
         (
-            {
-                "a/c.yaml": LACKING,
-                "a/main.py": RESOLVES + READS,
-                "b/c.yaml": YAML,
-                "b/main.py": RESOLVES + READS,
-            },
-            "b/c.yaml b/main.py",
+            {"a/c.yaml": LACKING, "a/m.py": BOTH, "b/c.yaml": YAML, "b/m.py": BOTH},
+            "b/c.yaml b/m.py",
         ),
         # names in Python, made by another file
         (

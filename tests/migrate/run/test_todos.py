@@ -91,11 +91,9 @@ def test_the_comment_of_a_cause_stays_the_only_one_when_its_place_is_settled() -
     [
         ("requirements.txt", f"numpy\n{MARK} PM401: see what the fork changes\nmdstorm\n"),
         ("Dockerfile", f"FROM x\n{MARK} pin this\nRUN pip install mdstorm\n"),
-        ("run.sh", f"ls\n{MARK} PM406: name mdstorm\npython -m mine\n"),
         ("databricks.yml", f"a:\n  {MARK} PM409: name the package\n  - b\n"),
         ("pyproject.toml", f"[project]\n{MARK} PM402: see the fork\nname = 'x'\n"),
         ("environment.yml", f"dependencies:\n{MARK} PM404: take it out\n- pip\n"),
-        ("spark.conf", f"{MARK} PM408: mind the key\nspark.x 1\n"),
         ("a.py", f"# Databricks notebook source\n# MAGIC %sh\n# MAGIC {MARK} ask\n# MAGIC ls\n"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,36 +36,31 @@ def migrated(
 
 
 SCHEMA = "from petastorm.unischema import Unischema\n\nSCHEMA = Unischema('S', [])\n"
+TAKES_SCHEMA = "from schema import SCHEMA\n"
+TAKES_B = "from b import SCHEMA\n"
+EXPORTS = f"{WORKER}VERSION = '1'\ndef export(s): ArrowReaderWorker(s)\n"
+MEETS = f"{TAKES_SCHEMA}from work import export\nexport(SCHEMA)\n"
+RUNS_BOTH = (
+    "# MAGIC %run ./schema\n\n# COMMAND ----------\n\n# MAGIC %run ./work\n\n"
+    "# COMMAND ----------\n\nexport(SCHEMA)\n"
+)
+MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s)\n"
 
 
 @pytest.mark.parametrize(
     ("files", "moving"),
     [
         # objects of a file that moves would reach one that stays
-        ({"schema.py": SCHEMA, "work.py": WORKER + "from schema import SCHEMA\n"}, []),
+        ({"schema.py": SCHEMA, "work.py": WORKER + TAKES_SCHEMA}, []),
         ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"}, []),
         # in a notebook that names neither, and runs both
-        (
-            {
-                "schema.py": SCHEMA,
-                "work.py": WORKER + "def work(schema): return ArrowReaderWorker(schema)\n",
-                "main.py": HEAD + "# MAGIC %run ./schema\n\n# COMMAND ----------\n\n"
-                "# MAGIC %run ./work\n\n# COMMAND ----------\n\nwork(SCHEMA)\n",
-            },
-            [],
-        ),
-        # by way of a file that is looked at before what it takes is known
-        (
-            {
-                "a.py": WORKER + "from b import SCHEMA\n",
-                "b.py": READS + "from c import SCHEMA\n",
-                "c.py": SCHEMA,
-            },
-            [],
-        ),
+        ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": HEAD + RUNS_BOTH}, []),
         ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"}, []),
         ({"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"}, []),
         ({"schema.py": SCHEMA, "work.py": WORKER + "import schema as s\n"}, []),
+        ({"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA}, []),
+        # by way of a file that is looked at before what it takes is known
+        ({"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA}, []),
         # the other way
         (
             {
@@ -76,14 +70,7 @@ SCHEMA = "from petastorm.unischema import Unischema\n\nSCHEMA = Unischema('S', [
             [],
         ),
         # nothing of Petastorm's is exchanged
-        (
-            {
-                "work.py": WORKER + "import json\nVERSION = '1'\ndef log(x): json.dumps(x)\n",
-                "train.py": READS + "from work import VERSION, log\n",
-            },
-            ["train.py"],
-        ),
-        ({"work.py": WORKER, "train.py": READS}, ["train.py"]),
+        ({"work.py": EXPORTS, "train.py": READS + "from work import VERSION\n"}, ["train.py"]),
         # by way of a package that does not mention Petastorm
         (
             {
@@ -95,30 +82,14 @@ SCHEMA = "from petastorm.unischema import Unischema\n\nSCHEMA = Unischema('S', [
             ["lib/names.py"],
         ),
         # two files that meet in a third
-        (
-            {
-                "schema.py": SCHEMA,
-                "work.py": WORKER + "def write(s): ArrowReaderWorker(s)\n",
-                "main.py": "from schema import SCHEMA\nfrom work import write\nwrite(SCHEMA)\n",
-            },
-            [],
-        ),
-        (
-            {
-                "schema.py": SCHEMA,
-                "work.py": WORKER + "def write(s): ArrowReaderWorker(s)\n",
-                "main.py": "import schema\nimport work\ns = schema.SCHEMA\nwork.write(s)\n",
-            },
-            [],
-        ),
+        ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS}, []),
+        ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS_IN_MODULES}, []),
         (
             {
                 "train.py": READS + "def train(url): make_reader(url)\n",
-                "work.py": WORKER + "def export(url): ArrowReaderWorker(url)\n",
-                "main.py": (
-                    "from train import train\nfrom work import export\n"
-                    "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n"
-                ),
+                "work.py": EXPORTS,
+                "main.py": "from train import train\nfrom work import export\n"
+                "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n",
             },
             ["train.py"],
         ),
@@ -135,7 +106,6 @@ SCHEMA = "from petastorm.unischema import Unischema\n\nSCHEMA = Unischema('S', [
             {"job.json": '{"petastorm": ', "train.py": f"{READS}getLogger('petastorm')\n"},
             ["train.py"],
         ),
-        ({"schema.py": SCHEMA + "# mdstorm: ignore-file\n", "t.py": READS + "import schema\n"}, []),
         # notebooks share all names
         (
             {
@@ -184,40 +154,26 @@ def test_a_name_that_notebooks_take_by_running_another_keeps_its_name(tmp_path: 
     assert after == {"utils.py": f"{HEAD}import mdstorm as petastorm\npetastorm.make_reader('u')\n"}
 
 
-KEY = "spark.conf.set('petastorm.spark.converter.parentCacheDirUrl', 'file:///t')\n"
+KEY_NAME = "petastorm.spark.converter.parentCacheDirUrl"
+KEY = f"spark.conf.set('{KEY_NAME}', 'file:///t')\n"
+CONSTANT = "from petastorm.spark import SparkDatasetConverter as S\nS.PARENT_CACHE_DIR_URL_CONF\n"
 
 
 @pytest.mark.parametrize(
-    ("other", "moves"),
+    ("name", "other", "moves"),
     [
-        (READS, True),
-        (
-            "from petastorm.spark import SparkDatasetConverter as S\nS.PARENT_CACHE_DIR_URL_CONF\n",
-            False,
-        ),
-        ("x = 'petastorm.spark.converter.parentCacheDirUrl'\n", False),
-        (WORKER, False),
+        ("b.py", READS, True),
+        ("b.py", CONSTANT, False),
+        ("b.py", f"x = '{KEY_NAME}'\n", False),
+        ("b.py", WORKER, False),
+        ("spark.conf", f"{KEY_NAME} file:///t\n", False),
+        ("job.json", f'{{"{KEY_NAME}": "file:///t"}}\n', False),
     ],
 )
 def test_the_key_changes_if_all_files_name_it_alike(
-    other: str, moves: bool, tmp_path: Path
+    name: str, other: str, moves: bool, tmp_path: Path
 ) -> None:
-    after = migrated(tmp_path, {"a.py": KEY, "b.py": other})
-    assert ("a.py" in after) == moves
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("spark.conf", "petastorm.spark.converter.parentCacheDirUrl file:///t\n"),
-        ("job.json", '{"petastorm.spark.converter.parentCacheDirUrl": "file:///t"}\n'),
-        ("job.yaml", "petastorm.spark.converter.parentCacheDirUrl: file:///t\n"),
-    ],
-)
-def test_the_key_waits_for_files_of_configuration_that_set_it(
-    name: str, text: str, tmp_path: Path
-) -> None:
-    assert migrated(tmp_path, {"a.py": KEY, name: text}) == {}
+    assert ("a.py" in migrated(tmp_path, {"a.py": KEY, name: other})) == moves
 
 
 @pytest.mark.parametrize("own", ["", f"\n# COMMAND ----------\n\n{READS}"])
@@ -231,11 +187,8 @@ def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
 
 
-@pytest.mark.skipif(os.name == "nt", reason="modes")
 def test_the_key_waits_for_files_that_have_moved_but_for_their_constant(tmp_path: Path) -> None:
-    constant = "spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, URL)\n"
-    files = {"a.py": f"from petastorm.spark import SparkDatasetConverter\n{constant}", "b.py": KEY}
-    assert list(migrated(tmp_path, files, write=True)) == ["a.py"]
+    assert list(migrated(tmp_path, {"a.py": CONSTANT, "b.py": KEY}, write=True)) == ["a.py"]
     assert migrated(tmp_path, {}, names=("a.py", "b.py")) == {}
 
 
