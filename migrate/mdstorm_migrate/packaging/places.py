@@ -121,6 +121,17 @@ def _item(value: str, place: Place) -> str:
     return f'"{value}"' if place == "item" and is_special else value
 
 
+def removal(document: Document, found: Requirement) -> tuple[int, int]:
+    """Return the span to remove of a requirement: its line, if nothing else stands there."""
+    text = document.text
+    at, quote = _opened(text, found.start)
+    line, end = document.lines.start_of(at), text.find("\n", found.stop) + 1 or len(text)
+    rest = re.match(r",?[ \t]*" if quote else r"[ \t]*", text[found.stop + len(quote) :])
+    stop = found.stop + len(quote) + (rest.end() if rest else 0)
+    others = re.sub(r"#.*", "", text[line:at] + text[stop:end]).strip()
+    return (line, end) if others in ("", "-") else (at, stop)
+
+
 def _opened(text: str, start: int) -> tuple[int, str]:
     """Return where the word of a requirement begins, and its quotation mark."""
     quote = text[max(start - 1, 0) : start]

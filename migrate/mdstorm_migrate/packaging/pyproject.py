@@ -9,6 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, is_local_version
 from mdstorm_migrate.packaging.rewriting import (
+    ALREADY,
     MESSAGE,
     lost_with,
     of_copy,
@@ -93,11 +94,19 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         return
     names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
     beside = lost_with(needs.beside, names)
+    is_named = any((one.table, one.name) == (key.table, "mdstorm") for one in toml_keys(text))
     if needs.importers:
         yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
-        if needs.moved and not any(one.name == "mdstorm" for one in toml_keys(text)):
+        if needs.moved and not is_named:
             items = [requirement_of(document, names), *beside]
             yield from _beside(document, key, rule, items)
+        return
+    if is_named:
+        is_table = key.value_start == key.value_stop  # which ends where the next one begins
+        end = document.lines.start_of(stop) if is_table else text.find("\n", stop) + 1 or len(text)
+        yield Edit(
+            rule, "exact", document.lines.start_of(key.start), end, "", ALREADY, topic="install"
+        )
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", MESSAGE, topic="install")
     yield from _of_value(document, key, rule, start, value)

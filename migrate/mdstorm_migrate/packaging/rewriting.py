@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.places import Place, list_beside, name_index
+from mdstorm_migrate.packaging.places import Place, list_beside, name_index, removal
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -20,6 +20,9 @@ from mdstorm_migrate.packaging.requirement import (
 MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
 #: What an extra of Petastorm's brought in that mdstorm's does not.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
+ALREADY = "mdstorm is required already"
+#: What stands before a word of a command or a string of an array that follows mdstorm.
+_MDSTORM_BEFORE = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 _CONDA = "conda has no package of mdstorm: install it with pip"
 _OPEN = "this requirement is put together from several strings"
@@ -48,9 +51,9 @@ def rewrite_requirement(
             return
         beside = [new, *beside]
         message = "require mdstorm beside Petastorm, which code still imports"
-    elif place in ("line", "item") and _names_mdstorm(document, found, place):
-        line, end = _line_of(document, found)
-        yield Edit(rule, "exact", line, end, "", "mdstorm is required already", topic="install")
+    elif _follows_mdstorm(document, found, place):
+        at, end = removal(document, found)
+        yield Edit(rule, "exact", at, end, "", ALREADY, topic="install")
         return
     else:
         text = _spelt(document, found, place, new)
@@ -143,6 +146,17 @@ def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool
         line, end = _line_of(document, found)
         text = text[line:end]
     return re.search(r"(?<![\w./-])mdstorm(?![\w./-])", re.sub(r"(?m)#.*", "", text)) is not None
+
+
+def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
+    """Whether mdstorm is required already in the same list, as where Petastorm stayed beside it."""
+    if place in ("line", "item"):
+        return _names_mdstorm(document, found, place)
+    text, (line, end) = document.text, _line_of(document, found)
+    if place == "ini":
+        return re.match(r"[ \t]*mdstorm(?![\w./-])", text[end:]) is not None
+    before = text[line if place == "word" else 0 : found.start]
+    return place != "alone" and _MDSTORM_BEFORE.search(before) is not None
 
 
 def _line_of(document: Document, found: Requirement) -> tuple[int, int]:

@@ -20,8 +20,8 @@ from mdstorm_migrate.python.shadow import SOURCES
 
 #: What a package that is made for Petastorm is called.
 COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
-#: Packages that import Petastorm themselves: Hopsworks' feature store.
-_IMPORT_IT = frozenset({"hops", "hsfs"})
+#: What imports Petastorm itself: Hopsworks' feature store, Horovod's loaders over its readers.
+_IMPORT_IT = re.compile(r"(?:hops|hsfs|horovod\.spark\.data_loaders)(?:\..*)?")
 #: Modules of the package `examples`, which Petastorm's wheel installs beside its own.
 _EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_converter)\b.*")
 #: Arguments that another library hands on to Petastorm, or that say which format to use.
@@ -73,10 +73,11 @@ def given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls that give an object of Petastorm's to such a package, and its name."""
     ours = {call for call, _ in module.calls}
     for call in module.scopes.calls:
-        root = None if call in ours else _package_of(module, call.func)
-        if root is None or root == OLD_ROOT:
+        name = None if call in ours else _module_of(module, call.func)
+        root = (name or OLD_ROOT).partition(".")[0]
+        if name is None or root == OLD_ROOT:
             continue
-        is_theirs = root in _IMPORT_IT or COMPANION.fullmatch(root) or _asks_for(call)
+        is_theirs = _IMPORT_IT.fullmatch(name) or COMPANION.fullmatch(root) or _asks_for(call)
         is_own = is_in_project(module.document.path, root)
         if is_theirs and not is_own and _gets_object(module, call):
             yield call, root
@@ -102,8 +103,8 @@ def _gets_object(module: PythonModule, call: ast.Call) -> bool:
     return False
 
 
-def _package_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | None:
-    """Return the package that a function, or the object whose method it is, comes from."""
+def _module_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | None:
+    """Return the module that a function, or the object whose method it is, comes from."""
     while not isinstance(node, ast.Name):
         match node:
             case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
@@ -112,10 +113,10 @@ def _package_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> st
                 return None
     for binding in module.bindings(node.id, module.scope_of(node)):
         if binding.imported_module:
-            return binding.imported_module.partition(".")[0]
+            return binding.imported_module
         match module.scopes.parents.get(binding.node):
             case ast.Assign(value=value) if depth:
-                return _package_of(module, value, depth - 1)
+                return _module_of(module, value, depth - 1)
     return None
 
 

@@ -50,6 +50,7 @@ def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
         ("import store\nc = store.connect()", "c.write", 'df, data_format="petastorm", schema=S'),
         ("from hops import featurestore as fs", "fs.create", "df, S"),
         ("from somelib import create", "create", 'data_format="petastorm", petastorm_args=PUT'),
+        ("from horovod.spark.data_loaders.pytorch_data_loaders import Loads", "Loads", "S, 32"),
         ("from somelib import create", "create", "petastorm_args=dict(schema=[S])"),
     ],
 )

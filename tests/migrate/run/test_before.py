@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,65 @@ def test_pandas_is_required_for_transforms_also_where_databricks_runs_the_code(
 def test_petastorm_stays_beside_mdstorm_while_code_imports_it(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, b_py=STAYS, requirements_txt="petastorm==0.11\n")
     assert after(tmp_path) == "mdstorm[torch]\npetastorm==0.11\n"
+
+
+def test_a_cluster_of_databricks_has_pandas(tmp_path: Path) -> None:
+    text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
+    (tmp_path / "job.json").write_text(text.format("petastorm==0.11"))
+    write(tmp_path, a_py=f"# Databricks notebook source\nimport pandas\nimport torch\n{CODE}")
+    assert after(tmp_path, "job.json") == text.format("mdstorm[torch]")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "beside"),
+    [
+        ("requirements.txt", "petastorm==0.11\nx\n", "mdstorm[torch]\npetastorm==0.11\nx\n"),
+        ("a.sh", "pip install petastorm x\n", 'pip install "mdstorm[torch]" petastorm x\n'),
+        (
+            "setup.py",
+            "setup(install_requires=['petastorm>=0.9', 'x'])\n",
+            "setup(install_requires=['mdstorm[torch]', 'petastorm>=0.9', 'x'])\n",
+        ),
+        (
+            "setup.cfg",
+            "[options]\ninstall_requires =\n    petastorm\n    x\n",
+            "[options]\ninstall_requires =\n    petastorm\n    mdstorm[torch]\n    x\n",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = [\n    "petastorm",\n    "x",\n]\n',
+            '[project]\ndependencies = [\n    "mdstorm[torch]",\n    "petastorm",\n    "x",\n]\n',
+        ),
+        (
+            "Pipfile",
+            '[packages]\npetastorm = "*"\nx = "*"\n',
+            '[packages]\nmdstorm = {version = "*", extras = ["torch"]}\npetastorm = "*"\nx = "*"\n',
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n- pip:\n  - petastorm\n  - x\n",
+            "dependencies:\n- pip:\n  - mdstorm[torch]\n  - petastorm\n  - x\n",
+        ),
+    ],
+)
+def test_petastorm_leaves_from_beside_mdstorm_with_the_last_import(
+    tmp_path: Path, name: str, text: str, beside: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    write(tmp_path, a_py=CODE, b_py=STAYS)
+    assert after(tmp_path, name) == beside
+    assert after(tmp_path, name) == beside
+    write(tmp_path, b_py=CODE)
+    left = re.sub(r"\n[ -]*\"?petastorm.*|'petastorm\S* | petastorm(?= x)", "", f"\n{beside}")
+    assert after(tmp_path, name) == left[1:]
+
+
+def test_a_table_of_petastorm_leaves_whole(tmp_path: Path) -> None:
+    rest = '[tool.poetry.dependencies]\nmdstorm = "*"\n{}[build-system]\nrequires = []\n'
+    table = '[tool.poetry.dependencies.petastorm]\nversion = "*"\n\n'
+    write(tmp_path, a_py=CODE)
+    (tmp_path / "pyproject.toml").write_text(rest.format(table))
+    assert after(tmp_path, "pyproject.toml") == rest.format("")
 
 
 def test_petastorm_stays_alone_where_no_code_moves(tmp_path: Path) -> None:
