@@ -12,7 +12,7 @@ import pyarrow as pa
 from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.format import Column, depth_of
+from mdstorm_backend.format import Column, depth_of, is_number, numpy_dtype
 
 
 def is_left_out(column: Column) -> bool:
@@ -145,16 +145,16 @@ def _field(name: str, type_: pa.DataType, nullable: bool) -> UnischemaField | No
 
 def _scalar_dtype(type_: pa.DataType) -> Any:
     types = pa.types
-    if types.is_boolean(type_) or types.is_integer(type_) or types.is_floating(type_):
-        return type_.to_pandas_dtype()
+    if is_number(type_):
+        return numpy_dtype(type_).type
     if types.is_string(type_) or types.is_large_string(type_):
         return np.str_
     if types.is_binary(type_) or types.is_large_binary(type_) or types.is_fixed_size_binary(type_):
         return np.bytes_
-    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+    if types.is_timestamp(type_) or types.is_date(type_):
         return np.datetime64
-    if pa.types.is_decimal(type_):
+    if types.is_decimal(type_):
         return Decimal
-    if pa.types.is_duration(type_):
+    if types.is_duration(type_):
         return np.int64  # microseconds, as Spark writes intervals to Parquet files
     return None
