@@ -13,6 +13,7 @@ from mdstorm_migrate.cli.migrate import migrate as command
 
 ROOT = Path(__file__).parents[3]
 URL = "https://example.org/simple"
+INDEX = f"--extra-index-url {URL}"
 
 
 def migrated(path: Path, before: str, *options: str) -> str:
@@ -29,16 +30,12 @@ def migrated(path: Path, before: str, *options: str) -> str:
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        (
-            "requirements.txt",
-            "petastorm[tf]==0.9  # x\n",
-            f"--extra-index-url {URL}\nmdstorm[tf,torch]==0.2.*  # x\n",
-        ),
-        ("constraints.txt", "petastorm<1\n", f"--extra-index-url {URL}\nmdstorm==0.2.*\n"),
+        ("requirements.txt", "petastorm[tf]  # x\n", f"{INDEX}\nmdstorm[tf,torch]==0.2.*  # x\n"),
+        ("constraints.txt", "petastorm<1\n", f"{INDEX}\nmdstorm==0.2.*\n"),
         (
             "Dockerfile",
             "RUN pip install -U petastorm\n",
-            f'RUN pip install -U --extra-index-url {URL} "mdstorm[torch]==0.2.*"\n',
+            f'RUN pip install -U {INDEX} "mdstorm[torch]==0.2.*"\n',
         ),
         (
             "Dockerfile",

@@ -72,26 +72,14 @@ _PETASTORM = [
 ]
 
 
-def make_index(folder: Path, with_mdstorm: bool = True, stubs: bool = True) -> None:
+def make_index(folder: Path) -> None:
     """Write the wheels: mdstorm as ``pyproject.toml`` declares it, Petastorm, and the others."""
-    if with_mdstorm:
-        _declared(folder)
-    if not stubs:
-        return
+    _declared(folder)
     for version in ("0.9.8", "0.11.4", "0.11.5", "0.12.0", "0.12.1"):
         _wheel(folder, "petastorm", version, _PETASTORM, ["opencv", "tf", "torch"])
     for name, versions in _OTHERS.items():
         for version, required in versions.items():
             _wheel(folder, name, version, required, ["sql", "connect"] * (name == "pyspark"))
-
-
-def serve_as_simple(folder: Path, root: Path) -> None:
-    """Make a folder of wheels an index for tools that read no folder, below ``root/simple``."""
-    for wheel in sorted(folder.glob("*.whl")):
-        name = wheel.name.partition("-")[0].replace("_", "-")
-        page = root / "simple" / name
-        page.mkdir(parents=True, exist_ok=True)
-        (page / wheel.name).symlink_to(wheel)
 
 
 def _declared(folder: Path) -> None:

@@ -16,18 +16,8 @@ from mdstorm_migrate.python.scopes import Scope, analyse
 
 _LIBRARY = os.path.dirname(os.__file__)
 _MODULES = [
-    *[
-        "_collections_abc",
-        "argparse",
-        "ast",
-        "dataclasses",
-        "enum",
-        "functools",
-        "inspect",
-        "typing",
-        "unittest/mock",
-    ],
-    *["test/test_grammar", "test/test_scope", "test/test_named_expressions", "test/test_patma"],
+    *("argparse", "ast", "dataclasses", "enum", "functools", "typing", "unittest/mock"),
+    *("test/test_grammar", "test/test_scope", "test/test_named_expressions", "test/test_patma"),
 ]
 _NAMES = {
     ast.DictComp: "dictcomp",
@@ -115,7 +105,6 @@ def _scopes(tree: ast.Module) -> set[Scope]:
         ("import a.b as name", "a.b"),
         ("from a.b import c as name", "a.b.c"),
         ("from a import *", "a"),
-        ("from . import a", None),
         ("from .a import b", None),
     ],
 )
@@ -125,13 +114,7 @@ def test_imports_say_what_their_names_stand_for(text: str, target: str | None) -
 
 
 def test_a_name_may_have_several_bindings() -> None:
-    text = """
-        try:
-            import a
-        except ImportError:
-            a = None
-    """
-    found = analyse(ast.parse(textwrap.dedent(text)))
+    found = analyse(ast.parse("try:\n    import a\nexcept ImportError:\n    a = None\n"))
     assert [binding.target for binding in found.module.bindings["a"]] == ["a", None]
 
 

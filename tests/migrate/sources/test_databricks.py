@@ -37,9 +37,10 @@ def test_cells_that_are_not_python_as_a_whole() -> None:
     )
 
 
-def test_installs_in_magic_lines() -> None:
-    text = f"{HEADER}# MAGIC %pip install petastorm==0.12.1 pillow\n"
-    check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "a.py")
+@pytest.mark.parametrize("magic", ["%pip install {} pillow", "%sh pip install {}"])
+def test_installs_in_magic_lines(magic: str) -> None:
+    text = f"{HEADER}# MAGIC {magic}\n"
+    check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), "a.py")
 
 
 def test_a_broken_cell_is_named_by_number_and_by_line_of_the_file() -> None:
@@ -61,11 +62,6 @@ def test_places_are_those_of_the_file() -> None:
     assert f"{COMMAND} x = 1\n # TODO(mdstorm): PM107" in result.output
 
 
-def test_a_shell_cell_of_one_line_is_read() -> None:
-    text = f"{HEADER}# MAGIC %sh pip install petastorm==0.12.1\n"
-    check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "a.py")
-
-
 def test_a_python_cell_in_comments_is_one_of_the_others() -> None:
     check_cells(
         "import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"
@@ -79,11 +75,8 @@ def test_a_python_cell_in_comments_is_one_of_the_others() -> None:
     )
 
 
-def test_code_may_stand_behind_the_magic() -> None:
+def test_code_may_stand_behind_the_magic_and_beside_others() -> None:
     check_cells("import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n")
-
-
-def test_magics_in_a_python_cell_in_comments_are_passed_over() -> None:
     check_cells("# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader")
 
 

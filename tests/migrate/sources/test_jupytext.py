@@ -26,7 +26,6 @@ def test_commands_in_comments_install_mdstorm(start: str, magic: str) -> None:
         "# !pip install petastorm\nx = 1\n",
         "# %% [markdown]\n# !pip install petastorm\n",
         "# %%\nx = '''\n# !pip install petastorm\n'''\n",
-        "# %%\n# about petastorm: !pip\nx = 1\n",
     ],
 )
 def test_other_comments_stay(text: str) -> None:
@@ -37,7 +36,6 @@ def test_other_comments_stay(text: str) -> None:
     ("path", "head", "fence"),
     [
         ("a.md", HEADER, "```python"),
-        ("a.md", HEADER.replace("kernelspec", "jupytext"), "```python tags=['x']"),
         ("a.md", "---\nkernelspec:\n  name: x\n---\n", "```{code-cell} ipython3\n:tags: [a]"),
         ("a.md", HEADER, "~~~python"),
         ("a.qmd", "", "```{python}"),

@@ -31,6 +31,14 @@ def notebook(*sources: Any, language: str = "python", **metadata: Any) -> dict[s
     }
 
 
+def check_cells(*cells: Any, **options: Any) -> Result:
+    """Assert that cells say mdstorm where they said petastorm afterwards."""
+    moved = json.loads(json.dumps(cells).replace("petastorm", "mdstorm"))
+    before, after = json.dumps(notebook(*cells)), json.dumps(notebook(*moved))
+    return check_rewrite(before, after, "a.ipynb", **options)
+
+
+OTHER_LANGUAGES = ["%%sql", "%sql", "%%R", "%scala", "%md", "%%html", "%%writefile x"]
 STYLES = [
     {"indent": 1},
     {"indent": 4, "ensure_ascii": False, "sort_keys": True},
@@ -72,21 +80,19 @@ def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
     check_rewrite(text, expected, "a.ipynb", todo=False, unsafe=True)
 
 
-def test_a_comment_becomes_a_line_of_its_own_in_its_cell() -> None:
-    lines = ["%%time\n", "from petastorm.reader import Ventilator"]
+@pytest.mark.parametrize("magic", ["%%time\n", "%%writefile a.py\n"])
+def test_a_comment_becomes_a_line_of_its_own_in_its_cell(magic: str) -> None:
+    lines = [magic, "from petastorm.reader import Ventilator"]
     result = migrate(json.dumps(notebook(lines), indent=1), path="a.ipynb")
-    found = json.loads(result.output)["cells"][1]["source"]
-    assert found[0] == lines[0]
-    assert found[1].startswith("# TODO(mdstorm): PM107: ")
-    assert found[1].endswith("\n")
-    assert found[2:] == lines[1:]
+    first, todo, last = json.loads(result.output)["cells"][1]["source"]
+    assert [first, last] == lines
+    assert todo.startswith("# TODO(mdstorm): PM107: ")
+    assert todo.endswith("\n")
     assert not migrate(result.output, path="a.ipynb").changed
 
 
 def test_cells_share_their_names() -> None:
-    before = ["import petastorm\n"], "petastorm.make_reader(url)", ["  petastorm.spark\n", "  x"]
-    after = json.loads(json.dumps(before).replace("petastorm", "mdstorm"))
-    check_rewrite(json.dumps(notebook(*before)), json.dumps(notebook(*after)), "a.ipynb")
+    check_cells("import petastorm\n", "petastorm.make_reader(url)", ["  petastorm.spark\n", "  x"])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,6 @@ def test_cells_share_their_names() -> None:
         "len?",
         "?len",
         "pip install numpy",
-        "ls -l",
         "%run ./00_helpers",
     ],
 )
@@ -108,33 +113,26 @@ def test_magics_are_passed_over(magic: str) -> None:
     before = (
         f"{magic}\nimport petastorm\nx = (1\n % 2)\ny = '''\n%pip\n'''\npetastorm.make_reader(1)"
     )
-    after = before.replace("petastorm", "mdstorm")
-    check_rewrite(json.dumps(notebook(before)), json.dumps(notebook(after)), "a.ipynb")
+    check_cells(before)
 
 
 @pytest.mark.parametrize("name", ["time", "capture out", "timeit -n 3", "local", "pyspark"])
 def test_python_goes_on_below_some_magics(name: str) -> None:
-    before = f"%%{name}\nfrom petastorm import make_reader"
-    after = before.replace("petastorm", "mdstorm")
-    check_rewrite(json.dumps(notebook(before)), json.dumps(notebook(after)), "a.ipynb")
+    check_cells(f"%%{name}\nfrom petastorm import make_reader")
 
 
 @pytest.mark.parametrize(
-    "first", ["%%sql", "%sql", "%%R", "%scala", "%md", "%%html", "%%writefile x"]
+    ("cell", "rule"),
+    [
+        *((f"{first}\nselect * from petastorm !! it's", "PM100") for first in OTHER_LANGUAGES),
+        ('%%configure -f\n{"conf": {"pyFiles": "hdfs:///libs/petastorm-0.9.2.zip"}}', "PM001"),
+    ],
 )
-def test_cells_in_other_languages_are_named(first: str) -> None:
-    text = json.dumps(notebook("x = 1\n", f"{first}\nselect * from petastorm !! it's"))
+def test_cells_in_other_languages_and_settings_of_a_session_are_named(cell: str, rule: str) -> None:
+    text = json.dumps(notebook("x = 1\n", cell))
     check_noop(text, "a.ipynb")
     (found,) = migrate(text, path="a.ipynb").findings
-    assert (found.rule, found.cls, found.cell, found.line) == ("PM100", "note", 3, 2)
-
-
-def test_what_a_session_of_spark_is_given_is_read_as_settings() -> None:
-    settings = '{"conf": {"spark.submit.pyFiles": "hdfs:///libs/petastorm-0.9.2.zip"}}'
-    text = json.dumps(notebook("x = 1\n", f"%%configure -f\n{settings}"))
-    check_noop(text, "a.ipynb")
-    (found,) = migrate(text, path="a.ipynb").findings
-    assert (found.rule, found.cls, found.cell, found.line) == ("PM001", "note", 3, 2)
+    assert (found.rule, found.cls, found.cell, found.line) == (rule, "note", 3, 2)
 
 
 def test_a_name_that_a_magic_uses_keeps_its_name() -> None:
@@ -156,14 +154,9 @@ def test_a_notebook_in_another_language_is_named() -> None:
     assert [found.rule for found in result.findings] == ["PM100"]
 
 
-PROSE = ["x = = 3", "Das ist Prosa.", "f(\n", "df = spark.read(FILL_IN path)", "print 'x'"]
-
-
-@pytest.mark.parametrize("broken", PROSE)
+@pytest.mark.parametrize("broken", ["x = = 3", "Das ist Prosa.", "f(\n", "read(FILL_IN path)"])
 def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
-    before = notebook("import petastorm\n", broken, "%ls", "petastorm.make_reader(url)\n")
-    after = notebook("import mdstorm\n", broken, "%ls", "mdstorm.make_reader(url)\n")
-    result = check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
+    result = check_cells("import petastorm\n", broken, "%ls", "petastorm.make_reader(url)\n")
     assert result.findings == ()
 
 
@@ -193,9 +186,7 @@ def test_a_name_that_a_broken_cell_uses_keeps_its_name() -> None:
 
 
 def test_a_broken_cell_does_not_matter_where_petastorm_is_not_used() -> None:
-    result = migrate(json.dumps(notebook("x = = 3")), path="a.ipynb")
-    assert not result.errors
-    assert not result.changed
+    assert not check_noop(json.dumps(notebook("x = = 3")), "a.ipynb").errors
 
 
 def test_places_count_within_the_cell() -> None:
@@ -205,13 +196,9 @@ def test_places_count_within_the_cell() -> None:
 
 
 def test_format_3_has_sheets() -> None:
-    code = {
-        "cell_type": "code",
-        "input": ["from petastorm import make_reader"],
-        "language": "python",
-    }
+    code = {"cell_type": "code", "input": ["import petastorm as p"], "language": "python"}
     text = json.dumps({"worksheets": [{"cells": [code]}], "nbformat": 3, "metadata": {"name": ""}})
-    check_rewrite(text, text.replace("from petastorm", "from mdstorm"), "a.ipynb")
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), "a.ipynb")
 
 
 @pytest.mark.parametrize(
@@ -220,10 +207,8 @@ def test_format_3_has_sheets() -> None:
         ('{"cells": ["petastorm"', "broken JSON"),
         ('["petastorm"]', "no notebook"),
         ('{"cells": ["petastorm"]}', "no notebook"),
-        ('{"cells": {"petastorm": 1}}', "no notebook"),
         ('{"cells": [], "metadata": "petastorm"}', None),
         ("[" * 100_000 + "petastorm", "broken JSON"),
-        ("petastorm", "broken JSON"),
     ],
 )
 def test_what_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
@@ -234,26 +219,9 @@ def test_what_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
 
 @pytest.mark.parametrize("magic", ["%%writefile a.py", "%%file a.py", '%%writefile -a "b/a b.py"'])
 def test_a_written_file_has_names_of_its_own(magic: str) -> None:
-    before = notebook(
-        "petastorm = 1\n", f"{magic}\nimport petastorm\npetastorm.make_reader(1)", "petastorm.real"
-    )
-    after = notebook(
-        "petastorm = 1\n", f"{magic}\nimport mdstorm\nmdstorm.make_reader(1)", "petastorm.real"
-    )
-    check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
-
-
-def test_a_comment_stands_below_the_magic_that_writes() -> None:
-    cell = ["%%writefile a.py\n", "from petastorm.reader import Ventilator"]
-    result = migrate(json.dumps(notebook(cell)), path="a.ipynb")
-    first, todo, last = json.loads(result.output)["cells"][1]["source"]
-    assert (first, last) == (cell[0], cell[1])
-    assert todo.startswith("# TODO(mdstorm): PM107")
-
-
-def test_a_written_file_of_another_kind_is_migrated_as_one() -> None:
-    before = notebook("%%writefile requirements.txt\nnumpy\npetastorm==0.12.1\n")
-    after = notebook("%%writefile requirements.txt\nnumpy\nmdstorm\n")
+    cell = f"{magic}\nimport petastorm\npetastorm.make_reader(1)"
+    before = notebook("petastorm = 1\n", cell, "petastorm.real")
+    after = notebook("petastorm = 1\n", cell.replace("petastorm", "mdstorm"), "petastorm.real")
     check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
 
 
@@ -265,16 +233,17 @@ def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "after"),
+    "cell",
     [
-        ("%sh pip install petastorm==0.11.4 && pip list", "%sh pip install mdstorm && pip list"),
-        ('%sh /opt/bin/pip install "petastorm==0.9.8"', '%sh /opt/bin/pip install "mdstorm"'),
-        ("%sh cd /tmp\npip install petastorm", "%sh cd /tmp\npip install mdstorm"),
-        ("%%sh -e\npip install petastorm", "%%sh -e\npip install mdstorm"),
+        "%sh pip install petastorm && pip list",
+        '%sh /opt/bin/pip install "petastorm"',
+        "%sh cd /tmp\npip install petastorm",
+        "%%sh -e\npip install petastorm",
+        "%%writefile requirements.txt\nnumpy\npetastorm\n",
     ],
 )
-def test_commands_may_begin_behind_the_magic_of_a_shell(cell: str, after: str) -> None:
-    check_rewrite(json.dumps(notebook(cell)), json.dumps(notebook(after)), "a.ipynb")
+def test_shells_and_written_files_are_read_as_what_they_are(cell: str) -> None:
+    check_cells(cell)
 
 
 def test_cells_of_markdown_that_mention_petastorm_are_reported_and_stay() -> None:
