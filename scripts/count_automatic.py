@@ -46,14 +46,14 @@ _HEAD = """\
 
 Written by `scripts/count_automatic.py`, which migrates those of the project's own programs and
 notebooks that use Petastorm, {files} files: a few for each way in which people use it
-(`tests/migrate/programs` and `corpus`), and programs of people who had not read the rules of the
-migration (`wild` and `wild2`). Rare uses are as many as common ones, and some nobody can migrate,
+(`tests/migrate/programs` and `corpus`), and programs by authors who had not read the rules of the
+migration (`wild` and `wild2`). Rare uses count as much as common ones, and some cannot be migrated,
 such as imports of Petastorm's internals: the shares say what the tool can do, not how much of a
 repository it will do; `mdstorm audit` says that. Every rewrite of the class `exact` is checked by
-tests: programs compute the same before and after, other files become what is expected to the byte.
+tests: programs compute the same before and after, other files match the expected text to the byte.
 
-A file counts for each pattern that it shows. It is migrated automatically if no TODO is left in it,
-nothing awaits `--unsafe`, and nothing is imported from Petastorm any more.
+A file counts for each pattern that it contains. It is migrated automatically if no TODO is left in
+it, nothing waits for `--unsafe`, and nothing is imported from Petastorm any more.
 
 | pattern | files | {ways} |
 |---|--:|{lines}

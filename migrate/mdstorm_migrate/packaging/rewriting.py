@@ -24,7 +24,7 @@ ALREADY = "mdstorm is required already"
 #: What stands before a word of a command or a string of an array that follows mdstorm.
 _MDSTORM_BEFORE = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
-_CONDA = "conda has no package of mdstorm: install it with pip"
+_CONDA = "conda has no package of mdstorm"
 _OPEN = "this requirement is put together from several strings"
 _OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
 _UNUSED = (

@@ -32,7 +32,7 @@ CLASS: Class = "manual"
 KIND = "python"
 
 #: Why a file waits for a version that it compares.
-_DECIDES = "the branches are for versions of Petastorm"
+_DECIDES = "its branches depend on Petastorm's version"
 #: Arguments of `Reader` that mdstorm's does not take, and what to do instead.
 _PARTS = {
     "cache": (

@@ -136,7 +136,7 @@ def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None
     (tmp_path / "job.json").write_text('{"command": "conda install petastorm"}\n')
     lines = run(tmp_path).stderr.splitlines()
     assert lines[0].endswith(
-        "PM409 manual: conda has no package of mdstorm: install it with pip; "
+        "PM409 manual: conda has no package of mdstorm; "
         "remove petastorm from this command and add `pip install mdstorm`"
     )
     assert lines[-1] == "next: resolve by hand what is listed above"

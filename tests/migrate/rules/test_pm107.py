@@ -172,7 +172,7 @@ def test_a_version_that_is_compared_keeps_the_file(imports: str, use: str) -> No
     for edit in edits:
         assert edit.message.endswith(
             "; waits because PM107 in this file must be resolved first "
-            "(`petastorm.__version__`): the branches are for versions of Petastorm"
+            "(`petastorm.__version__`): its branches depend on Petastorm's version"
         )
 
 
