@@ -60,49 +60,6 @@ def an_encoding_of_any_size(folder: Path) -> Any:
     return list(loader)
 
 
-def settings_read_and_changed(folder: Path) -> Any:
-    dataset = StreamingDataset(local=_write(folder), batch_size=4, shuffle=True)
-    before = [
-        dataset.shuffle,
-        dataset.shuffle_algo,
-        dataset.shuffle_seed,
-        dataset.batch_size,
-        dataset.partition_algo,
-        dataset.batching_method,
-        dataset.sampling_method,
-        dataset.predownload,
-        dataset.cache_limit,
-        dataset.allow_unsafe_types,
-    ]
-    dataset.shuffle = False
-    straight = [sample["id"] for sample in dataset]
-    dataset.shuffle = True
-    dataset.shuffle_seed = 3
-    return [before, straight, [sample["id"] for sample in dataset]]
-
-
-class Collected(StreamingDataset):
-    """Keeps what it saw, under names that are easily taken."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.samples: list[int] = []
-        self.options = {"scale": 2}
-        self.reading = "none yet"
-        self._sample = None
-        self.state = self.index = self.columns = self.loader = 0
-
-    def get_item(self, sample_id: int) -> Any:
-        self._sample = super().get_item(sample_id)
-        self.samples.append(int(sample_id))
-        return {"id": self._sample["id"] * self.options["scale"]}
-
-
-def names_of_a_subclass(folder: Path) -> Any:
-    dataset = Collected(local=_write(folder), batch_size=4, shuffle=True)
-    return [_ids(StreamingDataLoader(dataset, batch_size=4)), dataset.samples, dataset.reading]
-
-
 class EvenShards(Stream):
     """Reads every other shard."""
 
@@ -118,40 +75,12 @@ class EvenShards(Stream):
         return super().prepare_shard(shard)
 
 
-def a_stream_of_its_own(folder: Path) -> Any:
-    remote = _write(folder / "remote")
-    stream = EvenShards(remote=remote, local=str(folder / "local"))
-    dataset = StreamingDataset(streams=[stream], batch_size=4)
-    ids = [sample["id"] for sample in dataset]
-    return [ids, len(stream.prepared) > 0]
-
-
 def a_stream_by_its_registered_name(folder: Path) -> Any:
     from streaming.base.stream import streams_registry
 
     streams_registry.register("even", func=EvenShards)
     dataset = StreamingDataset(local=_write(folder / "data"), batch_size=4, stream_name="even")
     return [sample["id"] for sample in dataset]
-
-
-def a_local_dataset(folder: Path) -> Any:
-    from streaming import LocalDataset
-
-    dataset = LocalDataset(local=_write(folder / "train"))
-    return [len(dataset), dataset.size, dataset[3], [s["id"] for s in dataset[-2:]]]
-
-
-def a_subclass_of_a_local_dataset(folder: Path) -> Any:
-    from streaming.base.local import LocalDataset
-    from torch.utils.data import DataLoader
-
-    class Squares(LocalDataset):  # type: ignore[misc]
-        def get_item(self, sample_id: int) -> Any:
-            return {"id": super().get_item(sample_id)["id"] ** 2}
-
-    _write(folder / "val", 6)
-    dataset = Squares(str(folder), "val")
-    return [_ids(DataLoader(dataset, batch_size=3)), dataset[[1, 4]]]
 
 
 class Doubled(StreamingDataLoader):
@@ -171,11 +100,6 @@ def a_loader_that_changes_batches(folder: Path) -> Any:
         if len(seen) == 2:
             break
     return [len(loader), seen, loader.state_dict()["sample_in_epoch"]]
-
-
-def positional_arguments_of_a_loader(folder: Path) -> Any:
-    dataset = StreamingDataset(local=_write(folder), batch_size=5, shuffle=True)
-    return _ids(StreamingDataLoader(dataset, 5))
 
 
 class Batches(StreamingDataset):
@@ -215,13 +139,6 @@ def part_of_a_dataset(folder: Path) -> Any:
 
     dataset = StreamingDataset(local=_write(folder), batch_size=4)
     return _ids(DataLoader(Subset(dataset, [3, 1, 20, 7]), batch_size=2))
-
-
-def what_the_writer_says_of_itself(folder: Path) -> Any:
-    with MDSWriter(out=str(folder / "data"), columns={"b": "int", "a": "str"}) as out:
-        found = [out.column_names, out.column_encodings, out.column_sizes, out.format]
-        out.write({"a": "x", "b": 1})
-    return [*found, out.compression, out.hashes, out.size_limit]
 
 
 def streams_look_at_themselves(folder: Path) -> Any:

@@ -68,62 +68,14 @@ class TextDataset(StreamingDataset):
         self,
         tokenizer: Tokenizer,
         max_seq_len: int,
-        streams: Sequence[Stream] | None = None,
-        remote: str | None = None,
         local: str | None = None,
         split: str | None = None,
-        download_retry: int = 2,
-        download_timeout: float = 60,
-        validate_hash: str | None = None,
-        keep_zip: bool = False,
-        epoch_size: int | str | None = None,
-        predownload: int | None = None,
-        cache_limit: int | str | None = None,
-        partition_algo: str = "relaxed",
-        num_canonical_nodes: int | None = None,
-        batch_size: int | None = None,
-        shuffle: bool = False,
-        shuffle_algo: str = "py1e",
-        shuffle_seed: int = 9176,
-        shuffle_block_size: int | None = None,
-        sampling_method: str = "balanced",
-        sampling_granularity: int = 1,
-        batching_method: str = "random",
-        allow_unsafe_types: bool = False,
-        replication: int | None = None,
-        **kwargs: Any,
+        **settings: Any,
     ) -> None:
-        if kwargs:
-            raise ValueError(f"unexpected arguments: {kwargs}")
-        if streams is None and remote is None and local is not None:
-            base = os.path.join(local, split) if split else local
-            if not os.path.isdir(base):
-                raise FileNotFoundError(base)
-        super().__init__(
-            streams=streams,
-            remote=remote,
-            local=local,
-            split=split,
-            download_retry=download_retry,
-            download_timeout=download_timeout,
-            validate_hash=validate_hash,
-            keep_zip=keep_zip,
-            epoch_size=epoch_size,
-            predownload=predownload,
-            cache_limit=cache_limit,
-            partition_algo=partition_algo,
-            num_canonical_nodes=num_canonical_nodes,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            shuffle_algo=shuffle_algo,
-            shuffle_seed=shuffle_seed,
-            shuffle_block_size=shuffle_block_size,
-            sampling_method=sampling_method,
-            sampling_granularity=sampling_granularity,
-            batching_method=batching_method,
-            allow_unsafe_types=allow_unsafe_types,
-            replication=replication,
-        )
+        base = os.path.join(local, split) if local and split else local
+        if not settings.keys() & {"streams", "remote"} and not os.path.isdir(base or ""):
+            raise FileNotFoundError(base)
+        super().__init__(local=local, split=split, **settings)
         self.tokenizer = tokenizer
         self.max_seq_len = max_seq_len
 
@@ -259,14 +211,6 @@ def streams_from_a_configuration(folder: Path) -> Any:
     ]
     dataset = TextDataset(Tokenizer(), 8, streams=streams, batch_size=2, epoch_size=12)
     return [sample["input_ids"] for sample in dataset]
-
-
-def an_unexpected_argument(folder: Path) -> Any:
-    try:
-        TextDataset(Tokenizer(), 8, local=str(folder), tokenizer_name="gpt2")
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 class FinetuningDataset(StreamingDataset):

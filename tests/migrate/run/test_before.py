@@ -144,6 +144,9 @@ def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) 
     code = "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n"
     write(tmp_path, src__a_py=code, requirements_txt="petastorm==0.11\nboto3\n")
     assert after(tmp_path) == "pandas\nsix\nmdstorm[tf]\nboto3\n"
+    code = "import pandas\nfrom petastorm.spark import make_spark_converter\n"
+    write(tmp_path, src__a_py=code, requirements_txt="petastorm\n")
+    assert after(tmp_path) == "mdstorm[spark]\n"  # which brings pandas
 
 
 def test_what_is_listed_already_is_not_required_again(tmp_path: Path) -> None:

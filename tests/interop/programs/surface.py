@@ -1,22 +1,14 @@
-"""Small programs over the classes themselves, with the results as JSON.
-
-    surface.py DATA SCRATCH
-
-``DATA`` is a dataset of numbers in several shards. `play` runs the same programs on the classes of
-another package.
-"""
+"""What the classes show and take: settings, attributes, methods, arguments by place."""
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
-import sys
-import tempfile
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from streaming import LocalDataset, MDSWriter, Stream, StreamingDataLoader, StreamingDataset
 from torch.utils.data import DataLoader, IterableDataset
 
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
@@ -33,72 +25,58 @@ CHANGES: list[tuple[str, Any]] = [
 ]
 FIVE = ("epoch", "sample_in_epoch", "num_canonical_nodes", "shuffle_seed", "initial_physical_nodes")
 SHOWN = (
-    "num_samples",
-    "size",
-    "length",
-    "epoch_size",
-    "num_streams",
-    "num_shards",
-    "next_epoch",
-    "predownload",
-    "num_canonical_nodes",
-    "shuffle_block_size",
-    "shuffle_seed",
-    "shuffle_algo",
-    "batching_method",
-    "sampling_method",
-    "sampling_granularity",
-    "partition_algo",
-    "allow_unsafe_types",
-    "replication",
-    "batch_size",
-    "shuffle",
-    "initial_physical_nodes",
-    "epoch_seed_change",
-    "cache_limit",
+    *("num_samples", "size", "length", "epoch_size", "num_streams", "num_shards", "next_epoch"),
+    *("predownload", "num_canonical_nodes", "shuffle_block_size", "shuffle_seed", "shuffle_algo"),
+    *("batching_method", "sampling_method", "sampling_granularity", "partition_algo"),
+    *("allow_unsafe_types", "replication", "batch_size", "shuffle", "initial_physical_nodes"),
+    *("epoch_seed_change", "cache_limit"),
 )
 COUNTS = (
-    "samples_per_shard",
-    "sample_offset_per_shard",
-    "samples_per_stream",
-    "shards_per_stream",
-    "stream_per_shard",
-    "sample_offset_per_stream",
-    "shard_offset_per_stream",
+    *("samples_per_shard", "sample_offset_per_shard", "samples_per_stream", "shards_per_stream"),
+    *("stream_per_shard", "sample_offset_per_stream", "shard_offset_per_stream"),
 )
 
 
-def flat(batches: Any) -> list[int]:
+def _write(folder: Path) -> str:
+    with MDSWriter(out=str(folder / "data"), columns={"number": "int"}, size_limit=400) as out:
+        for number in range(90):
+            out.write({"number": number})
+    return str(folder / "data")
+
+
+def _flat(batches: Any) -> list[int]:
     return [int(n) for batch in batches for n in np.asarray(batch).reshape(-1)]
 
 
-def five(state: Any) -> Any:
+def _five(state: Any) -> Any:
     return None if state is None else {key: state[key] for key in FIVE}
 
 
-def shown(dataset: Any) -> dict[str, Any]:
+def _shown(dataset: Any) -> dict[str, Any]:
     found = {name: getattr(dataset, name) for name in SHOWN}
     return found | {name: getattr(dataset, name).tolist() for name in COUNTS}
 
 
-def settings(package: Any, data: str, scratch: str) -> Any:
-    found = []
+def settings(folder: Path) -> Any:
+    data, found = _write(folder), []
     for name, value in CHANGES:
-        dataset = package.StreamingDataset(local=data, **ARGUMENTS)
-        loader = package.StreamingDataLoader(dataset, batch_size=4)
-        passes = [flat(batch["number"] for batch in loader)]
-        before = shown(dataset)
+        dataset = StreamingDataset(local=data, **ARGUMENTS)
+        loader = StreamingDataLoader(dataset, batch_size=4)
+        passes = [_flat(batch["number"] for batch in loader)]
+        before = _shown(dataset)
         setattr(dataset, name, value)
-        passes += [flat(batch["number"] for batch in loader) for _ in range(2)]
-        after = shown(dataset)
+        passes += [_flat(batch["number"] for batch in loader) for _ in range(2)]
+        after = _shown(dataset)
         for follows in ("epoch_seed_change", "predownload"):  # ours do, theirs do not
             del after[follows]
-        found.append([name, passes, before, after, five(loader.state_dict())])
+        found.append([name, passes, before, after, _five(loader.state_dict())])
     return found
 
 
-def names(package: Any, data: str, scratch: str) -> Any:
-    class Own(package.StreamingDataset):  # type: ignore[misc, name-defined]
+def names(folder: Path) -> Any:
+    data = _write(folder)
+
+    class Own(StreamingDataset):  # type: ignore[misc]
         def __init__(self, **arguments: Any) -> None:
             self.options = self.samples = self.reading = self.batch_size = 1
             self.remote = self.local = self.split = self.tokenizer = "own"
@@ -110,18 +88,18 @@ def names(package: Any, data: str, scratch: str) -> Any:
             return -super().__getitem__(at)["number"]
 
     dataset = Own(local=data, **ARGUMENTS)
-    loader = package.StreamingDataLoader(dataset, batch_size=4)
-    begun = flat(islice(loader, 5))
+    loader = StreamingDataLoader(dataset, batch_size=4)
+    begun = _flat(islice(loader, 5))
     state = loader.state_dict()
-    again = package.StreamingDataLoader(Own(local=data, **ARGUMENTS), batch_size=4)
+    again = StreamingDataLoader(Own(local=data, **ARGUMENTS), batch_size=4)
     again.load_state_dict({key: state[key] for key in FIVE})
-    return [begun, flat(again), five(state), dataset.options, dataset.local, dataset.columns]
+    return [begun, _flat(again), _five(state), dataset.options, dataset.local, dataset.columns]
 
 
-def streams(package: Any, data: str, scratch: str) -> Any:
+def streams(folder: Path) -> Any:
     calls: list[str] = []
 
-    class Some(package.Stream):  # type: ignore[misc, name-defined]
+    class Some(Stream):  # type: ignore[misc]
         def get_shards(self, world: Any, allow_unsafe_types: bool) -> Any:
             calls.append(f"get_shards {allow_unsafe_types}")
             return super().get_shards(world, allow_unsafe_types)[::2]
@@ -134,17 +112,19 @@ def streams(package: Any, data: str, scratch: str) -> Any:
             calls.append(f"_download_file {from_basename}")
             return str(super()._download_file(from_basename, to_basename))
 
-    stream = Some(remote=data, local=os.path.join(scratch, "streams"), keep_zip=True)
-    dataset = package.StreamingDataset(streams=[stream], batch_size=4, download_retry=3)
+    stream = Some(remote=_write(folder), local=str(folder / "streams"), keep_zip=True)
+    dataset = StreamingDataset(streams=[stream], batch_size=4, download_retry=3)
     found = [int(sample["number"]) for sample in dataset]
     inherited = [stream.split, stream.download_retry, stream.keep_zip, stream.safe_keep_zip]
     weights = [float(stream.proportion), float(stream.repeat), int(stream.choose)]
-    files = sorted(n for n in os.listdir(stream.local) if n.endswith((".mds", ".json")))
+    files = sorted(p.name for p in Path(stream.local).iterdir() if p.suffix in (".mds", ".json"))
     return [found, sorted({*calls}), inherited, weights, files, dataset.size]
 
 
-def local_dataset(package: Any, data: str, scratch: str) -> Any:
-    class Own(package.LocalDataset):  # type: ignore[misc, name-defined]
+def local_dataset(folder: Path) -> Any:
+    data = _write(folder)
+
+    class Own(LocalDataset):  # type: ignore[misc]
         def __init__(self, local: str) -> None:
             super().__init__(local)
             self.options = self.dataset = self.index = "own"
@@ -152,7 +132,7 @@ def local_dataset(package: Any, data: str, scratch: str) -> Any:
         def get_item(self, sample_id: int) -> Any:
             return int(super().get_item(sample_id)["number"])
 
-    dataset = pickle.loads(pickle.dumps(package.LocalDataset(data)))  # noqa: S301  # made here
+    dataset = pickle.loads(pickle.dumps(LocalDataset(data)))  # noqa: S301  # made here
     own = Own(data)
     errors = []
     for at in (own.size, -own.size - 1, "number"):
@@ -161,17 +141,19 @@ def local_dataset(package: Any, data: str, scratch: str) -> Any:
         except (IndexError, ValueError) as error:
             errors.append(type(error).__mro__[-3].__name__)
     return [
-        [len(dataset), dataset.size, dataset.num_samples, dataset.local, dataset.split],
+        [len(dataset), dataset.size, dataset.num_samples, dataset.local == data, dataset.split],
         [int(dataset[i]["number"]) for i in (0, 5, -1, np.int64(3))],
         [own[2:9:3], own[-4:], own[[1, [2, 3]]], own[np.array([[4, 5], [-1, 0]])], own[50:40]],
-        flat(DataLoader(own, batch_size=5, num_workers=2)),
+        _flat(DataLoader(own, batch_size=5, num_workers=2)),
         [shard.samples for shard in dataset.shards],
         [int(number) for number in dataset.spanner[33]],
         len(errors),
     ]
 
 
-def loaders(package: Any, data: str, scratch: str) -> Any:
+def loaders(folder: Path) -> Any:
+    data = _write(folder)
+
     class Wrapped(IterableDataset):  # type: ignore[type-arg]
         def __init__(self, dataset: Any) -> None:
             self.dataset = dataset
@@ -180,60 +162,60 @@ def loaders(package: Any, data: str, scratch: str) -> Any:
             for sample in self.dataset:
                 yield sample["number"], sample["number"]
 
-    class Alone(package.StreamingDataset):  # type: ignore[misc, name-defined]
+    class Alone(StreamingDataset):  # type: ignore[misc]
         def __getitem__(self, at: Any) -> Any:
             return np.array([super().__getitem__(at)["number"]])
 
-    class Squares(package.StreamingDataset):  # type: ignore[misc, name-defined]
+    class Squares(StreamingDataset):  # type: ignore[misc]
         def __iter__(self) -> Any:
             for sample in super().__iter__():
                 yield {"square": sample["number"] ** 2}
 
-    class Loader(package.StreamingDataLoader):  # type: ignore[misc, name-defined]
+    class Loader(StreamingDataLoader):  # type: ignore[misc]
         def __iter__(self) -> Any:
             for batch in super().__iter__():
                 yield batch["number"]
 
-    def made(kind: Any = package.StreamingDataset) -> Any:
+    def made(kind: Any = StreamingDataset) -> Any:
         return kind(local=data, **ARGUMENTS)
 
     found: list[Any] = []
-    by_place = package.StreamingDataLoader(made(), 4, None, None, None, 0, None, False, True)
-    found.append([flat(batch["number"] for batch in by_place), len(by_place)])
-    alone = package.StreamingDataLoader(Alone(local=data, **ARGUMENTS), batch_size=None)
-    begun = flat(islice(alone, 7))
-    found.append([begun, len(alone), alone.num_samples_yielded, five(alone.state_dict())])
-    wrapped = package.StreamingDataLoader(Wrapped(made()), batch_size=4)
+    by_place = StreamingDataLoader(made(), 4, None, None, None, 0, None, False, True)
+    found.append([_flat(batch["number"] for batch in by_place), len(by_place)])
+    alone = StreamingDataLoader(Alone(local=data, **ARGUMENTS), batch_size=None)
+    begun = _flat(islice(alone, 7))
+    found.append([begun, len(alone), alone.num_samples_yielded, _five(alone.state_dict())])
+    wrapped = StreamingDataLoader(Wrapped(made()), batch_size=4)
     batches = [first for first, _ in islice(wrapped, 3)]
-    found.append([flat(batches), wrapped.num_samples_yielded, wrapped.state_dict()])
+    found.append([_flat(batches), wrapped.num_samples_yielded, wrapped.state_dict()])
     for workers in (0, 2):
-        squares = package.StreamingDataLoader(made(Squares), batch_size=4, num_workers=workers)
+        squares = StreamingDataLoader(made(Squares), batch_size=4, num_workers=workers)
         iterator = iter(squares)
-        begun = flat(batch["square"] for batch in islice(iterator, 5))
-        state = five(squares.state_dict())
-        rest = flat(batch["square"] for batch in iterator)
-        again = package.StreamingDataLoader(made(Squares), batch_size=4, num_workers=workers)
+        begun = _flat(batch["square"] for batch in islice(iterator, 5))
+        state = _five(squares.state_dict())
+        rest = _flat(batch["square"] for batch in iterator)
+        again = StreamingDataLoader(made(Squares), batch_size=4, num_workers=workers)
         again.load_state_dict(state)
-        resumed = flat(batch["square"] for batch in again)
+        resumed = _flat(batch["square"] for batch in again)
         found.append([begun, rest, resumed, state, len(squares), squares.num_samples_yielded])
     own = Loader(made(), batch_size=4)
-    begun = flat(islice(own, 4))
-    found.append([begun, five(own.state_dict()), len(own), own.num_samples_yielded])
+    begun = _flat(islice(own, 4))
+    found.append([begun, _five(own.state_dict()), len(own), own.num_samples_yielded])
     dataset = made()
-    first = five(dataset.state_dict(0, True))
-    other = package.StreamingDataset(local=data, batch_size=4, shuffle=True, shuffle_seed=8)
+    first = _five(dataset.state_dict(0, True))
+    other = StreamingDataset(local=data, batch_size=4, shuffle=True, shuffle_seed=8)
     other.load_state_dict(first | {"num_canonical_nodes": 3})
-    found.append([first["epoch"], flat(sample["number"] for sample in other)])
+    found.append([first["epoch"], _flat(sample["number"] for sample in other)])
     return found
 
 
-def json_columns(package: Any, data: str, scratch: str) -> Any:
-    out = os.path.join(scratch, "json")
-    with package.MDSWriter(columns={"value": "json", "word": "str"}, out=out) as writer:
+def json_columns(folder: Path) -> Any:
+    out = str(folder / "json")
+    with MDSWriter(columns={"value": "json", "word": "str"}, out=out) as writer:
         for n in range(6):
             writer.write({"value": {"x": n, "y": [n, 2.5], "z": str(n)}, "word": "a" * n})
-    dataset = package.StreamingDataset(local=out, batch_size=3)
-    batches = list(package.StreamingDataLoader(dataset, batch_size=3))
+    dataset = StreamingDataset(local=out, batch_size=3)
+    batches = list(StreamingDataLoader(dataset, batch_size=3))
     return [
         [
             b["value"]["x"].tolist(),
@@ -245,10 +227,10 @@ def json_columns(package: Any, data: str, scratch: str) -> Any:
     ]
 
 
-def writer(package: Any, data: str, scratch: str) -> Any:
-    made = package.MDSWriter(
+def writer(folder: Path) -> Any:
+    made = MDSWriter(
         columns={"b": "str", "a": "ndarray:float32:2"},
-        out=os.path.join(scratch, "written"),
+        out=str(folder / "written"),
         compression="zstd:3",
         hashes=["md5"],
         size_limit="1kb",
@@ -259,19 +241,3 @@ def writer(package: Any, data: str, scratch: str) -> Any:
     made.write({"a": np.zeros(2, np.float32), "b": "x"})
     made.finish()
     return found
-
-
-PROGRAMS = (settings, names, streams, local_dataset, loaders, json_columns, writer)
-
-
-def play(package: Any, data: str, scratch: str) -> dict[str, Any]:
-    results = {program.__name__: program(package, data, scratch) for program in PROGRAMS}
-    found: dict[str, Any] = json.loads(json.dumps(results))
-    return found
-
-
-if __name__ == "__main__":
-    import streaming
-
-    scratch = tempfile.mkdtemp(dir=sys.argv[2])
-    print(json.dumps(play(streaming, sys.argv[1], scratch)))
