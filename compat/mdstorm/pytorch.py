@@ -261,7 +261,7 @@ class InMemBatchedDataLoader(OwnContext):
             return torch.arange(rows)
         return torch.randperm(rows, generator=torch.Generator().manual_seed(self._seed + epoch))
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         """Do nothing: the reader was stopped before."""
 
 

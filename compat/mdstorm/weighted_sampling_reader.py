@@ -125,7 +125,7 @@ class WeightedSamplingReader(Described, OwnContext):
         for reader in self._readers:
             reader.join()
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.stop()
         self.join()
 

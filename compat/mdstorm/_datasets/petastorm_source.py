@@ -145,6 +145,9 @@ class DecodedSource(SampleDataset):
         self, stored: Any, unischema: Unischema | None, decimals: str | None = None
     ) -> None:
         self.stored: SampleDataset = stored
+        self.url = self.stored.url
+        self.shard_sizes = self.stored.shard_sizes
+        self.shard_bytes = self.stored.shard_bytes  # encoded
         self.unischema = unischema
         self._decimals = decimals
         fields = _fields(stored, unischema)
@@ -166,24 +169,9 @@ class DecodedSource(SampleDataset):
         return any(field.decode is not None for field in self._fields.values())
 
     @property
-    def url(self) -> str:
-        """Where the samples are, for messages."""
-        return self.stored.url
-
-    @property
     def schema(self) -> Schema:
         """The fields as columns."""
         return self._schema
-
-    @property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Samples of each shard."""
-        return self.stored.shard_sizes
-
-    @property
-    def shard_bytes(self) -> tuple[int, ...]:
-        """Bytes of each shard, encoded."""
-        return self.stored.shard_bytes
 
     @property
     def is_mapped(self) -> bool:

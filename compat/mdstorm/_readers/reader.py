@@ -217,7 +217,7 @@ class DatasetReader(Described, OwnContext):
         except Exception as error:  # of a cache of the user's own
             warn_user(f"Error cleaning cache: {error}. What it has kept may still be there")
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.stop()
         self.join()
         self.cleanup_cache()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base import cached_property, is_integer
+from mdstorm_backend.base import is_integer
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.format import Batch, Schema, slice_batch
 from mdstorm_backend.order import ExactOrder
@@ -43,29 +43,17 @@ class ShardView(SampleDataset):
         self._owners = owners
         self._starts = starts
         self._sizes = sizes
+        self.url = source.url
+        self.shard_sizes = tuple(sizes.tolist())
+        per_row = source.nbytes / max(len(source), 1)  # a piece has its share of all bytes
+        self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         text = f"{source.fingerprint} {division}"
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @property
-    def url(self) -> str:
-        """Where the samples are, for messages."""
-        return self.source.url
 
     @property
     def schema(self) -> Schema:
         """The columns of a whole batch."""
         return self.source.schema
-
-    @cached_property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Samples of each piece."""
-        return tuple(self._sizes.tolist())
-
-    @cached_property
-    def shard_bytes(self) -> tuple[int, ...]:
-        """Bytes of each piece, uncompressed: its share of all bytes."""
-        per_row = self.source.nbytes / max(len(self.source), 1)
-        return tuple((self._sizes * per_row).astype(np.int64).tolist())
 
     @property
     def is_mapped(self) -> bool:

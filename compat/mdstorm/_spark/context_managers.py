@@ -59,7 +59,7 @@ class TFDatasetContextManager(OwnContext):
 
         return make_dataset(self._files, self.batch_size, self.prefetch)
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         """Do nothing: the threads of a pass end with its iterator."""
 
 
@@ -135,7 +135,7 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
         )
         return cast(_Loader, self.loader)
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         if self.reader is not None:
             self.reader.stop()
             self.reader.join()

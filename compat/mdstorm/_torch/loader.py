@@ -105,7 +105,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
     def __iter__(self) -> Iterator[Any]:
         return self._mdstorm_threads.follow(self._mdstorm_batches())
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self._mdstorm_threads.end()
         self.reader.stop()
         self.reader.join()

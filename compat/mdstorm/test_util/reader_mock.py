@@ -74,7 +74,7 @@ class ReaderMock(OwnContext):
     def join(self) -> None:
         """Do nothing."""
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.stop()
         self.join()
 

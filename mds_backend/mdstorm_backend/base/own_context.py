@@ -24,8 +24,8 @@ class OwnContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._mdstorm_leave()
+        self._mdstorm_leave(kind)
 
-    def _mdstorm_leave(self) -> None:
-        """End what is under way."""
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        """End what is under way; `kind` is that of the error that ends the block, if one does."""
         raise NotImplementedError(f"{type(self).__name__} has to define _mdstorm_leave")

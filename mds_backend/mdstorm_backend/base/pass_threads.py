@@ -13,12 +13,10 @@ import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from mdstorm_backend.base.own_context import OwnContext
 
 _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
@@ -98,19 +96,11 @@ class PassThreads:
             self._pools.pop().shutdown()
 
 
-class PoolContext:
+class PoolContext(OwnContext):
     """A context manager whose pool of threads, if it has one, ends with the ``with`` block."""
 
     _pool: ThreadPoolExecutor | None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         if self._pool:
             end_pool(self._pool, kind)

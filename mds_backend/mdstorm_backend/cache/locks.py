@@ -57,7 +57,7 @@ class FileLock(OwnContext):
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.release()
 
 

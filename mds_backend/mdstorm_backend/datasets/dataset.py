@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
@@ -96,6 +98,12 @@ class Dataset(SampleDataset):
 
     Attributes
     ----------
+    url : str
+        URL of the directory.
+    shard_sizes : tuple of int
+        Samples of each shard.
+    shard_bytes : tuple of int
+        Bytes of each shard, uncompressed.
     fingerprint : str
         Identity of the content, by which checkpoints recognise their dataset.
     whole : str
@@ -114,7 +122,10 @@ class Dataset(SampleDataset):
         prepare: PrepareShard | None = None,
     ) -> None:
         self.location = location
+        self.url = location.url
         self.index = index
+        self.shard_sizes = tuple(shard.samples for shard in index.shards)
+        self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = fingerprint or _fingerprint(index.to_bytes())
         self.cache = cache
         self.allow_unsafe_types = allow_unsafe_types
@@ -123,14 +134,15 @@ class Dataset(SampleDataset):
         self._shards = DatasetShards(location, index, self.whole, cache, prepare)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = (
-            self.fingerprint,
-            self.cache,
-            self.allow_unsafe_types,
-            self.whole,
-            self._prepare,
+        make = partial(
+            Dataset,
+            fingerprint=self.fingerprint,
+            cache=self.cache,
+            allow_unsafe_types=self.allow_unsafe_types,
+            whole=self.whole,
+            prepare=self._prepare,
         )
-        return _dataset, (self.location, self.index, *options)
+        return make, (self.location, self.index)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         stored = sum(shard.stored.bytes for shard in self.index.shards)
@@ -143,11 +155,6 @@ class Dataset(SampleDataset):
         if self.index.extra.get("columns") or "schema" in self.__dict__:
             return self.schema
         return Schema.from_shards(self.index.shards)
-
-    @property
-    def url(self) -> str:
-        """URL of the directory."""
-        return self.location.url
 
     @cached_property
     def schema(self) -> Schema:
@@ -166,8 +173,7 @@ class Dataset(SampleDataset):
         schema = self.schema.with_columns(columns)
         if schema == self.schema:
             return self
-        make, arguments = self.__reduce__()
-        other: Dataset = make(*arguments)
+        other = copy(self)
         other.schema = schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
         return other
 
@@ -190,16 +196,6 @@ class Dataset(SampleDataset):
         """Whether some shards of the dataset at `url` were left out, or are in another order."""
         return self.whole != self.fingerprint
 
-    @cached_property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Samples of each shard."""
-        return tuple(shard.samples for shard in self.index.shards)
-
-    @cached_property
-    def shard_bytes(self) -> tuple[int, ...]:
-        """Bytes of each shard, uncompressed."""
-        return tuple(shard.raw_data.bytes for shard in self.index.shards)
-
     @property
     def file_urls(self) -> list[str]:
         """URLs of the shard files in order."""
@@ -221,11 +217,11 @@ class Dataset(SampleDataset):
 
     def find_open(self, number: int) -> MDSShard | None:
         """Return shard `number` if it is open."""
-        return self._shards.find(number)
+        return self._shards.opened.find(number)
 
     def release(self) -> None:
         """Close shards that are kept open; they are reopened when needed."""
-        self._shards.release()
+        self._shards.opened.release()
 
     @property
     def is_mapped(self) -> bool:
@@ -236,26 +232,6 @@ class Dataset(SampleDataset):
     def files(self) -> ShardFiles:
         """Where the bytes of the shards come from."""
         return self._shards.files
-
-
-def _dataset(
-    location: Location,
-    index: Index,
-    fingerprint: str,
-    cache: CacheOptions | None,
-    allow_unsafe_types: bool,
-    whole: str,
-    prepare: PrepareShard | None,
-) -> Dataset:
-    return Dataset(
-        location,
-        index,
-        fingerprint=fingerprint,
-        cache=cache,
-        allow_unsafe_types=allow_unsafe_types,
-        whole=whole,
-        prepare=prepare,
-    )
 
 
 def _fingerprint(content: bytes) -> str:

@@ -60,7 +60,7 @@ class DatasetShards:
         self._prepare = prepare
         # The cache limit bounds disk use, and removed files use the disk while they are open.
         limited = cache is not None and cache.limit is not None
-        self._opened: OpenShards[MDSShard] = (
+        self.opened: OpenShards[MDSShard] = (
             OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
         )
 
@@ -103,18 +103,10 @@ class DatasetShards:
 
     def get(self, number: int, schema: Schema) -> MDSShard:
         """Return shard `number`, opened unless it is open."""
-        shard = self._opened.at_hand(number)
+        shard = self.opened.at_hand(number)
         if shard is not None:
             return shard
-        return self._opened.get(number, lambda number: self._open(number, schema))
-
-    def find(self, number: int) -> MDSShard | None:
-        """Return shard `number` if it is open."""
-        return self._opened.find(number)
-
-    def release(self) -> None:
-        """Close shards that are kept open."""
-        self._opened.release()
+        return self.opened.get(number, lambda number: self._open(number, schema))
 
     def _open(self, number: int, schema: Schema) -> MDSShard:
         info = self._index.shards[number]

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mdstorm_backend.display import Description, counted, human_bytes, shown_place
 
 if TYPE_CHECKING:
     from mdstorm_backend.format.schema import Schema
-
-
-class _Open(Protocol):
-    """What is known of an open dataset without looking at its files."""
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-
-    @property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Samples of each shard."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all shards, uncompressed."""
+    from mdstorm_backend.read.source import SampleSource
 
 
 def describe_dataset(
-    dataset: _Open,
+    dataset: SampleSource,
     schema: Schema | None = None,
     *,
     shards: str = "shard",

@@ -33,31 +33,25 @@ class SampleDataset(Described, ABC):
 
     Attributes
     ----------
+    url : str
+        URL of the dataset, for messages.
     fingerprint : str
         Identity of the content, by which checkpoints and caches recognise their dataset.
+    shard_sizes : tuple of int
+        Samples of each shard.
+    shard_bytes : tuple of int
+        Bytes of each shard, uncompressed.
     """
 
+    url: str
     fingerprint: str
-
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """URL of the dataset, for messages."""
+    shard_sizes: tuple[int, ...]
+    shard_bytes: tuple[int, ...]
 
     @property
     @abstractmethod
     def schema(self) -> Schema:
         """The columns."""
-
-    @property
-    @abstractmethod
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Samples of each shard."""
-
-    @property
-    @abstractmethod
-    def shard_bytes(self) -> tuple[int, ...]:
-        """Bytes of each shard, uncompressed."""
 
     @property
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,6 +13,7 @@ from mdstorm_backend.storage import check_no_secrets
 INHERITED = ("split", "download_retry", "download_timeout", "validate_hash", "keep_zip")
 
 
+@dataclass(frozen=True, kw_only=True)
 class StreamDefaults:
     """Defaults that a stream takes from its `StreamingDataset`.
 
@@ -27,27 +29,17 @@ class StreamDefaults:
         Options of the fsspec file system.
     """
 
-    def __init__(
-        self,
-        *,
-        split: str | None = None,
-        download_retry: int = 2,
-        download_timeout: float = 60,
-        validate_hash: str | None = None,
-        keep_zip: bool = False,
-        cache_limit: int | str | None = None,
-        allow_unsafe_types: bool = False,
-        storage_options: dict[str, Any] | None = None,
-    ) -> None:
-        check_download(download_retry, download_timeout)
-        self.split = split
-        self.download_retry = download_retry
-        self.download_timeout = download_timeout
-        self.validate_hash = validate_hash
-        self.keep_zip = keep_zip
-        self.cache_limit = cache_limit
-        self.allow_unsafe_types = allow_unsafe_types
-        self.storage_options = storage_options
+    split: str | None = None
+    download_retry: int = 2
+    download_timeout: float = 60
+    validate_hash: str | None = None
+    keep_zip: bool = False
+    cache_limit: int | str | None = None
+    allow_unsafe_types: bool = False
+    storage_options: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_download(self.download_retry, self.download_timeout)
 
     def __getstate__(self) -> dict[str, Any]:
         """Refuse to send credentials to other processes."""

@@ -28,11 +28,9 @@ class Schedule(Protocol):
     @property
     def numbers(self) -> range:
         """Numbers of the remaining global batches."""
-        ...
 
     def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
         """Ids of one rank's share of global batches, of shape (numbers, batch size)."""
-        ...
 
 
 def schedule(epoch: Epoch) -> Schedule:

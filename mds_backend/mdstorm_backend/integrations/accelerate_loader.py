@@ -132,7 +132,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         """
         self._batches.load_state_dict(state)
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.close()
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Transform
-from mdstorm_backend.storage import check_no_secrets
 
 #: Samples whose shards are opened ahead, at least, if nobody says how many.
 _LEAST_AHEAD = 64
@@ -24,7 +23,7 @@ _BATCHES_AHEAD = 8
 
 
 @dataclass(frozen=True)
-class DatasetSettings:
+class DatasetSettings(StreamDefaults):
     """What a `StreamingDataset` was told: see there for its arguments, which are the attributes.
 
     Raises
@@ -36,14 +35,8 @@ class DatasetSettings:
     streams: Sequence[Stream]
     remote: str | None = None
     local: str | None = None
-    split: str | None = None
-    download_retry: int = 2
-    download_timeout: float = 60
-    validate_hash: str | None = None
-    keep_zip: bool = False
     epoch_size: int | str | None = None
     predownload: int | None = None
-    cache_limit: int | str | None = None
     sampling_method: str = "balanced"
     sampling_granularity: int = 1
     partition_algo: str = "relaxed"
@@ -54,7 +47,6 @@ class DatasetSettings:
     shuffle_seed: int = DEFAULT_SEED
     shuffle_block_size: int | None = None
     batching_method: str = "random"
-    allow_unsafe_types: bool = False
     replication: int | None = None
     stream_name: str = "stream"
     stream_config: dict[str, Any] | None = None
@@ -66,7 +58,6 @@ class DatasetSettings:
     null_masks: Sequence[str] = ()
     workers: int = 2
     prefetch: int = 4
-    storage_options: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:
@@ -80,12 +71,8 @@ class DatasetSettings:
             prefetch=self.prefetch,
             predownload=self.predownload,
         )
-        _ = self.stream_defaults, self.new_order()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Refuse to send credentials to other processes."""
-        check_no_secrets(self.storage_options or {})
-        return self.__dict__
+        super().__post_init__()
+        self.new_order()
 
     def new_order(self) -> ExactOrder | ElasticShare:
         """Return the order to read in, and the share of it; a seed that was not given is drawn."""
@@ -97,20 +84,6 @@ class DatasetSettings:
     def is_unseeded(self) -> bool:
         """Whether the seed of the exact order was not given."""
         return isinstance(self.order, ExactOrder) and not self.order.seed
-
-    @property
-    def stream_defaults(self) -> StreamDefaults:
-        """What streams take from their dataset."""
-        return StreamDefaults(
-            split=self.split,
-            download_retry=self.download_retry,
-            download_timeout=self.download_timeout,
-            validate_hash=self.validate_hash,
-            keep_zip=self.keep_zip,
-            cache_limit=self.cache_limit,
-            allow_unsafe_types=self.allow_unsafe_types,
-            storage_options=self.storage_options,
-        )
 
     @property
     def read_options(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.history_state import history_dict, read_history, refuse_other_shares
@@ -24,9 +24,6 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.history import History
 from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.row_stream import Position
-
-if TYPE_CHECKING:
-    pass
 
 
 def with_history(options: ReaderOptions, history: History | None) -> ReaderOptions:

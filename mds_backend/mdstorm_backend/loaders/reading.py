@@ -47,11 +47,9 @@ class Pass(Protocol):
     @property
     def order(self) -> ExactOrder | ElasticShare:
         """The order with the share of this pass, or before it the one that it would have."""
-        ...
 
     def following(self) -> Pass:
         """Return what the next iteration goes through: the rest of this pass, or the next one."""
-        ...
 
     def num_batches(self) -> int:
         """Batches of a whole pass, or of the rest of one that was begun in another world.
@@ -61,31 +59,24 @@ class Pass(Protocol):
         TypeError
             If nobody knows.
         """
-        ...
 
     def legs(self) -> Iterator[Leg]:
         """Yield what is to be read, one after the other."""
-        ...
 
     def advance(self, mark: Any, size: int) -> None:
         """Note that a batch of `size` rows was delivered; `mark` is the block's for it."""
-        ...
 
     def finish(self) -> None:
         """Note that the pass came to its end."""
-        ...
 
     def copied(self) -> Pass:
         """Return a copy that stands at the same place, and goes its own way."""
-        ...
 
     def to_continue(self) -> Pass:
         """Return the pass for a copy of the loader, which goes on from here."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        ...
 
 
 class Reading(Protocol):
@@ -100,7 +91,6 @@ class Reading(Protocol):
     @property
     def next_epoch(self) -> int:
         """Number of the epoch that is begun next."""
-        ...
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None: ...
@@ -108,12 +98,10 @@ class Reading(Protocol):
     @property
     def epoch_size(self) -> int:
         """Samples of an epoch over the whole world."""
-        ...
 
     @property
     def rows_per_epoch(self) -> int:
         """Samples of this rank in one epoch."""
-        ...
 
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass.
@@ -123,11 +111,9 @@ class Reading(Protocol):
         TypeError
             If nobody knows.
         """
-        ...
 
     def first_pass(self, batching: Batching) -> Pass:
         """Return the pass of a loader that has not begun any."""
-        ...
 
     def resumed(self, state: object, batching: Batching) -> tuple[Reading, Pass]:
         """Return how to read, and the pass to go on with, from where a state was taken.
@@ -137,19 +123,15 @@ class Reading(Protocol):
         StateMismatchError
             If it belongs to something else, or is no state.
         """
-        ...
 
     def leg(self, token: Any, batching: Batching) -> Leg:
         """Return the stretch of a pass with that token."""
-        ...
 
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples, without a loader of ours: part `worker` of it."""
-        ...
 
     def state_of_leg(self, leg: Any) -> dict[str, Any]:
         """Return the state of a process that reads a part of `leg` from its beginning."""
-        ...
 
     def legs_of_state(
         self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
@@ -161,15 +143,12 @@ class Reading(Protocol):
         StateMismatchError
             If it belongs to something else, or is no state.
         """
-        ...
 
     def skip_pass(self) -> None:
         """Note that workers with copies of this went through a pass."""
-        ...
 
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         """Return the state after so many samples of an epoch, over the whole world."""
-        ...
 
     def state_of_samples(self, num_samples: int) -> dict[str, Any]:
         """Return the state of the iteration begun last; over samples, after so many of this rank.
@@ -179,8 +158,6 @@ class Reading(Protocol):
         StateMismatchError
             If nobody knows.
         """
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state was taken."""
-        ...

@@ -87,12 +87,43 @@ class ParquetDataset(SampleDataset):
         What was found when it was opened.
     cache : CacheOptions, optional
         How files that are elsewhere are downloaded to this machine.
+
+    Attributes
+    ----------
+    url : str
+        URL of the directory or file; of several, all of them.
+    location : Location
+        Directory below which all files are.
+    files : tuple of ParquetFileInfo
+        The files in order, also those that have no rows.
+    row_groups : tuple of RowGroup
+        The row groups in order: those of one file after the other.
+    shard_sizes, shard_bytes : tuple of int
+        Rows of each row group, and its bytes, uncompressed.
+    arrow_schema : pyarrow.Schema
+        The columns as stored in files and partitions.
+    partition_columns : tuple of str
+        Columns whose values are in directory names, or in the log of a table.
+    left_out : mapping of str to pyarrow.DataType
+        Columns of the files that cannot be read, because of their types.
+    table_version : int or None
+        The version of a Delta table; None for files that are no table.
     """
 
     def __init__(self, contents: Contents, cache: CacheOptions | None = None) -> None:
         self._contents = contents
         self.cache = cache
+        self.url = contents.url
+        self.location = contents.location
+        self.files = contents.files
+        self.row_groups = contents.row_groups
+        self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
+        self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
+        self.arrow_schema = contents.arrow_schema
+        self.partition_columns = contents.partition_columns
+        self.left_out = contents.left_out
         self.fingerprint = contents.fingerprint
+        self.table_version = contents.table_version
         self._files = ParquetFiles(
             contents.location,
             contents.files,
@@ -115,34 +146,14 @@ class ParquetDataset(SampleDataset):
         return replace(found, line=[*found.line, f"version {version} of a table"])
 
     @property
-    def url(self) -> str:
-        """URL of the directory or file; of several, all of them."""
-        return self._contents.url
-
-    @property
-    def location(self) -> Location:
-        """Directory below which all files are."""
-        return self._contents.location
-
-    @property
     def schema(self) -> Schema:
         """The columns, partition columns first, as they would be in an MDS dataset."""
         return self._contents.schema
 
     @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns as stored in files and partitions."""
-        return self._contents.arrow_schema
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """Columns whose values are in directory names, or in the log of a table."""
-        return self._contents.partition_columns
-
-    @property
-    def table_version(self) -> int | None:
-        """The version of a Delta table; None for files that are no table."""
-        return self._contents.table_version
+    def is_mapped(self) -> bool:
+        """Never: opening a row group means decoding it."""
+        return False
 
     @cached_property
     def stored_columns(self) -> StoredColumns:
@@ -150,24 +161,9 @@ class ParquetDataset(SampleDataset):
         return StoredColumns(self.arrow_schema, self._contents.table_fields)
 
     @property
-    def left_out(self) -> Mapping[str, pa.DataType]:
-        """Columns of the files that cannot be read, because of their types."""
-        return self._contents.left_out
-
-    @property
-    def row_groups(self) -> tuple[RowGroup, ...]:
-        """The row groups in order: those of one file after the other."""
-        return self._contents.row_groups
-
-    @property
-    def files(self) -> tuple[ParquetFileInfo, ...]:
-        """The files in order, also those that have no rows."""
-        return self._contents.files
-
-    @property
     def file_urls(self) -> list[str]:
         """URLs of the files in order, also of those that have no rows."""
-        return [self._contents.location.file_url(file.name) for file in self._contents.files]
+        return [self.location.file_url(file.name) for file in self.files]
 
     @cached_property
     def common_metadata(self) -> Mapping[bytes, bytes]:
@@ -180,7 +176,7 @@ class ParquetDataset(SampleDataset):
         CorruptDatasetError
             If the file is not a Parquet file.
         """
-        location = self._contents.location
+        location = self.location
         if self.table_version is not None:  # whose files may be elsewhere
             location = replace(location, url=self.url)
         for name in ("_common_metadata", "_metadata"):
@@ -191,21 +187,6 @@ class ParquetDataset(SampleDataset):
             url = location.file_url(name)
             return parsed(pa.py_buffer(content), url).metadata or {}
         return {}
-
-    @cached_property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Rows of each row group."""
-        return tuple(group.num_rows for group in self.row_groups)
-
-    @cached_property
-    def shard_bytes(self) -> tuple[int, ...]:
-        """Bytes of each row group, uncompressed."""
-        return tuple(group.nbytes for group in self.row_groups)
-
-    @property
-    def is_mapped(self) -> bool:
-        """Never: opening a row group means decoding it."""
-        return False
 
     def value_bounds(self, columns: Sequence[str]) -> list[Bounds]:
         """Return minimum and maximum values of some columns for each row group.
@@ -218,12 +199,8 @@ class ParquetDataset(SampleDataset):
         DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
             If a footer cannot be read.
         """
-        options = self.cache or CacheOptions()
-        contents = self._contents
-        stored = self.stored_columns
-        return value_bounds(
-            contents.location, contents.files, self.row_groups, columns, stored, options
-        )
+        stored, options = self.stored_columns, self.cache or CacheOptions()
+        return value_bounds(self.location, self.files, self.row_groups, columns, stored, options)
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
         """Return the dataset with some columns described as part of a larger whole.

@@ -21,11 +21,9 @@ class Transform(Protocol):
     @property
     def columns(self) -> Sequence[str]:
         """Columns of what it returns."""
-        ...
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the transformed rows."""
-        ...
 
 
 @dataclass

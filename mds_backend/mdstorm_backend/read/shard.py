@@ -49,11 +49,9 @@ class Shard(Protocol):
         The values are copies that nothing else refers to. With `exact_nulls` a null in a
         floating-point column is a null of an Arrow array and not NaN.
         """
-        ...
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample, all of its columns for None."""
-        ...
 
 
 class MemoryShard(Shard):

@@ -123,7 +123,6 @@ class RowWindow(Protocol):
     @property
     def record_dtype(self) -> np.dtype[np.void] | None:
         """Dtype of a sample if all shards hold records of one dtype, else None."""
-        ...
 
     def __len__(self) -> int: ...
 
@@ -132,15 +131,12 @@ class RowWindow(Protocol):
 
         The positions of all selections are slices, or those of all are arrays.
         """
-        ...
 
     def located(self, start: int, stop: int) -> Located | None:
         """Say where the rows `start` to `stop` lie; None where they come in stored order."""
-        ...
 
     def numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Numbers in the dataset of the rows `start` to `stop`."""
-        ...
 
 
 class Window:

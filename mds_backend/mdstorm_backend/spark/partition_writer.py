@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.executor import join_small, report_texts
@@ -74,7 +75,7 @@ class PartitionJob:
         return cls(**{**value, "locations": places, "format_": ShardFormat(**format_)})
 
 
-class _PartitionStore:
+class _PartitionStore(OwnContext):
     """Stores the shards of this task's partition, or none if the block raises.
 
     Shards are named after the attempt, so that one that Spark abandons cannot interfere with the
@@ -109,10 +110,7 @@ class _PartitionStore:
             )
         self._store.put(shard)
 
-    def __enter__(self) -> _PartitionStore:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         if self._store is None or self._sink is None:
             return
         try:

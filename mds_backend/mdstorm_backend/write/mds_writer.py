@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.hashes import check_hashes
@@ -20,7 +20,7 @@ from mdstorm_backend.write.target import Path, clear_target, find_targets
 from mdstorm_backend.write.writing import Writing, shard_name
 
 
-class MDSWriter:
+class MDSWriter(OwnContext):
     """Writes an MDS dataset, with the arguments of MosaicML Streaming's class of that name.
 
     Use it in a ``with`` block. The index is written at its end, after every shard, and makes the
@@ -202,15 +202,7 @@ class MDSWriter:
             "merge the directories with merge_index"
         )
 
-    def __enter__(self) -> MDSWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         if kind is None:
             self.finish()
         else:

@@ -263,7 +263,7 @@ def dataset_class() -> Any:
             """
             self._runs().load_state_dict(state)
 
-        def _mdstorm_leave(self) -> None:
+        def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
             """Let go of open shards: TensorFlow keeps what it was given until the process ends.
 
             The threads of a pass end with its iterator.

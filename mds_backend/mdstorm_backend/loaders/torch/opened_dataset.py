@@ -71,8 +71,7 @@ class OpenedDataset:
     def parts(self) -> list[Dataset]:
         """The dataset of each stream, opened on first use."""
         settings = self.settings
-        defaults = settings.stream_defaults
-        parts = [open_stream(stream, defaults) for stream in settings.streams]
+        parts = [open_stream(stream, settings) for stream in settings.streams]
         if not settings.allow_unsafe_types:
             for part in parts:
                 refuse_unsafe_types(part, settings.columns)

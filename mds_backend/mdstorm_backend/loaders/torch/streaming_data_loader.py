@@ -220,7 +220,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             _ = self.dataset._mdstorm.dataset  # one that is gone shows here, not at the first batch
         return self
 
-    def _mdstorm_leave(self) -> None:
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.close()
 
     def close(self) -> None:

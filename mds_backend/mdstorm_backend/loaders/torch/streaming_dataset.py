@@ -145,18 +145,12 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        config: dict[str, Any] = {"remote": remote, "local": local, "split": split}
-        config |= {"download_retry": download_retry, "download_timeout": download_timeout}
-        config |= {"validate_hash": validate_hash, "keep_zip": keep_zip, **(stream_config or {})}
+        of_stream: dict[str, Any] = {"remote": remote, "local": local, "split": split}
+        of_stream |= {"download_retry": download_retry, "download_timeout": download_timeout}
+        of_stream |= {"validate_hash": validate_hash, "keep_zip": keep_zip}
         settings = DatasetSettings(
-            streams=find_streams(streams, stream_name, config),
-            remote=remote,
-            local=local,
-            split=split,
-            download_retry=download_retry,
-            download_timeout=download_timeout,
-            validate_hash=validate_hash,
-            keep_zip=keep_zip,
+            streams=find_streams(streams, stream_name, {**of_stream, **(stream_config or {})}),
+            **of_stream,
             epoch_size=epoch_size,
             predownload=predownload,
             cache_limit=cache_limit,
