@@ -123,6 +123,11 @@ class CorruptDatasetError(_PlaceError, ValueError):
         The file at fault.
     """
 
+    @classmethod
+    def of_file(cls, url: str, what: str) -> CorruptDatasetError:
+        """Return the error for a file, of which `what` is wrong."""
+        return cls(f"{url} {what}. Copy it again, or write the dataset again", url=url)
+
 
 class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
     """An index is empty, cut off, or not JSON for another reason.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.size_limit import parse_size
 from mdstorm_backend.storage import normalize_url
-
-_UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
-_SIZE = re.compile(r"(?P<number>[0-9.]+(e[0-9]+)?)\s*(?P<unit>[a-z]*)")
 
 
 def parse_bytes(value: int | float | str, *, name: str) -> int:
@@ -23,12 +20,8 @@ def parse_bytes(value: int | float | str, *, name: str) -> int:
         If it is neither, or not positive; the message calls it `name`.
     """
     try:
-        if isinstance(value, str):
-            match = _SIZE.fullmatch(value.strip().lower())
-            size = int(float(match["number"]) * _UNITS[match["unit"]]) if match else 0
-        else:
-            size = int(value)
-    except (KeyError, OverflowError, TypeError, ValueError):
+        size = parse_size(value)
+    except InvalidArgumentError:
         size = 0
     if size <= 0 or isinstance(value, bool):
         raise InvalidArgumentError(

@@ -92,11 +92,8 @@ def missing(url: str) -> DatasetNotFoundError:
 
 def not_a_file(file: FileInfo, url: str, error: OSError) -> CorruptDatasetError:
     """Return the error for something else in the place of a file."""
-    return CorruptDatasetError(
-        f"{url} is not a file ({error.strerror}), but the index says that it is one of "
-        f"{file.bytes} bytes. Copy it again, or write the dataset again",
-        url=url,
-    )
+    what = f"is not a file ({error.strerror}), but the index says that it is one of"
+    return CorruptDatasetError.of_file(url, f"{what} {file.bytes} bytes")
 
 
 def _copy(location: Location, name: str, path: str, timeout: float) -> None:
@@ -126,11 +123,8 @@ def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str)
         If they differ.
     """
     if len(data) != file.bytes:
-        raise CorruptDatasetError(
-            f"{url} holds {len(data)} bytes, but the index says {file.bytes}: it was truncated or "
-            "replaced. Copy it again, or write the dataset again",
-            url=url,
-        )
+        found = f"holds {len(data)} bytes, but the index says {file.bytes}"
+        raise CorruptDatasetError.of_file(url, f"{found}: it was truncated or replaced")
     if hash_name is not None:
         check_hash(file, data, hash_name, url)
 
@@ -145,11 +139,8 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
     """
     found, expected = digest(hash_name, [data]), file.hashes[hash_name]
     if found != expected.lower():
-        raise CorruptDatasetError(
-            f"{url} has the {hash_name} {found}, but the index says {expected}: it was damaged or "
-            "replaced. Copy it again, or write the dataset again",
-            url=url,
-        )
+        what = f"has the {hash_name} {found}, but the index says {expected}"
+        raise CorruptDatasetError.of_file(url, f"{what}: it was damaged or replaced")
 
 
 def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
@@ -167,11 +158,8 @@ def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
         if len(content) != size:
             raise ValueError(f"it gives {len(content)} bytes and the index says {size}")
     except (OSError, ValueError) as error:
-        raise CorruptDatasetError(
-            f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, or "
-            "write the dataset again",
-            url=url,
-        ) from error
+        what = f"cannot be decompressed as {info.compression} ({error})"
+        raise CorruptDatasetError.of_file(url, what) from error
     return content
 
 

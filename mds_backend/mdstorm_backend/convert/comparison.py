@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -137,7 +137,7 @@ def compare(
             for part in range(rows.num_parts)
         ]
         with progress("Comparing rows", "shards", on_progress) as shown:
-            for _ in each(_call, tasks, threads, shown):
+            for _ in each(lambda task: task(), tasks, threads, shown):
                 pass
     changed = sums[0].differing_columns(sums[1])
     examples: tuple[RowDifference, ...] = ()
@@ -178,7 +178,3 @@ def _type_differences(
 def _add(rows: ComparedRows, part: int, names: Sequence[str], sums: RowSums) -> None:
     for arrays in rows.batches(part, names):
         sums.add(HashedRows(names, arrays))
-
-
-def _call(task: Callable[[], None]) -> None:
-    task()

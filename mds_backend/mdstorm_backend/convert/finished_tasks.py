@@ -64,7 +64,8 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
     A task is finished if its record is complete and every shard exists with the recorded size.
     """
     sizes = dict(location.list_sizes())
-    names = [name for name in sizes if (m := _NAME.fullmatch(name)) and m["job"] == conversion.job]
+    matches = [match for match in map(_NAME.fullmatch, sizes) if match is not None]
+    tasks = {m.string: int(m["task"]) for m in matches if m["job"] == conversion.job}
 
     def read(name: str) -> list[ShardReport] | None:
         try:
@@ -78,8 +79,8 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
         return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = zip(names, pool.map(read, names), strict=True)
-        return {_task_number(name): reports for name, reports in found if reports is not None}
+        found = zip(tasks.values(), pool.map(read, tasks), strict=True)
+        return {task: reports for task, reports in found if reports is not None}
 
 
 def other_jobs(location: Location, conversion: ConversionId) -> list[str]:
@@ -97,9 +98,3 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
             "it, choose another directory, or start over with resume=False (--no-resume), which "
             "removes the part"
         )
-
-
-def _task_number(name: str) -> int:
-    match = _NAME.fullmatch(name)
-    assert match is not None
-    return int(match["task"])

@@ -91,9 +91,11 @@ class RowBatches:
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, MDStormError):
                 raise
-            raise _damaged(url, f"cannot be read ({error})") from error
+            raise CorruptDatasetError.of_file(url, f"cannot be read ({error})") from error
         if found != expected:
-            raise _damaged(url, f"holds {found} rows, but {expected} are recorded")
+            raise CorruptDatasetError.of_file(
+                url, f"holds {found} rows, but {expected} are recorded"
+            )
 
     def _stored_columns(
         self, groups: list[RowGroup], use_threads: bool
@@ -151,7 +153,9 @@ class RowBatches:
             if field.name in stored:
                 columns.append(_in_type(stored[field.name], field, url))
             elif field.name not in partition:
-                raise _damaged(url, f"has no column {field.name!r}, which other files have")
+                raise CorruptDatasetError.of_file(
+                    url, f"has no column {field.name!r}, which other files have"
+                )
             else:
                 columns.append(pa.repeat(pa.scalar(partition[field.name], field.type), rows))
         return pa.RecordBatch.from_arrays(columns, names=self._fields.names)
@@ -184,10 +188,6 @@ def _in_type(values: pa.Array, field: pa.Field, url: str) -> pa.Array:
     try:
         return values.cast(wanted)
     except pa.ArrowException as error:
-        raise _damaged(
+        raise CorruptDatasetError.of_file(
             url, f"holds column {field.name!r} as {values.type}, not {field.type} ({error})"
         ) from error
-
-
-def _damaged(url: str, what: str) -> CorruptDatasetError:
-    return CorruptDatasetError(f"{url} {what}. Copy it again, or write the dataset again", url=url)

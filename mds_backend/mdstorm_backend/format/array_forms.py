@@ -21,7 +21,7 @@ def with_form(column: Column, encodings: Iterable[str]) -> Column:
     """
     length, shape, uneven = None, None, False
     found = {parse_encoding(text) for text in encodings}
-    if column.is_array and not column.has_shape:
+    if column.is_array and not column.parsed_encoding.shape:
         uneven = any(not encoding.is_array for encoding in found)
         stated = {encoding.shape for encoding in found}
         shape = stated.pop() if len(stated) == 1 else None

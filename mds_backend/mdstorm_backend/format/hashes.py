@@ -54,10 +54,7 @@ def digest(name: str, buffers: Iterable[Buffer]) -> str:
     MissingDependencyError
         If it is one of xxhash, which is not installed.
     """
-    state = _new(name)
-    for buffer in buffers:
-        state.update(buffer)
-    return str(state.hexdigest())
+    return digests([name], buffers)[name]
 
 
 def digests(names: Iterable[str], buffers: Iterable[Buffer]) -> dict[str, str]:

@@ -29,6 +29,7 @@ from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.encodings import Encoding, sized_encoding
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.index_checks import check_depth, check_object, shown
+from mdstorm_backend.format.values.nested_lists import ends_of
 from mdstorm_backend.storage import Buffer
 
 _SIZE_WORD = 4
@@ -103,6 +104,16 @@ class Validity:
     rows: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     elements: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
+    @property
+    def null_counts(self) -> dict[str, int]:
+        """Null rows of each column that has any."""
+        return {name: int(np.count_nonzero(~mask)) for name, mask in self.rows.items()}
+
+    @property
+    def element_null_counts(self) -> dict[str, int]:
+        """Null elements of each column that has any."""
+        return {name: int(np.count_nonzero(~mask)) for name, mask in self.elements.items()}
+
 
 def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
     """Return the JSON form of `validity` as it stands in a shard's header."""
@@ -147,6 +158,13 @@ def preamble_size(samples: int, header: bytes) -> int:
     return _SIZE_WORD + _SIZE_WORD * (samples + 1) + len(header)
 
 
+def preamble(lengths: npt.NDArray[np.int64], header: bytes) -> bytes:
+    """Return the start of a shard up to its samples, which have these lengths."""
+    offsets = ends_of(lengths) + preamble_size(len(lengths), header)
+    words = np.uint32(len(lengths)).tobytes(), offsets.astype("<u4").tobytes()
+    return b"".join([*words, header])
+
+
 def parse_header(
     data: npt.NDArray[np.uint8], info: ShardInfo, *, url: str
 ) -> tuple[npt.NDArray[np.uint32], dict[str, Any]]:
@@ -175,19 +193,13 @@ def parse_header(
     """
     n = info.samples
     if len(data) != info.raw_data.bytes:
-        raise CorruptDatasetError(
-            f"{url} holds {len(data)} bytes and the index says {info.raw_data.bytes}: the file was "
-            "cut off or replaced. Copy it again, or write the dataset again",
-            url=url,
-        )
+        found = f"holds {len(data)} bytes and the index says {info.raw_data.bytes}"
+        raise CorruptDatasetError.of_file(url, f"{found}: the file was cut off or replaced")
     words = data[: _SIZE_WORD * (n + 2)].view("<u4") if len(data) >= _SIZE_WORD * (n + 2) else None
     ascending = words is not None and bool((words[1:-1] <= words[2:]).all())
     if words is None or words[0] != n or words[-1] != len(data) or not ascending:
-        raise CorruptDatasetError(
-            f"{url} does not start as a shard of {n} samples and {len(data)} bytes. "
-            "Copy it again, or write the dataset again",
-            url=url,
-        )
+        what = f"does not start as a shard of {n} samples and {len(data)} bytes"
+        raise CorruptDatasetError.of_file(url, what)
     offsets = words[1:]
     header = data[_SIZE_WORD * (n + 2) : int(offsets[0])].tobytes()
     extra: dict[str, Any] = parse_header_text(header, url=url).get("mdstorm", {})
@@ -207,10 +219,7 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
         check_object(value.get("mdstorm", {}), "its entry 'mdstorm'")
         check_depth(value, "it")
     except (RecursionError, TypeError, ValueError) as error:
-        raise CorruptDatasetError(
-            f"{url} has an unreadable header ({error}). Copy it again, or write the dataset again",
-            url=url,
-        ) from error
+        raise CorruptDatasetError.of_file(url, f"has an unreadable header ({error})") from error
     return value
 
 
@@ -232,11 +241,8 @@ def num_samples(data: Buffer, *, url: str) -> int:
             and bool((offsets[:-1] <= offsets[1:]).all())
         ):
             return count
-    raise CorruptDatasetError(
-        f"{url} of {len(data)} bytes does not start as a shard: it was cut off, or is something "
-        "else. Copy it again, or write the dataset again",
-        url=url,
-    )
+    what = f"of {len(data)} bytes does not start as a shard: it was cut off, or is something else"
+    raise CorruptDatasetError.of_file(url, what)
 
 
 def read_header(data: Buffer, *, url: str) -> dict[str, Any]:

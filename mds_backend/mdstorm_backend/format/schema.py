@@ -213,11 +213,6 @@ class Column:
         null_arrays = self.is_array and (self.null_count > 0 or not self.origin.counts_nulls)
         return self.is_floating and not exact_nulls and not null_arrays
 
-    @property
-    def has_shape(self) -> bool:
-        """Whether the encoding itself fixes the shape of an array."""
-        return bool(self.parsed_encoding.shape)
-
 
 @dataclass(frozen=True, repr=False)
 class Schema(Described):

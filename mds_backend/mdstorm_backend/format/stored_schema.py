@@ -46,10 +46,6 @@ def schema_of(index: Index, *, url: str) -> Schema:
     return _with_redefined(schema, index.shards)
 
 
-def _is_nested(column: Column) -> bool:
-    return column.spark_type is not None and depth_of(arrow_type(column.spark_type)) > 1
-
-
 def parse_columns(value: Any) -> Schema:
     """Read what `Schema.to_json` wrote.
 
@@ -166,6 +162,7 @@ def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
 def _is_form(found: str, column: Column) -> bool:
     """Whether a shard may store arrays of `column` as `found`: with their shape, or as JSON."""
     if found == "json":
-        return column.uneven and _is_nested(column)
+        is_nested = column.spark_type and depth_of(arrow_type(column.spark_type)) > 1
+        return column.uneven and bool(is_nested)
     stated = parse_encoding(found)
     return isinstance(stated, Array) and stated.is_form_of(column.parsed_encoding)

@@ -295,7 +295,7 @@ def verdict_on(found: Statistics) -> Verdict:
         return Verdict("nothing", f"{found.consumer} does not wait ({_percent(waiting, found)})")
     if found.startup_seconds > found.waited_seconds:
         return Verdict("startup", _startup(found))
-    cause = max(_CAUSES, key=lambda cause: _waited_for(found, cause))
+    cause = max(_CAUSES, key=lambda cause: _for(found, "waited", cause))
     opening = _opening(found, cause)
     if cause == "downloads" and 2 * found.downloaded_again >= found.downloads > 0:
         again = f"{found.downloaded_again} of {found.downloads} brought back what was evicted"
@@ -304,13 +304,9 @@ def verdict_on(found: Statistics) -> Verdict:
     return Verdict(cause, f"{opening}: {remedy}")
 
 
-def _started_for(found: Statistics, cause: str) -> float:
-    seconds: float = getattr(found, f"startup_for_{cause}")
-    return seconds
-
-
-def _waited_for(found: Statistics, cause: str) -> float:
-    seconds: float = getattr(found, f"waited_for_{cause}")
+def _for(found: Statistics, what: str, cause: str) -> float:
+    """Return the seconds of the start, or of waiting, that went to a cause."""
+    seconds: float = getattr(found, f"{what}_for_{cause}")
     return seconds
 
 
@@ -324,8 +320,8 @@ def _startup(found: Statistics) -> str:
         f"{found.consumer} starts slowly: the first batch of a pass takes {_duration(mean)}, "
         f"{_percent(found.startup_seconds, found)} of the time"
     )
-    cause = max(_CAUSES[:-1], key=lambda cause: _started_for(found, cause))
-    if 2 * _started_for(found, cause) < found.startup_seconds:
+    cause = max(_CAUSES[:-1], key=lambda cause: _for(found, "startup", cause))
+    if 2 * _for(found, "startup", cause) < found.startup_seconds:
         return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_REMEDIES['startup']}"
     remedy = _REMEDIES["startup" if cause == "downloads" else cause]
     return f"{opening}, most of it for {_FOR[cause]}: {remedy}"
@@ -338,7 +334,7 @@ def _duration(seconds: float) -> str:
 def _opening(found: Statistics, cause: str) -> str:
     """Say how long is waited, and for what most of it."""
     whole = found.waited_seconds + found.training_seconds
-    waited, part = found.waited_seconds / whole, _waited_for(found, cause) / whole
+    waited, part = found.waited_seconds / whole, _for(found, "waited", cause) / whole
     return (
         f"{found.consumer} waits {100 * waited:.0f} % of the time, "
         f"{100 * part:.0f} % for {_FOR[cause]}"

@@ -92,7 +92,8 @@ class _Checker:
             schema = _own_schema(self._schema, self._info)
             shard = MDSShard(raw, self._info, schema, url=self._url)
             self._check_header(raw)
-            self._count_nulls(shard)
+            self._found.null_counts = shard.validity.null_counts
+            self._found.element_null_counts = shard.validity.element_null_counts
         except MDStormError as error:
             self._add_error(error)
             return self._found
@@ -163,14 +164,6 @@ class _Checker:
                 ours, theirs = map(_identity, (self._schema, described))
                 if ours != theirs:
                     self._add("has another schema in its header than the index")
-
-    def _count_nulls(self, shard: MDSShard) -> None:
-        validity = shard.validity
-        for counts, masks in (
-            (self._found.null_counts, validity.rows),
-            (self._found.element_null_counts, validity.elements),
-        ):
-            counts.update({n: int(np.count_nonzero(~mask)) for n, mask in masks.items()})
 
     def _check_values(self, shard: MDSShard) -> None:
         columns = [column for column in shard.schema if self._is_decodable(column)]

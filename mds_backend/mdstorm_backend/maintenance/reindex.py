@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from mdstorm_backend.base.shard_threads import each
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import (
@@ -20,9 +18,9 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.array_forms import without_form
 from mdstorm_backend.format.compression import decompress_unsized
 from mdstorm_backend.format.hashes import digests
-from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.index_parser import parse_shard
-from mdstorm_backend.format.layout import Validity, num_samples, read_header, unpack_validity
+from mdstorm_backend.format.layout import num_samples, read_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_names import (
     ShardName,
@@ -200,19 +198,12 @@ def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
     columns = parse_columns(extra["columns"]) if extra.get("columns") else None
     if columns is not None and set(columns.names) != set(info.column_names):
         raise ValueError("its header describes other columns than it lists")
-    return _Found(_report(info, validity), columns, note)
+    report = ShardReport(info, validity.null_counts, validity.element_null_counts)
+    return _Found(report, columns, note)
 
 
 def _file(basename: str, data: Buffer, hashes: list[str]) -> dict[str, Any]:
     return {"basename": basename, "bytes": len(data), "hashes": digests(hashes, [data])}
-
-
-def _report(info: ShardInfo, validity: Validity) -> ShardReport:
-    return ShardReport(
-        info,
-        {n: int(np.count_nonzero(~mask)) for n, mask in validity.rows.items()},
-        {n: int(np.count_nonzero(~mask)) for n, mask in validity.elements.items()},
-    )
 
 
 def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -> Index:

@@ -157,7 +157,8 @@ def _nulls_and_lengths(
     """Sum up null counts from the statistics, and array lengths from the numbers of values."""
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int | None]] = {}
-    for number, field in enumerate(_fields_of_leaves(schema)):
+    leaves = (field for field in schema for _ in range(_num_leaves(field.type)))
+    for number, field in enumerate(leaves):
         leaf, name = metadata.schema.column(number), field.name
         if leaf.max_definition_level == 0:
             continue
@@ -180,11 +181,6 @@ def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
     if statistics is None or not statistics.has_null_count:
         return None
     return int(statistics.null_count)
-
-
-def _fields_of_leaves(schema: pa.Schema) -> list[pa.Field]:
-    """Return the field that each stored leaf column belongs to."""
-    return [field for field in schema for _ in range(_num_leaves(field.type))]
 
 
 def _num_leaves(type_: pa.DataType) -> int:

@@ -154,10 +154,14 @@ class ParquetShard(Shard):
         except MDStormError:
             raise
         except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(f"holds a row group that cannot be read ({error})") from error
+            raise CorruptDatasetError.of_file(
+                self.url, f"holds a row group that cannot be read ({error})"
+            ) from error
         rows = self._num_rows(file) if not names else table.num_rows
         if rows != expected:
-            raise self._corrupt(f"holds {rows} rows, but {expected} are recorded")
+            raise CorruptDatasetError.of_file(
+                self.url, f"holds {rows} rows, but {expected} are recorded"
+            )
         alive = self._row_group.alive()
         if alive is not None:
             arrays = {name: filtered(values, alive) for name, values in arrays.items()}
@@ -177,11 +181,6 @@ class ParquetShard(Shard):
         ordinal, metadata = self._row_group.ordinal, file.metadata
         rows = metadata.num_rows if ordinal is None else metadata.row_group(ordinal).num_rows
         return int(rows)
-
-    def _corrupt(self, what: str) -> CorruptDatasetError:
-        return CorruptDatasetError(
-            f"{self.url} {what}. Copy it again, or write the dataset again", url=self.url
-        )
 
 
 def _joined(chunks: pa.ChunkedArray) -> pa.Array:

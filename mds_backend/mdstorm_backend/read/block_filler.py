@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorded_work import Cause, work
@@ -14,6 +14,7 @@ from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.read.window import Range
 
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
@@ -21,13 +22,6 @@ BLOCK_ROWS = 16384
 _BLOCK_BYTES = 8 << 20
 
 _Planned = TypeVar("_Planned")
-
-
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-    def __len__(self) -> int: ...
 
 
 class BlockFiller:
@@ -73,7 +67,7 @@ class BlockFiller:
         return batch if self._prepare is None else self._prepare(batch)
 
     @staticmethod
-    def batches_per_block(dataset: _Sized, rows: int, batch_size: int) -> int:
+    def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
         """Whole batches of a block that is to have about `rows` rows."""
         per_row = dataset.nbytes // max(len(dataset), 1)
         return max(1, min(rows, _BLOCK_BYTES // max(per_row, 1)) // batch_size)

@@ -122,6 +122,4 @@ class MDSFile(Shard):
 
     def corrupt(self, what: str) -> CorruptDatasetError:
         """Return the error for a file that contradicts itself or the index."""
-        return CorruptDatasetError(
-            f"{self.url} {what}. Copy it again, or write the dataset again", url=self.url
-        )
+        return CorruptDatasetError.of_file(self.url, what)

@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from fsspec import AbstractFileSystem
@@ -74,23 +75,15 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except Exception as error:
             if not _is_absent(error):
                 raise
-        try:
+        with _absence_told(path):
             next(self._api.entries(path), None)
-        except Exception as error:
-            if _is_absent(error):
-                raise FileNotFoundError(path) from error
-            raise
         return {"name": path, "size": 0, "type": "directory"}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """List a directory."""
         path = self._strip_protocol(path)
-        try:
+        with _absence_told(path):
             found = list(self._api.entries(path))
-        except Exception as error:
-            if _is_absent(error):
-                raise FileNotFoundError(path) from error
-            raise
         return found if detail else [entry["name"] for entry in found]
 
     def cat_file(
@@ -111,12 +104,8 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rm_file(self, path: str) -> None:
         """Remove a file."""
-        try:
+        with _absence_told(path):
             self._api.remove(self._strip_protocol(path))
-        except Exception as error:
-            if _is_absent(error):
-                raise FileNotFoundError(path) from error
-            raise
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Remove a file, or a directory with everything in it."""
@@ -138,12 +127,8 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _reader(self, path: str) -> BinaryIO:
         path = self._strip_protocol(path)
-        try:
+        with _absence_told(path):
             return self._api.reader(path)
-        except Exception as error:
-            if _is_absent(error):
-                raise FileNotFoundError(path) from error
-            raise
 
 
 class _Volumes:
@@ -221,6 +206,17 @@ def _described(path: str, size: int | None, is_directory: bool) -> dict[str, Any
 
 def _unmounted(path: str) -> str:
     return path.removeprefix("/dbfs")
+
+
+@contextmanager
+def _absence_told(path: str) -> Iterator[None]:
+    """Raise FileNotFoundError where the SDK says that there is nothing."""
+    try:
+        yield
+    except Exception as error:
+        if _is_absent(error):
+            raise FileNotFoundError(path) from error
+        raise
 
 
 def _is_absent(error: Exception) -> bool:

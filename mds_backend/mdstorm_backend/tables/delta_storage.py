@@ -82,19 +82,13 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
 
 
 def _of_s3(options: Mapping[str, Any]) -> dict[str, str]:
-    found = _renamed({**options.get("client_kwargs", {}), **options}, _S3)
-    if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
-        found["ALLOW_HTTP"] = "true"
-    return found
+    return _renamed({**options.get("client_kwargs", {}), **options}, _S3)
 
 
 def _of_azure(options: Mapping[str, Any]) -> dict[str, str]:
     connection = str(options.get("connection_string") or "")
     parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
-    found = _renamed({**parts, **options}, _AZURE)
-    if found.get("AZURE_STORAGE_ENDPOINT", "").startswith("http://"):
-        found["ALLOW_HTTP"] = "true"
-    return found
+    return _renamed({**parts, **options}, _AZURE)
 
 
 def _of_google(options: Mapping[str, Any]) -> dict[str, str]:
@@ -110,8 +104,12 @@ def _of_google(options: Mapping[str, Any]) -> dict[str, str]:
 
 def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
     """Return the options that delta-rs knows, by its names for them; none that are unset."""
-    return {
+    found = {
         name: "true" if options[key] is True else str(options[key])
         for key, name in names.items()
         if options.get(key) not in (None, False, "")
     }
+    endpoints = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT")
+    if any(found.get(name, "").startswith("http://") for name in endpoints):
+        found["ALLOW_HTTP"] = "true"
+    return found

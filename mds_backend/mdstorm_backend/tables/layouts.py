@@ -99,12 +99,14 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
     for match in found:
         jobs[match["kind"]].add(match["job"])
     open_jobs = jobs["started"] - jobs["committed"]
-    unfinished = [name for name in names if (m := _OF_JOB.search(name)) and m["job"] in open_jobs]
+    of_jobs = [match for match in map(_OF_JOB.search, names) if match]
+    unfinished = [match for match in of_jobs if match["job"] in open_jobs]
     if unfinished:
         raise UnsupportedTableError(
-            f"{location.url}/{unfinished[0]} was written by a job of Spark that has not ended, or "
-            f"has failed: there is _started_{_job(unfinished[0])} and no _committed_. Wait until "
-            "it has ended, or remove what a failed job wrote: spark.sql('VACUUM …') on Databricks",
+            f"{location.url}/{unfinished[0].string} was written by a job of Spark that has not "
+            f"ended, or has failed: there is _started_{unfinished[0]['job']} and no _committed_. "
+            "Wait until it has ended, or remove what a failed job wrote: spark.sql('VACUUM …') on "
+            "Databricks",
             url=location.url,
         )
     committed = [match for match in found if match["kind"] == "committed"]
@@ -118,12 +120,6 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
             f"or convert spark.read.parquet({location.url!r}) by make_spark_converter",
             url=location.url,
         )
-
-
-def _job(name: str) -> str:
-    match = _OF_JOB.search(name)
-    assert match is not None
-    return match["job"]
 
 
 def _removed(location: Location, marker: re.Match[str]) -> set[str]:

@@ -23,8 +23,9 @@ from mdstorm_backend.errors import (
     MissingColumnError,
 )
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.layout import preamble_size
+from mdstorm_backend.format.layout import preamble, preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
+from mdstorm_backend.storage import Buffer
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
 _SHOWN = 80
@@ -205,10 +206,7 @@ class SampleShards:
         if not self._lengths:
             return
         samples = len(self._lengths)
-        offsets = np.zeros(samples + 1, np.int64)
-        np.cumsum(np.array(self._lengths, np.int64), out=offsets[1:])
-        offsets += preamble_size(samples, self._header)
-        start = np.uint32(samples).tobytes() + offsets.astype("<u4").tobytes()
-        content = [start, self._header, memoryview(self._data)]
+        start = preamble(np.array(self._lengths, np.int64), self._header)
+        content: list[Buffer] = [start, memoryview(self._data)]
         self._start()
-        self._emit(FullShard(self._encoder.names, self._encoder.encodings, samples, [*content]))
+        self._emit(FullShard(self._encoder.names, self._encoder.encodings, samples, content))

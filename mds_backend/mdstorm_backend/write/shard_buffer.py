@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
-from mdstorm_backend.format.layout import Validity, pack_validity, preamble_size
+from mdstorm_backend.format.layout import Validity, pack_validity, preamble, preamble_size
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
@@ -185,18 +185,14 @@ class ShardBuffer:
     def full(self) -> FullShard:
         """Return the collected samples as a shard."""
         validity = self._validity()
-        header = self._header(validity)
-        offsets = np.zeros(self.samples + 1, np.int64)
-        np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
-        offsets += preamble_size(self.samples, header)
-        start = np.uint32(self.samples).tobytes() + offsets.astype("<u4").tobytes()
+        start = preamble(np.concatenate(self._lengths), self._header(validity))
         return FullShard(
             self._names,
             self.encodings,
             self.samples,
-            [start, header, *self._chunks],
-            null_counts=_count_nulls(validity.rows),
-            element_null_counts=_count_nulls(validity.elements),
+            [start, *self._chunks],
+            null_counts=validity.null_counts,
+            element_null_counts=validity.element_null_counts,
         )
 
     def _header(self, validity: Validity) -> bytes:
@@ -204,10 +200,6 @@ class ShardBuffer:
         if validity.rows or validity.elements:
             extra["nulls"] = pack_validity(validity)
         return self._format.header(self._names, self.encodings, extra)
-
-
-def _count_nulls(masks: dict[str, npt.NDArray[np.bool_]]) -> dict[str, int]:
-    return {name: int(np.count_nonzero(~mask)) for name, mask in masks.items()}
 
 
 def _row_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:

@@ -125,10 +125,14 @@ def test_ranks_share_the_n_grams(sizes: list[int], ranks: int, length: int) -> N
 
 
 class _Sizes:
-    fingerprint = ""
+    url = fingerprint = ""
+    nbytes = 0
 
     def __init__(self, sizes: list[int]) -> None:
         self.shard_sizes = tuple(sizes)
+
+    def __len__(self) -> int:
+        return sum(self.shard_sizes)
 
 
 @pytest.mark.parametrize("parts", [0, -1, 1.5, None, True])

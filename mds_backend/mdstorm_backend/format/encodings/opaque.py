@@ -29,6 +29,11 @@ class Opaque(Encoding):
     #: Returns the names of the encodings that are known; the registry says them.
     known_names: ClassVar[Callable[[], list[str]]]
 
+    @classmethod
+    def parse(cls, text: str, parameters: str) -> Encoding | None:
+        """Return it for any parameters."""
+        return cls(text)
+
     def sized(self, size: int | None) -> Encoding:
         """Return it for values of a size, which the index states."""
         return self if size is None else replace(self, dtype=np.dtype(f"V{size}"), shape=())
@@ -74,11 +79,6 @@ class Redefined(Opaque):
         """Return it for the encoding `text`."""
         return cls(f"redefined:{text}")
 
-    @classmethod
-    def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return it for any parameters."""
-        return cls(text)
-
     @property
     def described(self) -> str:
         """The encoding in the middle of a sentence."""
@@ -106,11 +106,6 @@ class Mixed(Opaque):
     def of(cls, texts: Sequence[str]) -> str:
         """Return the text for the encodings `texts`."""
         return f"mixed:{' and '.join(texts)}"
-
-    @classmethod
-    def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return it for any parameters."""
-        return cls(text)
 
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError, and say that samples can be read."""

@@ -135,7 +135,7 @@ def _arrays(lists: pa.ListArray) -> list[Any]:
 
 def _concat_different(parts: Sequence[Values]) -> Values:
     """Join pieces of several types or shapes."""
-    if any(isinstance(part, np.ndarray) and _is_object(part) for part in parts):
+    if any(isinstance(part, np.ndarray) and part.dtype.kind == "O" for part in parts):
         return _objects(parts)
     if all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts):
         shapes = {part.shape[1:] for part in parts}
@@ -201,10 +201,6 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return array
     # As NumPy promotes: large integers lose digits where others are floating-point numbers.
     return array.cast(type_, safe=not is_number(element_type(type_)))
-
-
-def _is_object(part: npt.NDArray[np.generic]) -> bool:
-    return part.dtype.kind == "O"
 
 
 def _objects(parts: Sequence[Values]) -> npt.NDArray[np.generic]:

@@ -13,7 +13,7 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     types = pa.types
     if isinstance(type_, pa.BaseExtensionType):
         return plain_type(type_.storage_type)
-    if types.is_dictionary(type_) or _is_run_end_encoded(type_):
+    if types.is_dictionary(type_) or _named(type_, "run_end_encoded"):
         return plain_type(type_.value_type)
     if types.is_large_string(type_) or _named(type_, "string_view"):
         return pa.string()
@@ -60,10 +60,6 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
         pairs = zip(found, wanted, strict=True)
         return all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
     return bool(found == wanted)
-
-
-def _is_run_end_encoded(type_: pa.DataType) -> bool:
-    return _named(type_, "run_end_encoded")
 
 
 def _named(type_: pa.DataType, name: str) -> bool:
