@@ -55,11 +55,30 @@ class CacheDirectory:
     ----------
     path : str
         The directory; it is created with the first shard.
+
+    Attributes
+    ----------
+    path : str
+        The directory.
+    notes : str
+        The directory of what the cache notes, among it the others of these.
+    ledger : str
+        The lock that is held while space is reserved or freed.
+    users : str
+        The lock that readers of this directory share.
+    descriptor : str
+        The file that says which dataset this is.
+    index_note : str
+        The record of the index's copy, which is never evicted.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.notes = os.path.join(path, NOTES)
+        self.ledger = os.path.join(self.notes, "ledger")
+        self.users = os.path.join(self.notes, "users")
+        self.descriptor = os.path.join(self.notes, "dataset.json")
+        self.index_note = os.path.join(self.notes, "index")
 
     def file(self, basename: str) -> str:
         """Path of a shard's file.
@@ -80,26 +99,6 @@ class CacheDirectory:
     def record(self, basename: str) -> str:
         """Path of the record of the shard whose uncompressed file is `basename`."""
         return os.path.join(self.notes, record_name(basename))
-
-    @property
-    def ledger(self) -> str:
-        """Path of the lock that is held while space is reserved or freed."""
-        return os.path.join(self.notes, "ledger")
-
-    @property
-    def users(self) -> str:
-        """Path of the lock that readers of this directory share."""
-        return os.path.join(self.notes, "users")
-
-    @property
-    def descriptor(self) -> str:
-        """Path of the file that says which dataset this is."""
-        return os.path.join(self.notes, "dataset.json")
-
-    @property
-    def index_note(self) -> str:
-        """Path of the record of the index's copy, which is never evicted."""
-        return os.path.join(self.notes, "index")
 
     @property
     def index_bytes(self) -> int:

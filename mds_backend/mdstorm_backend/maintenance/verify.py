@@ -163,8 +163,7 @@ def _check_files(
         listed = {}
     unlisted = [name for name in expected if name not in listed]
     with ThreadPoolExecutor(threads) as pool:
-        found = pool.map(lambda name: _size(location, name), unlisted)
-        sizes = dict(zip(unlisted, found, strict=True))
+        sizes = dict(zip(unlisted, pool.map(location.size, unlisted), strict=True))
     problems = []
     for name, size in expected.items():
         actual = listed.get(name, sizes.get(name))
@@ -179,13 +178,6 @@ def _check_files(
         if name not in known and _SHARD.fullmatch(name)
     ]
     return problems, notes
-
-
-def _size(location: Location, name: str) -> int | None:
-    try:
-        return int(location.stat(name)["size"])
-    except FileNotFoundError:
-        return None
 
 
 class _Tally:

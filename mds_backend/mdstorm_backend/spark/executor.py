@@ -92,17 +92,12 @@ def write_partition(
     pyarrow.RecordBatch
         One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
     """
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        raise RuntimeError("write_partition was called outside a Spark task")
-    partition, attempt = context.partitionId(), context.taskAttemptId()
+    partition, prefix = this_task(job)
     columns = Schema.from_json(schema)
     writer = ShardWriter(
         Location(url, storage_options),
         columns,
-        prefix=f"part-{partition:05}-{job}-{attempt}",
+        prefix=prefix,
         shard_size=shard_size,
         compression=compression,
         hashes=tuple(hashes),
@@ -112,6 +107,17 @@ def write_partition(
         writer.write(recode(named) if recode else named)
     reports = report_texts(partition, writer.close())
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
+
+
+def this_task(job: str) -> tuple[int, str]:
+    """Return the number of this task's partition, and the start of the names of its shards."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a partition can only be written in a Spark task")
+    partition = context.partitionId()
+    return partition, f"part-{partition:05}-{job}-{context.taskAttemptId()}"
 
 
 def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.spark.executor import join_small, report_texts
+from mdstorm_backend.spark.executor import Batches, join_small, report_texts, this_task
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.file_sink import FileSink
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Frames: TypeAlias = "Iterator[pd.DataFrame]"
 ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
-Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
 def directory_name(partition: int) -> str:
@@ -83,15 +82,9 @@ class _PartitionStore(OwnContext):
     """
 
     def __init__(self, job: PartitionJob) -> None:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        if context is None:
-            raise RuntimeError("a partition can only be written in a Spark task")
         self._job = job
         self.format = job.format_
-        self._partition = context.partitionId()
-        self._prefix = f"part-{self._partition:05}-{job.job}-{context.taskAttemptId()}"
+        self._partition, self._prefix = this_task(job.job)
         self._sink: FileSink | None = None
         self._store: ShardStore | None = None
         self.reports: list[str] = []

@@ -206,6 +206,13 @@ class Location:
             fs.invalidate_cache(os.path.dirname(path))
             return dict(fs.info(path))
 
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file; None if it is not there."""
+        try:
+            return int(self.stat(name)["size"])
+        except FileNotFoundError:
+            return None
+
     def modified(self, name: str) -> str:
         """Return when the file `name` was written, in its storage's own form; "" if unknown.
 

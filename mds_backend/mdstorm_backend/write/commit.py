@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -84,7 +84,7 @@ def commit(
 
 def check_seen(
     location: Location, shards: Iterable[ShardInfo], indexes: Iterable[str]
-) -> dict[str, int]:
+) -> Collection[str]:
     """Make sure that shards are where they were reported, and that no other dataset is.
 
     Parameters
@@ -96,8 +96,8 @@ def check_seen(
 
     Returns
     -------
-    dict of str to int
-        The files that are there, and their sizes.
+    collection of str
+        Names of the files that are there.
 
     Raises
     ------
@@ -107,12 +107,12 @@ def check_seen(
         If another job has published a dataset there in the meantime.
     """
     expected = [shard.stored for shard in shards]
-    sizes = dict(location.list_sizes())
+    sizes: dict[str, int | None] = dict(location.list_sizes())
     # Mounts of remote storage may list neither what was just written nor what was just removed.
-    unlisted = [file for file in expected if sizes.get(file.basename) != file.bytes]
+    unlisted = {f.basename: f.bytes for f in expected if sizes.get(f.basename) != f.bytes}
     with ThreadPoolExecutor(_THREADS) as pool:
-        sizes.update(pool.map(partial(_size, location), [file.basename for file in unlisted]))
-    missing = [file.basename for file in unlisted if sizes[file.basename] != file.bytes]
+        sizes.update(zip(unlisted, pool.map(location.size, unlisted), strict=True))
+    missing = [name for name, size in unlisted.items() if sizes[name] != size]
     if missing:
         raise WriteError(
             f"{len(missing)} of {len(expected)} shards that the Spark executors wrote to "
@@ -125,15 +125,7 @@ def check_seen(
             f"another job has written a dataset to {location.url} in the meantime. It is left as "
             "it is; write to a directory of your own"
         )
-    return sizes
-
-
-def _size(location: Location, name: str) -> tuple[str, int]:
-    """Return the name and the size of a file, -1 if it is not there."""
-    try:
-        return name, int(location.stat(name)["size"])
-    except FileNotFoundError:
-        return name, -1
+    return sizes.keys()
 
 
 def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
