@@ -1,9 +1,9 @@
-"""Process shards in several threads."""
+"""Process shards, or other files, in several threads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, TypeVar
 
@@ -16,9 +16,22 @@ _Result = TypeVar("_Result")
 _MAX_THREADS = 8
 
 
+#: Requests to a storage that only look at files, or write small ones, at a time.
+_MOST_REQUESTS = 16
+
+
 def num_threads(threads: int | None) -> int:
     """Return the requested number of threads; by default one per CPU core, at most 8."""
     return threads or min(_MAX_THREADS, os.cpu_count() or 1)
+
+
+def map_files(call: Callable[[_Item], _Result], items: Collection[_Item]) -> list[_Result]:
+    """Call `call` in threads for each of some small files, and return the results in their order.
+
+    The first error is raised once all calls have ended.
+    """
+    with ThreadPoolExecutor(min(_MOST_REQUESTS, len(items)) or 1) as pool:
+        return list(pool.map(call, items))
 
 
 def each(

@@ -10,15 +10,14 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
-_THREADS = 16
 
 
 class ConversionId:
@@ -78,9 +77,8 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
         files = [report.info.stored for report in reports]
         return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = zip(tasks.values(), pool.map(read, tasks), strict=True)
-        return {task: reports for task, reports in found if reports is not None}
+    found = zip(tasks.values(), map_files(read, tasks), strict=True)
+    return {task: reports for task, reports in found if reports is not None}
 
 
 def other_jobs(location: Location, conversion: ConversionId) -> list[str]:

@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.elastic.epoch import Epoch, StreamIds
-from mdstorm_backend.elastic.id_arrays import IntArray
+from mdstorm_backend.elastic.id_arrays import Ids, IntArray
 from mdstorm_backend.elastic.partition_cells import Cells
 from mdstorm_backend.elastic.partitions import Partition
 from mdstorm_backend.errors import InvalidArgumentError
-
-Ids = npt.NDArray[np.int64]
 
 
 class Schedule(Protocol):

@@ -15,14 +15,12 @@ import numpy.typing as npt
 
 from mdstorm_backend.elastic.batching import Schedule, schedule
 from mdstorm_backend.elastic.epoch import Epoch
-from mdstorm_backend.elastic.id_arrays import CHUNK, as_integer, chunks
+from mdstorm_backend.elastic.id_arrays import CHUNK, Ids, as_integer, chunks
 from mdstorm_backend.elastic.order_arguments import OrderArguments
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.elastic.id_arrays import IntArray
+from mdstorm_backend.elastic.id_arrays import Ids, IntArray
 from mdstorm_backend.elastic.order_arguments import OrderArguments
 from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
 from mdstorm_backend.elastic.shuffles import permutation
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

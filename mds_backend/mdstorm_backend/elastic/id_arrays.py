@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
+Ids: TypeAlias = npt.NDArray[np.int64]
 
 #: Elements to process at a time: few enough to stay in the processor's cache.
 CHUNK = 1 << 18

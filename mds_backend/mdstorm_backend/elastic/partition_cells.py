@@ -11,13 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.elastic.id_arrays import Ids
 from mdstorm_backend.errors import InvalidArgumentError
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

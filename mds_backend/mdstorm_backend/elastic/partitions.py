@@ -7,16 +7,13 @@ and workers: this lets another world take over in the middle of an epoch.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from mdstorm_backend.elastic.id_arrays import as_integer
+from mdstorm_backend.elastic.id_arrays import Ids, as_integer
 from mdstorm_backend.elastic.partition_cells import Cells
 from mdstorm_backend.errors import InvalidArgumentError
 
 #: Names of the partition algorithms.
 PARTITION_ALGORITHMS = ("relaxed", "orig")
-
-Ids = npt.NDArray[np.int64]
 
 
 class Partition:

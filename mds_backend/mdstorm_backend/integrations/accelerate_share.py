@@ -83,7 +83,7 @@ def _with_share(
         and isinstance(order, ExactOrder)
         and wanted["even_batches"]
         and not loader.drop_last
-        and source.num_epochs == 1
+        and source.settings.num_epochs == 1
         and shared.options.transform is None
     ):
         shared = shared.in_order(replace(order, padded_to=batch_size))

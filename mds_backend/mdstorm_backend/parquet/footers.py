@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location
 
-_THREADS = 16
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -67,8 +66,7 @@ def read_footers(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    with ThreadPoolExecutor(min(_THREADS, len(files)) or 1) as pool:
-        return list(pool.map(lambda file: _read(location, file, options), files))
+    return map_files(lambda file: _read(location, file, options), files)
 
 
 def read_metadata(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import Any, TypeAlias
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,
@@ -19,7 +19,6 @@ from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location, modification_of
 from mdstorm_backend.tables import check_layout
 
-_THREADS = 16
 _PATTERN = re.compile(r"[*?\[]")
 #: Files beside the data that never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
@@ -84,8 +83,7 @@ def find_files(locations: Sequence[Location], *, check: bool = True) -> FoundFil
     UnsupportedTableError
         If some of the files may not belong to the data.
     """
-    with ThreadPoolExecutor(min(_THREADS, len(locations))) as pool:
-        found = list(pool.map(partial(_behind, check=check), locations))
+    found = map_files(partial(_behind, check=check), locations)
     if len(locations) == 1 and found[0].is_directory:
         base = locations[0]
     else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.common_schema import common_schema
@@ -28,8 +28,6 @@ from mdstorm_backend.tables import (
     part_of_a_table,
     table_around,
 )
-
-_THREADS = 16
 
 
 def open_parquet(
@@ -149,8 +147,7 @@ def read_file_metadata(
         If a footer cannot be read.
     """
     options = dataset.cache or CacheOptions()
-    with ThreadPoolExecutor(min(_THREADS, len(files)) or 1) as pool:
-        return list(pool.map(lambda file: read_metadata(dataset.location, file, options), files))
+    return map_files(lambda file: read_metadata(dataset.location, file, options), files)
 
 
 def has_same_files(dataset: ParquetDataset) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.parquet.footers import read_metadata
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
@@ -17,8 +17,6 @@ from mdstorm_backend.storage import Location
 
 #: Minimum and maximum values of some columns, without nulls and NaN; times in UTC.
 Bounds: TypeAlias = dict[str, tuple[Any, Any]]
-
-_THREADS = 16
 
 
 def value_bounds(
@@ -48,9 +46,8 @@ def value_bounds(
     """
     used = {group.path for group in row_groups}
     wanted = [file for file in files if file.name in used]
-    with ThreadPoolExecutor(min(_THREADS, len(wanted)) or 1) as pool:
-        read = pool.map(lambda file: _of_file(location, file, columns, stored, options), wanted)
-        found = {file.name: bounds for file, bounds in zip(wanted, read, strict=True)}
+    read = map_files(lambda file: _of_file(location, file, columns, stored, options), wanted)
+    found = {file.name: bounds for file, bounds in zip(wanted, read, strict=True)}
     return [
         _joined(found[group.path]) if group.ordinal is None else found[group.path][group.ordinal]
         for group in row_groups

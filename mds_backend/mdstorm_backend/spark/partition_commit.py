@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import posixpath
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.format.index import INDEX_NAME
@@ -18,8 +18,6 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
 from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.merged_parts import Part, merge_parts
-
-_MAX_THREADS = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -117,8 +115,7 @@ def _publish(job: PartitionJob, location: Location, parts: Sequence[Part], merge
         if name not in won:
             location.remove(name)
     try:
-        with ThreadPoolExecutor(min(_MAX_THREADS, len(parts))) as pool:
-            list(pool.map(partial(_write_part, job, location), parts))
+        map_files(partial(_write_part, job, location), parts)
         if merged:
             write_index(location, merge_parts(parts, location.url), retry=job.retry)
     except BaseException:

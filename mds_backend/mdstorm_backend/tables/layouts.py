@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.table_names import read_by_spark
 
-_THREADS = 16
 #: What is in the names below: most directories hold many files, and none of these.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie/", "_temporary/", "_started_", "_committed_")
 _DELTA = re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*")
@@ -110,8 +109,7 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
             url=location.url,
         )
     committed = [match for match in found if match["kind"] == "committed"]
-    with ThreadPoolExecutor(min(_THREADS, len(committed)) or 1) as pool:
-        removed = set().union(*pool.map(lambda match: _removed(location, match), committed))
+    removed = set().union(*map_files(lambda match: _removed(location, match), committed))
     dead = sorted(removed.intersection(names))
     if dead:
         raise UnsupportedTableError(

@@ -10,11 +10,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
 from mdstorm_backend.format.array_forms import with_form
 from mdstorm_backend.format.compression import EXTENSIONS
@@ -32,7 +32,6 @@ _OURS = re.compile(
     r"(\.[0-9a-f]{32}\.tmp)?"
 )
 
-_THREADS = 16
 
 #: What a process that was killed while it wrote one of the other files leaves behind.
 _TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
@@ -110,8 +109,7 @@ def check_seen(
     sizes: dict[str, int | None] = dict(location.list_sizes())
     # Mounts of remote storage may list neither what was just written nor what was just removed.
     unlisted = {f.basename: f.bytes for f in expected if sizes.get(f.basename) != f.bytes}
-    with ThreadPoolExecutor(_THREADS) as pool:
-        sizes.update(zip(unlisted, pool.map(location.size, unlisted), strict=True))
+    sizes.update(zip(unlisted, map_files(location.size, unlisted), strict=True))
     missing = [name for name, size in unlisted.items() if sizes[name] != size]
     if missing:
         raise WriteError(

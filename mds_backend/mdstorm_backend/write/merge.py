@@ -6,9 +6,9 @@ import json
 import os
 import posixpath
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import (
     DatasetNotFoundError,
@@ -21,8 +21,6 @@ from mdstorm_backend.write.commit import write_index
 from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.merged_parts import Part, merge_parts
 from mdstorm_backend.write.target import Path, Targets, find_targets
-
-_MAX_THREADS = 8
 
 
 def merge_index(*args: Any, **options: Any) -> None:
@@ -94,7 +92,7 @@ def _merge_root(
             f"there is nothing to merge: no directory below {targets.all[-1].url} has an "
             f"{INDEX_NAME}. Give the directory that the parts lie in"
         )
-    indexes = _read_all([root.child(directory[:-1]) for directory in directories])
+    indexes = map_files(_read, [root.child(directory[:-1]) for directory in directories])
     parts = [Part(d[:-1], index) for d, index in zip(directories, indexes, strict=True)]
     _write(targets, merge_parts(parts, root.url))
 
@@ -112,7 +110,7 @@ def _merge_files(
         return
     targets = find_targets(out, keep_local, storage_options, temporary=False)
     found = {_find(item, targets.all, storage_options): None for item in index_file_urls}
-    indexes = _read_all([location for location, _ in found])
+    indexes = map_files(_read, [location for location, _ in found])
     parts = [Part(d, index) for (_, d), index in zip(found, indexes, strict=True)]
     _write(targets, merge_parts(parts, targets.all[-1].url))
 
@@ -140,11 +138,6 @@ def _find(
         f"{files[0]} does not lie in a directory below {' or '.join(r.url for r in roots)}, so the "
         "merged index could not name its shards. Merge into a directory above all parts"
     )
-
-
-def _read_all(directories: Sequence[Location]) -> list[Index]:
-    with ThreadPoolExecutor(min(_MAX_THREADS, len(directories))) as pool:
-        return list(pool.map(_read, directories))
 
 
 def _read(directory: Location) -> Index:

@@ -108,11 +108,6 @@ class OpenedDataset:
         """Makes single samples."""
         return SampleMaker(self.options)
 
-    @property
-    def num_epochs(self) -> int | None:
-        """Passes over the data in an iteration; None never ends."""
-        return self.settings.num_epochs
-
     def go_on_with(self, reading: Reading) -> None:
         """Read as `reading` does from now on: in the order of a state."""
         self.reading, self.options, self.order = reading, reading.options, reading.options.order
