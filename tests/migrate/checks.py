@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import click
 import click.testing
@@ -37,6 +38,13 @@ def check_silence(text: str, path: str | None = None) -> None:
     """Assert that a text stays and no rule says anything of it, but that it names Petastorm."""
     result = check_noop(text, path)
     assert [found for found in result.findings if found.rule != "PM001"] == []
+
+
+def write_files(root: Path, files: dict[str, str]) -> None:
+    """Write texts below a folder, by their paths there."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
 
 
 def invoke(command: click.Command, *arguments: object) -> click.testing.Result:

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import Result
-from tests.migrate.checks import invoke
+from tests.migrate.checks import invoke, write_files
 
 from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
 from mdstorm_migrate.cli.audit import audit as command
@@ -33,12 +33,9 @@ def uses(text: str, name: str = "a.py") -> dict[tuple[str, str], int]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    for name, text in (("exact", EXACT), ("review", REVIEW), ("manual", MANUAL)):
-        (tmp_path / f"{name}.py").write_text(text)
-    (tmp_path / "broken.py").write_text(BROKEN)
-    (tmp_path / "none.py").write_text(NONE)
-    (tmp_path / "noted.py").write_text(NOTED)
-    (tmp_path / "requirements.txt").write_text("petastorm[torch]\npyspark\n")
+    write_files(tmp_path, {"exact.py": EXACT, "review.py": REVIEW, "manual.py": MANUAL})
+    write_files(tmp_path, {"broken.py": BROKEN, "none.py": NONE, "noted.py": NOTED})
+    write_files(tmp_path, {"requirements.txt": "petastorm[torch]\npyspark\n"})
     return tmp_path
 
 

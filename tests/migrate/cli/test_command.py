@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.migrate.checks import invoke
+from tests.migrate.checks import invoke, write_files
 
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.rules import all_rules
@@ -270,9 +270,7 @@ def test_what_is_named_is_the_project_where_nothing_else_says_so(
         "mypkg/loader.py": "import petastorm\nr = petastorm.make_reader\n",
         "tests/test_loader.py": "mock.patch('mypkg.loader.petastorm.make_reader')\n",
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_files(tmp_path, files)
     monkeypatch.chdir(tmp_path)
     assert run("-w", "-j", "1", *named).exit_code == 0
     assert "import mdstorm as petastorm\n" in (tmp_path / "mypkg" / "loader.py").read_text()

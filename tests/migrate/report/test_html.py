@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.migrate.checks import write_files
 from tests.migrate.report.making import HOSTILE, MIXED, report_of, report_of_text
 
 from mdstorm_migrate.report.html import to_html
@@ -89,9 +90,8 @@ def test_the_checklist_has_what_needs_manual_review(mixed: str) -> None:
 
 
 def test_the_same_to_do_is_one_entry_with_its_places_by_folder(tmp_path: Path) -> None:
-    for name in ("a/x.py", "a/y.py", "b/z.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("from petastorm.reader import Ventilator\n")
+    text = "from petastorm.reader import Ventilator\n"
+    write_files(tmp_path, dict.fromkeys(("a/x.py", "a/y.py", "b/z.py"), text))
     html = to_html(report_of(tmp_path))
     found = checked(html)
     groups = [one["data-text"] for one in found.all("li") if one.get("class") == "group"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import check_noop, check_rewrite
+from tests.migrate.checks import check_noop, check_rewrite, write_files
 
 from mdstorm_migrate.api import migrate
 
@@ -37,13 +37,13 @@ def test_modules_of_a_package_do_not_see_their_neighbours(tmp_path: Path) -> Non
 
 
 def test_a_neighbouring_package_hides_all(tmp_path: Path) -> None:
-    write(tmp_path, {"petastorm/__init__.py": ""})
+    write_files(tmp_path, {"petastorm/__init__.py": ""})
     check_noop("from petastorm.spark import make_spark_converter\n", str(tmp_path / "script.py"))
 
 
 def test_a_package_of_ones_own_imports_itself(tmp_path: Path) -> None:
-    write(tmp_path, {"setup.cfg": "", "petastorm/__init__.py": "from .io import read\n"})
-    write(tmp_path, {"petastorm/io.py": ""})
+    write_files(tmp_path, {"setup.cfg": "", "petastorm/__init__.py": "from .io import read\n"})
+    write_files(tmp_path, {"petastorm/io.py": ""})
     script = str(tmp_path / "petastorm" / "tracker.py")
     for text in ("from petastorm import io", "from petastorm import read", "import petastorm"):
         result = check_noop(f"{text}\n", script)
@@ -58,12 +58,6 @@ COPY = {
 }
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
 @pytest.mark.parametrize(
     ("place", "head"),
     [
@@ -74,7 +68,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
     ],
 )
 def test_a_copy_in_the_tree_is_what_is_imported(tmp_path: Path, place: str, head: str) -> None:
-    write(tmp_path / place / "petastorm", COPY)
+    write_files(tmp_path / place / "petastorm", COPY)
     script = str(tmp_path / "app" / "main.py")
     text = f"{head}from petastorm import make_reader\nmake_reader(url, token=TOKEN)\n"
     check_noop(text, script)
@@ -99,7 +93,7 @@ def test_a_copy_in_the_tree_is_what_is_imported(tmp_path: Path, place: str, head
 def test_a_package_that_has_not_what_is_imported_is_no_copy(
     tmp_path: Path, files: dict[str, str], path: str
 ) -> None:
-    write(tmp_path, {**files, "acme/jobs/__init__.py": ""})
+    write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
     script = str(tmp_path / path)
     if path == "acme/jobs.py":  # a script beside it, which finds the package first
         check_noop(READS, script)
@@ -109,7 +103,7 @@ def test_a_package_that_has_not_what_is_imported_is_no_copy(
 
 def test_a_package_of_the_project_is_no_copy_and_asks_for_nothing(tmp_path: Path) -> None:
     own = {"__init__.py": "__version__ = '1'\n", "tracker.py": "class Tracker: ...\n"}
-    write(tmp_path / "petastorm", own)
+    write_files(tmp_path / "petastorm", own)
     text = "import petastorm\nfrom petastorm.tracker import Tracker\nprint(petastorm.io)\n"
     (found,) = check_noop(text, str(tmp_path / "run.py"), unsafe=True).findings
     assert (found.rule, found.cls, found.remedy) == ("PM115", "note", None)
@@ -119,8 +113,7 @@ def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
     text = "from petastorm.reader import Reader as Reader\n"
     for folder in ("petastorm", "petastorm-stubs"):
         file = tmp_path / folder / "__init__.pyi"
-        file.parent.mkdir()
-        file.write_text(text)
+        write_files(file.parent, {file.name: text})
         check_noop(text, str(file), unsafe=True)
         (found,) = migrate(text, path=str(file)).findings
         assert "stubs" in found.message
@@ -128,6 +121,6 @@ def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
 
 
 def test_what_lies_above_the_repository_is_no_copy(tmp_path: Path) -> None:
-    write(tmp_path / "petastorm", COPY)
+    write_files(tmp_path / "petastorm", COPY)
     (tmp_path / "project" / ".git").mkdir(parents=True)
     check_rewrite(READS, MOVED, str(tmp_path / "project" / "app" / "main.py"))

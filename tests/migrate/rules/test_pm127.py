@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite, write_files
 
 from mdstorm_migrate.api import migrate
 
@@ -36,8 +36,7 @@ def test_what_gets_none_is_mentioned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["petastorm_contrib.py", "src/petastorm_contrib/__init__.py"])
 def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
-    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / place).touch()
+    write_files(tmp_path, {place: ""})
     text = f"{HEAD}pc.wrap(make_reader(url))\n"
     after = text.replace("from petastorm", "from mdstorm")
     check_rewrite(text, after, str(tmp_path / "jobs" / "a.py"))

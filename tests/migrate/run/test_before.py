@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import invoke
+from tests.migrate.checks import invoke, write_files
 
 from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate
@@ -19,9 +19,8 @@ STAYS = "from petastorm.reader import ArrowReaderWorker\n"
 
 def write(root: Path, **files: str) -> None:
     for name, text in files.items():
-        path = root / name.replace("__", "/").replace("_txt", ".txt").replace("_py", ".py")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path = name.replace("__", "/").replace("_txt", ".txt").replace("_py", ".py")
+        write_files(root, {path: text})
 
 
 def section(root: Path, *options: str) -> list[str]:
@@ -147,6 +146,11 @@ def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) 
     code = "import pandas\nfrom petastorm.spark import make_spark_converter\n"
     write(tmp_path, src__a_py=code, requirements_txt="petastorm\n")
     assert after(tmp_path) == "mdstorm[spark]\n"  # which brings pandas
+
+
+def test_constraints_require_nothing_more(tmp_path: Path) -> None:
+    write(tmp_path, a_py=f"import pandas\n{CODE}", constraints_txt="petastorm==0.11\n")
+    assert after(tmp_path, "constraints.txt") == "mdstorm\n"
 
 
 def test_what_is_listed_already_is_not_required_again(tmp_path: Path) -> None:

@@ -8,14 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.migrate.checks import write_files
 
 from mdstorm_migrate.run.discover import GlobError, Skipped, discover
 
 
 def make(root: Path, *names: str) -> None:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("petastorm")
+    write_files(root, dict.fromkeys(names, "petastorm"))
 
 
 def found(root: Path, **options: list[str]) -> list[str]:

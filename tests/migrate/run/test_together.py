@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.migrate.checks import write_files
 
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
@@ -22,10 +23,7 @@ def migrated(
     root: Path, files: dict[str, str], *, write: bool = False, names: Sequence[str] = ()
 ) -> dict[str, str]:
     """Return what each file becomes, without TODO comments; those that stay are left out."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(root, files)
     paths = sorted(root / name for name in names or files)
     found = run(paths, Settings(todo=False), write=write)
     return {
@@ -207,8 +205,7 @@ def test_what_meets_imports_that_wait_for_strings_waits(tmp_path: Path) -> None:
 
 def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
     files = {"schema.py": SCHEMA, "train.py": READS + "from schema import SCHEMA\n", "x.py": READS}
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
+    write_files(tmp_path, files)
     (tmp_path / "schema.py").chmod(0o444)
     found = list(run(sorted(tmp_path.iterdir()), Settings(), write=True))
     assert [one.written for one in found] == [False, False, True]

@@ -38,8 +38,6 @@ class Expected:
         What the migrated program returns where mdstorm differs from Petastorm.
     why : str
         The difference, for the reader.
-    known : str
-        Why the tool does not do what is expected yet.
     """
 
     todo: dict[str, str] = field(default_factory=dict)
@@ -52,7 +50,6 @@ class Expected:
     error: str = ""
     computes: Any = None
     why: str = ""
-    known: str = ""
 
 
 EXPECTED: dict[str, Expected] = {

@@ -44,19 +44,6 @@ REPRESENTATIVE = [
 ]
 
 
-def marked(names: list[str]) -> list[Any]:
-    """Mark the files of which the tool is known not to do what is expected."""
-    return [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xfail(reason=expected_of(name).known)]
-            if expected_of(name).known
-            else [],
-        )
-        for name in names
-    ]
-
-
 def test_the_table_of_expectations_has_files_only() -> None:
     assert EXPECTED.keys() <= set(FILES)
 
@@ -66,7 +53,7 @@ def test_the_readme_tells_the_outcome() -> None:
     assert table() in readme.read_text("utf-8"), "copy it: python -m tests.migrate.wild.judge"
 
 
-@pytest.mark.parametrize("name", marked(FILES))
+@pytest.mark.parametrize("name", FILES)
 def test_a_file_becomes_what_an_expert_expects(name: str) -> None:
     wrong, missed = faults(name)
     assert (wrong, missed) == ((), ())
@@ -138,7 +125,7 @@ def files_of(name: str) -> list[str]:
 def expected_outcome(name: str) -> dict[str, Any] | None:
     """Return what a migrated program should compute; None if it still needs work."""
     paths = files_of(name)
-    if any(expected_of(path).known for path in paths) or name in _WAITING_FOR_TODOS:
+    if name in _WAITING_FOR_TODOS:
         return None
     if name in _OLD_NUMPY and np.lib.NumpyVersion(np.__version__) >= "2.0.0":
         return {"raised": "was removed in the NumPy 2.0 release"}
@@ -198,7 +185,7 @@ def test_all_migrated_programs_compute_what_petastorm_computed(
 ) -> None:
     expected = expected_outcome(name)
     if expected is None:
-        pytest.xfail("work is left here, with TODOs or, as is known, without a word")
+        pytest.xfail("work is left here, with TODOs")
     path = files_of(name)[0]
     part = path[: path.index("/", len(name.rpartition("/")[0]) + 1)]
     found = computed(part)[name.rpartition("/")[2]]
