@@ -15,7 +15,7 @@ from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import TransformSpec, edit_field
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.values.batch import Values, concat_values
+from mdstorm_backend.format.values.batch import Values
 
 NAN = float("nan")
 
@@ -167,69 +167,3 @@ def test_the_warning_of_unknown_names_comes_once() -> None:
     assert "remove_fields specified some field names that are not part of the schema" in str(
         warning.message
     )
-
-
-class TestShardsJoined:
-    """What two shards' calls returned, as one column."""
-
-    @pytest.mark.parametrize(
-        ("one", "other", "dtype", "joined"),
-        [
-            (pa.nulls(1), np.array([1]), np.float64, [NAN, 1.0]),
-            (pa.nulls(1), np.array([0.5], np.float32), np.float32, [NAN, 0.5]),
-            (np.array([1], np.int32), np.array([0.5]), np.float64, [1.0, 0.5]),
-            (np.array([1], np.int8), np.array([300]), np.int64, [1, 300]),
-            (np.array([[1]]), np.array([[0.5]]), np.float64, [[1.0], [0.5]]),
-            (pa.nulls(1), np.array(["1970-01-01"], "M8[us]"), "M8[ns]", None),
-        ],
-    )
-    def test_numbers_are_numpy(self, one: Any, other: Any, dtype: Any, joined: Any) -> None:
-        values = concat_values([one, other])
-        assert isinstance(values, np.ndarray)
-        if joined is None:
-            assert values.dtype.kind == "M"
-            assert np.isnat(values).tolist() == [True, False]
-        else:
-            assert values.dtype == dtype
-            assert repr(values.tolist()) == repr(joined)
-
-    @pytest.mark.parametrize(
-        ("one", "other"),
-        [
-            (pa.nulls(1), pa.array(["a"])),
-            (pa.array(["a"]), pa.nulls(1)),
-            (pa.nulls(1), pa.array([dt.date(2020, 1, 1)])),
-            (pa.nulls(1), np.array([True])),
-            (pa.nulls(1), np.array([[1, 2]])),
-            (pa.array([Decimal("1.25")]), pa.array([Decimal("123456.5")])),
-            (pa.array([[None]]), pa.array([["a"]])),
-            (pa.array([[1]]), pa.array([[0.5]])),
-            (np.array([[1, 2]]), np.array([[1, 2, 3]])),
-            (np.array([[1, 2]]), pa.array([[1], None])),
-            (np.array([[1, 2]], np.int32), pa.array([[0.5]])),
-        ],
-    )
-    def test_others_are_arrow(self, one: Any, other: Any) -> None:
-        values = concat_values([one, other])
-        assert isinstance(values, pa.Array)
-        assert values.to_pylist() == [*listed(one), *listed(other)]
-
-    def test_arrays_of_several_dimensions_are_objects(self) -> None:
-        values = concat_values([np.ones((1, 2, 2)), np.ones((1, 3, 2))])
-        assert [cell.shape for cell in values] == [(2, 2), (3, 2)]
-
-    @pytest.mark.parametrize(
-        ("one", "other"),
-        [
-            (pa.array(["a"]), np.array([1])),
-            (pa.array(["a"]), pa.array([b"a"])),
-            (np.array([1]), np.array([[1, 2]])),
-            (np.array([1]), np.array(["1970-01-01"], "M8[ns]")),
-            (pa.array([Decimal("1e30")]), pa.array([Decimal("1e-30")])),
-        ],
-    )
-    def test_no_common_type_is_an_error_that_names_both(self, one: Any, other: Any) -> None:
-        with pytest.raises(
-            TransformError, match=r"column 'x' is .* in some shards and .* in other"
-        ):
-            concat_values([one, other], "x")

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base import is_integer
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.format import Batch, Schema, slice_batch
 from mdstorm_backend.order import ExactOrder
@@ -94,21 +92,11 @@ class SplitShards(ShardView):
     overlap : int
         Rows of the next piece of the shard that are repeated at the end of each piece: with one
         row less than an n-gram has, every n-gram of the shard is in exactly one piece.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `parts` is something else.
     """
 
     def __init__(self, source: SampleSource, parts: int, *, overlap: int = 0) -> None:
-        if not is_integer(parts) or parts < 1:
-            raise InvalidArgumentError(
-                f"shuffle_row_drop_partitions must be a positive integer, found {parts!r}: 1 reads "
-                "each row group as a whole"
-            )
         sizes = np.array(source.shard_sizes, np.int64)
-        counts = np.minimum(sizes, int(parts))
+        counts = np.minimum(sizes, parts)
         owners = np.repeat(np.arange(len(sizes)), counts)
         place = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
         rows, cuts = sizes[owners], counts[owners]

@@ -1,7 +1,6 @@
 """Datasets that Petastorm wrote are read as by Petastorm, from Parquet and after conversion."""
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,24 +164,6 @@ def test_what_a_reader_changes_is_its_own() -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_view_of_the_schema_reads_only_its_fields() -> None:
-    source, schema = opened("codecs")
-    view = decoded(source.stored, schema.create_schema_view([schema.vec, "id"]))
-    assert view.schema.names == ("vec", "id")
-    assert view.fingerprint != source.fingerprint
-    assert set(view.sample(0)) == {"vec", "id"}
-
-
-def test_row_groups_are_chosen_before_decoding() -> None:
-    source, schema = opened("codecs")
-    first, second = (source.over(source.stored.with_row_groups([n])) for n in (0, 1))
-    assert len(second) == 6
-    ids = {row.id for row in read_rows(second, schema)}
-    assert ids == {row.id for row in read_rows(source, schema)} - {
-        row.id for row in read_rows(first, schema)
-    }
-
-
 def test_sources_go_to_other_processes() -> None:
     source, schema = opened("codecs")
     copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own
@@ -197,14 +178,3 @@ def test_shards_are_opened_once_while_they_are_used() -> None:
     assert source.shard(0) is shard is source.find_open(0)
     assert shard.memory > 0
     assert not source.is_mapped
-
-
-def test_other_sources_have_no_schema(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    parquet = open_parquet(str(tmp_path))
-    assert stored_unischema(parquet) is None
-    assert stored_unischema(convert_parquet(parquet, str(tmp_path / "mds"))) is None
-    assert stored_unischema(object()) is None

@@ -124,12 +124,6 @@ def kilobytes(count: int) -> Any:
 class TestLocalDiskCache:
     """The class by itself."""
 
-    def test_a_value_is_made_once(self, tmp_path: Path) -> None:
-        cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
-        assert cache.get("k", lambda: {"a": [1]}) == {"a": [1]}
-        assert LocalDiskCache(str(tmp_path / "c"), 10_000, 10).get("k", list) == {"a": [1]}
-        assert cache.get("other", lambda: None) is None
-
     @pytest.mark.parametrize("damage", [b"", b"x", None], ids=["empty", "short", "one bit"])
     def test_a_damaged_file_is_made_again(self, tmp_path: Path, damage: bytes | None) -> None:
         cache = LocalDiskCache(str(tmp_path), 10_000, 10)

@@ -4,11 +4,8 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from mdstorm._readers.arguments import ReaderArguments
@@ -71,17 +68,6 @@ def test_the_signatures_hand_over_every_argument_as_it_is_given(
     with pytest.raises(InterruptedError):
         make("file:///nowhere", **given)
     assert found == {"url": "file:///nowhere", **given}
-
-
-@READERS
-@pytest.mark.filterwarnings("ignore:Currently make_reader supports")
-def test_arguments_may_be_given_by_position(make: Callable[..., Any], tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1, 2], "y": [3, 4]}), tmp_path / "two.parquet")
-    with make(f"file://{tmp_path}/two.parquet", ["x"], "dummy", 1) as reader:
-        assert list(reader.schema.fields) == ["x"]
-        assert reader.diagnostics == {}  # no workers
-    with pytest.raises(TypeError, match="dataset_url"):
-        make()
 
 
 def test_what_mosaicml_can_do_names_arguments() -> None:

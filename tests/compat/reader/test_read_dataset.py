@@ -15,9 +15,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm.errors import MissingAttributeError
 from mdstorm.predicates import in_set
-from mdstorm.reader import Reader, make_batch_reader, make_reader
-
-GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
+from mdstorm.reader import Reader, make_batch_reader
 
 
 @pytest.fixture
@@ -66,12 +64,6 @@ def test_shards_of_mds(tmp_path: Path) -> None:
         assert (len(dataset), dataset.fingerprint) == (500, stored.fingerprint)
         with pytest.raises(MissingAttributeError, match=r"no 'fragments'.*: use pieces"):
             _ = dataset.fragments
-
-
-def test_a_dataset_that_is_decoded() -> None:
-    with make_reader(f"file://{GOLDEN}/codecs") as reader:
-        assert all(Path(piece.path).is_file() for piece in reader.dataset.pieces)
-        assert pa.types.is_binary(reader.dataset.schema.field("png").type)
 
 
 def test_missing_attributes_name_what_to_use(directory: Path) -> None:

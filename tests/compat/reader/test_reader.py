@@ -9,10 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.compat.readers import batch_reader, row_reader, write_parquet
-from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm import TransformSpec
-from mdstorm.reader import make_batch_reader
 
 
 @pytest.fixture
@@ -23,22 +21,6 @@ def ten(tmp_path: Path) -> str:
 
 def ids(reader: Any) -> list[int]:
     return [int(i) for batch in reader for i in np.atleast_1d(batch.id)]
-
-
-def test_a_batch_is_an_mds_shard(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path / "numbers", 200)
-    with batch_reader(dataset.url) as reader:
-        assert [len(batch.number) for batch in reader] == list(dataset.shard_sizes)
-
-
-def test_a_reset_begins_with_other_permutations(tmp_path: Path) -> None:
-    url = write_parquet(tmp_path / "many", {"id": range(200)}, row_group_size=5)
-    with make_batch_reader(url, seed=1) as reader:
-        first = ids(reader)
-        reader.reset()
-        second = ids(reader)
-    assert first != second
-    assert sorted(first) == sorted(second) == list(range(200))
 
 
 def test_stop_ends_the_threads_at_once(ten: str) -> None:

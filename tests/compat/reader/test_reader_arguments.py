@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.readers import batch_reader, row_reader, write_parquet
-from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm.errors import NoDataAvailableError, UnsupportedArgumentError
-from mdstorm.ngram import NGram
+from mdstorm.errors import NoDataAvailableError
 from mdstorm.predicates import in_lambda, in_set
 from mdstorm.reader import make_batch_reader, make_reader
 
@@ -31,14 +29,6 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> str:
 def ids(reader: Any) -> list[int]:
     with reader:
         return [int(i) for item in reader for i in np.atleast_1d(item.id)]
-
-
-def test_mds_is_read_as_well(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path / "mds", 10)
-    with pytest.warns(UserWarning, match="supports reading only Petastorm datasets"):
-        reader = make_reader(dataset.url, shuffle_row_groups=False)
-    with reader:
-        assert [row.number for row in reader] == list(range(10))
 
 
 def test_a_filesystem_of_the_caller(hundred: str) -> None:
@@ -72,12 +62,6 @@ def test_wrong_values_are_refused_when_the_reader_is_made(
 ) -> None:
     with pytest.raises(error, match=message):
         make(hundred, **arguments)
-
-
-@pytest.mark.parametrize("arguments", [{"shuffle_rows": True}, {"order": "elastic"}], ids=str)
-def test_rows_of_n_grams_stay_in_order(hundred: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedArgumentError, match="made of consecutive rows"):
-        make_reader(hundred, schema_fields=NGram({0: ["text"]}, 1, "id"), **arguments)
 
 
 def test_names_that_no_row_can_have_are_refused_with_a_remedy(tmp_path: Path) -> None:
@@ -156,12 +140,6 @@ def test_rows_stay_together_under_predicate_and_shuffle(hundred: str) -> None:
             assert batch.id.tolist() == batch.id_2.tolist()
             assert batch.text.tolist() == [f"t{i}" for i in batch.id]
             assert batch.id.dtype == np.int64
-
-
-def test_filters_leave_out_rows_by_columns_that_are_not_read(hundred: str) -> None:
-    reader = batch_reader(hundred, filters=[("text", "in", ["t3", "t80"])], schema_fields=["id"])
-    with reader:
-        assert [(b._fields, b.id.tolist()) for b in reader] == [(("id",), [3]), (("id",), [80])]
 
 
 def test_nulls_can_be_filled_and_told(tmp_path: Path) -> None:

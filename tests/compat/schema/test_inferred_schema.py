@@ -46,14 +46,6 @@ def test_types_of_arrow_are_types_of_fields(
     assert schema.fields["b"].nullable
 
 
-def test_columns_of_other_types_are_left_out_or_refused() -> None:
-    fields = pa.schema([("a", pa.int8()), ("c", pa.struct([("x", pa.int8())]))])
-    with pytest.warns(UserWarning, match="Column 'c' has an unsupported field .* Ignoring"):
-        assert list(Unischema.from_arrow_schema(fields).fields) == ["a"]
-    with pytest.raises(InvalidArgumentError, match=r"Cannot auto-create unischema .* of 'c'"):
-        Unischema.from_arrow_schema(fields, omit_unsupported_fields=False)
-
-
 def test_columns_of_partitions_come_first(tmp_path: Path) -> None:
     pq.write_to_dataset(
         pa.table({"a": [1, 2], "year": [2020, 2021], "kind": ["x", "y"]}),

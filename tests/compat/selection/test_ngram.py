@@ -51,14 +51,6 @@ def test_a_threshold_with_a_unit(unit: str) -> None:
     assert stamps(pairs(threshold), days) == [days[:2], days[2:]]
 
 
-def test_equal_timestamps() -> None:
-    times = [0, 1, 1, 2, 3, 3, 7, 8]
-    assert stamps(pairs(1), times) == [[0, 1], [1, 1], [1, 2], [2, 3], [3, 3], [7, 8]]
-    assert stamps(pairs(1, overlap=False), times) == [[0, 1], [2, 3], [7, 8]]
-    single = NGram({3: [SCHEMA.ts]}, 1, SCHEMA.ts, timestamp_overlap=False)
-    assert (single.length, stamps(single, [1, 1, 2])) == (1, [[1], [2]])
-
-
 def test_a_row_has_the_fields_of_its_offset_in_the_order_of_the_schema() -> None:
     ngram = NGram({-1: [SCHEMA.va, SCHEMA.z], 1: [SCHEMA.ts]}, 5, SCHEMA.ts)
     (item,) = ngrams_of(ngram, SCHEMA, columns_at([0, 1, 2]))
@@ -137,26 +129,6 @@ class TestExpressions:
         assert ngram.get_field_names_at_all_timesteps() == [SCHEMA.vb, SCHEMA.va]
         assert list(ngram.get_schema_at_timestep(SCHEMA, 0).fields) == ["va", "vb"]
         assert ngram.convert_fields(SCHEMA, ["z|ts"]) == [SCHEMA.z, SCHEMA.ts]
-
-    @pytest.mark.parametrize(("pattern", "count"), [("v.*", "more than one"), ("x", "no")])
-    def test_one_field_has_the_timestamps(self, pattern: str, count: str) -> None:
-        ngram = NGram({0: ["v.*"]}, 5, pattern)
-        with pytest.raises(
-            ValueError, match=f"timestamp_field was matched to {count} unischema field"
-        ):
-            ngram.resolve_regex_field_names(SCHEMA)
-
-
-def test_n_grams_with_the_same_fields_are_equal() -> None:
-    one = NGram({0: [SCHEMA.ts, SCHEMA.va], 1: [SCHEMA.ts]}, 5, SCHEMA.ts)
-    other = NGram({1: [SCHEMA.ts], 0: [SCHEMA.va, SCHEMA.ts]}, 6, SCHEMA.ts, False)
-    assert one == other
-    assert (one != other) is False
-    assert one != NGram({0: [SCHEMA.ts, SCHEMA.va], 2: [SCHEMA.ts]}, 5, SCHEMA.ts)
-    assert one != 5
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(one)
-    assert (other.delta_threshold, other.timestamp_overlap) == (6, False)
 
 
 @pytest.mark.parametrize(

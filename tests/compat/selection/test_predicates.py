@@ -10,19 +10,9 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm.predicates import (
     PredicateBase,
     in_intersection,
-    in_lambda,
     in_pseudorandom_split,
     in_set,
 )
-
-
-def test_a_value_is_in_a_set() -> None:
-    predicate = in_set([1, 2], "a")
-    assert predicate.get_fields() == {"a"}
-    assert predicate.do_include({"a": np.int64(2), "b": 7})
-    assert not predicate.do_include({"a": 3})
-    assert not predicate.do_include({"a": None})
-    assert in_set([None], "a").do_include({"a": None})
 
 
 def test_dates_of_numpy_are_in_a_set_of_dates() -> None:
@@ -41,17 +31,6 @@ def test_an_array_intersects_with_values() -> None:
     assert in_intersection([[1], [2]], "a").do_include({"a": [[2]]})
     with pytest.raises(ValueError, match=r"Predicate field should have iterable type: 'a'.*in_set"):
         predicate.do_include({"a": 1})
-
-
-def test_a_function_takes_fields_in_their_order_and_then_the_state() -> None:
-    def pair(*values: Any) -> Any:
-        return values
-
-    assert in_lambda(["b", "a"], pair).do_include({"a": 1, "b": 2}) == (2, 1)
-    assert in_lambda(["a"], pair, 0).do_include({"a": 1}) == (1, 0)
-    assert in_lambda(["a"], pair, None).do_include({"a": 1}) == (1,)
-    with pytest.raises(ValueError, match="Predicate fields should be a list"):
-        in_lambda("a", pair)  # type: ignore[arg-type]
 
 
 #: Of ids 0 to 19, recorded under Petastorm 0.13.1.

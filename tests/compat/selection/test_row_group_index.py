@@ -155,13 +155,6 @@ def test_selectors_choose_shards_of_mds(mds: Path) -> None:
     assert column(select_row_groups(both, open_dataset(str(mds))), "id") == [2]
 
 
-def test_names_of_all_indexes_are_known() -> None:
-    assert UnionIndexSelector([a_or_c, IntersectIndexSelector([two])]).get_index_names() == [
-        "of s",
-        "of n",
-    ]
-
-
 class TestWhatIsNotThere:
     """Selectors without their index."""
 
@@ -247,13 +240,6 @@ def test_bad_indexers_are_refused(
 
 class TestIndexersByHand:
     """Indexers, built row by row as Petastorm's Spark jobs do it."""
-
-    def test_values_and_elements(self) -> None:
-        indexer = SingleFieldIndexer("i", "a")
-        indexer.build_index([{"a": np.int64(1)}, {"a": None}, {"a": np.array([[2, 3]])}], 4)
-        indexer.build_index([{"a": 1}], 5)
-        assert indexer.index_name == "i"
-        assert indexer._index_data == {1: {4, 5}, 2: {4}, 3: {4}}
 
     def test_they_are_added(self) -> None:
         one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")

@@ -52,10 +52,6 @@ def columns_come_as_they_are_stored(place: Place) -> Any:
     return batches(url)
 
 
-def epochs_follow_one_another(place: Place) -> Any:
-    return ids_of(batches(place.numbers(5, group=3), num_epochs=3))
-
-
 def endless_epochs_go_on(place: Place) -> Any:
     url = place.numbers(5, group=3)
     with make_batch_reader(url, num_epochs=None, **CALM) as reader:
@@ -79,11 +75,6 @@ def no_field_patterns_mean_all(place: Place) -> Any:
 def fields_are_found_by_name(place: Place) -> Any:
     field = UnischemaField("x", np.float64, (), None, True)
     return batches(place.numbers(2), schema_fields=[field])
-
-
-def pool_of_threads(place: Place) -> Any:
-    url = place.numbers()
-    return ids_of(batches(url, reader_pool_type="thread", workers_count=1, results_queue_size=5))
 
 
 def storage_options_of_a_local_file(place: Place) -> Any:

@@ -15,11 +15,6 @@ def _sorted_ids(found: list[Any]) -> list[int]:
     return sorted(chain.from_iterable(ids_of(found)))
 
 
-def shuffled_row_groups_change_places(place: Place) -> Any:
-    found = ids_of(batches(place.numbers(60, group=2), shuffle_row_groups=True, seed=3))
-    return found != sorted(found)
-
-
 def row_groups_are_shuffled_unless_told_otherwise(place: Place) -> Any:
     url = place.numbers(60, group=2)
     with make_batch_reader(url, reader_pool_type="dummy", seed=5) as reader:
@@ -46,30 +41,10 @@ def shuffled_rows_stay_together(place: Place) -> Any:
     return [bool((batch.x == batch.id / 2).all()) for batch in found]
 
 
-def all_epochs_have_all_rows(place: Place) -> Any:
-    url = place.numbers(10, group=3)
-    return _sorted_ids(
-        batches(url, shuffle_row_groups=True, shuffle_rows=True, seed=2, num_epochs=2)
-    )
-
-
 def every_epoch_has_an_order_of_its_own(place: Place) -> Any:
     url = place.numbers(60, group=2)
     found = ids_of(batches(url, shuffle_row_groups=True, seed=3, num_epochs=2))
     return found[:30] != found[30:]
-
-
-def shards_share_the_rows(place: Place) -> Any:
-    url = place.numbers(23, group=5)
-    shards = [batches(url, cur_shard=shard, shard_count=3) for shard in range(3)]
-    return _sorted_ids([*chain.from_iterable(shards)])
-
-
-def shards_have_no_row_twice_when_shuffled(place: Place) -> Any:
-    url = place.numbers(24, group=4)
-    arguments = {"shuffle_row_groups": True, "seed": 4, "shard_count": 3}
-    shards = (batches(url, cur_shard=shard, **arguments) for shard in range(3))
-    return _sorted_ids([*chain.from_iterable(shards)])
 
 
 def shards_of_even_data(place: Place) -> Any:
@@ -84,10 +59,6 @@ def shards_of_even_data(place: Place) -> Any:
 def shards_are_row_groups_in_turn(place: Place) -> Any:
     url = place.numbers(10, group=2)
     return [ids_of(batches(url, cur_shard=shard, shard_count=2)) for shard in range(2)]
-
-
-def one_shard_is_everything(place: Place) -> Any:
-    return ids_of(batches(place.numbers(), cur_shard=0, shard_count=1))
 
 
 def more_shards_than_rows(place: Place) -> Any:
@@ -124,27 +95,9 @@ def a_shard_that_does_not_exist(place: Place) -> Any:
     ]
 
 
-def shard_seed_is_deprecated(place: Place) -> Any:
-    from tests.conformance.describing import warnings_of
-
-    url = place.numbers()
-    arguments = {"cur_shard": 0, "shard_count": 1, "shard_seed": 5}
-    return warnings_of(lambda: batches(url, **arguments), "shard_seed was deprecated")
-
-
 def parts_of_row_groups(place: Place) -> Any:
     return ids_of(batches(place.numbers(10, group=6), shuffle_row_drop_partitions=2))
 
 
 def more_parts_than_rows(place: Place) -> Any:
     return ids_of(batches(place.numbers(5, group=3), shuffle_row_drop_partitions=4))
-
-
-def shuffled_parts_have_all_rows(place: Place) -> Any:
-    url = place.numbers(12, group=6)
-    return _sorted_ids(batches(url, shuffle_row_drop_partitions=3, shuffle_row_groups=True, seed=1))
-
-
-def shuffled_rows_of_parts(place: Place) -> Any:
-    url = place.numbers(12, group=6)
-    return _sorted_ids(batches(url, shuffle_row_drop_partitions=3, shuffle_rows=True, seed=1))

@@ -45,19 +45,6 @@ def paths_of_urls(place: Place) -> Any:
     return [get_dataset_path(urlparse(url)) for url in ("file:///a/b", "hdfs://node:9000/a/b")]
 
 
-def file_systems_of_urls(place: Place) -> Any:
-    url = place.numbers()
-    system, path = get_filesystem_and_path_or_paths(url)
-    systems, paths = get_filesystem_and_path_or_paths([url, url])
-    resolver = FilesystemResolver(url)
-    return [
-        f"file://{path}" == url,
-        [f"file://{found}" == url for found in paths],
-        f"file://{resolver.get_dataset_path()}" == url,
-        [found is not None for found in (system, systems, resolver.filesystem())],
-    ]
-
-
 def urls_without_a_scheme(place: Place) -> Any:
     return [
         error_of(lambda: FilesystemResolver("/a/b"), "ERROR! A scheme-less dataset url ("),

@@ -56,16 +56,6 @@ def offsets_with_a_gap(place: Place) -> Any:
     ]
 
 
-def a_wide_threshold(place: Place) -> Any:
-    ngram = _ngram({0: [_TIME], 1: [_TIME]}, threshold=4)
-    return _times(rows(place.dataset("series"), schema_fields=ngram))
-
-
-def a_threshold_of_zero(place: Place) -> Any:
-    ngram = _ngram({0: [_TIME], 1: [_TIME]}, threshold=0)
-    return rows(place.dataset("series"), schema_fields=ngram)
-
-
 def single_rows(place: Place) -> Any:
     ngram = _ngram({0: [_TIME, _LABEL]})
     return [found[0].label for found in rows(place.dataset("series"), schema_fields=ngram)]

@@ -73,11 +73,6 @@ def a_pseudorandom_split_of_texts(place: Place) -> Any:
     return [_ids(place, in_pseudorandom_split(fractions, part, "city")) for part in range(3)]
 
 
-def a_pseudorandom_split_by_hand(place: Place) -> Any:
-    split = in_pseudorandom_split([0.3, 0.7], 0, "id")
-    return [sorted(split.get_fields()), [i for i in range(20) if split.do_include({"id": i})]]
-
-
 def a_class_of_ones_own(place: Place) -> Any:
     class Odd(PredicateBase):
         def get_fields(self) -> set[str]:
@@ -104,14 +99,6 @@ def wrong_arguments(place: Place) -> Any:
             lambda: in_pseudorandom_split([0.5, 0.5], 2, "id"), "subset_index is out of range"
         ),
     ]
-
-
-def a_field_that_is_not_there(place: Place) -> Any:
-    return error_of(lambda: _ids(place, in_set({1}, "nothing")), "are not valid schema names")
-
-
-def no_row_is_left(place: Place) -> Any:
-    return _ids(place, in_set({77}, "id"))
 
 
 def a_predicate_on_a_partition(place: Place) -> Any:
@@ -148,13 +135,6 @@ def a_set_on_columns(place: Place) -> Any:
 
 def a_partition_in_the_batch_reader(place: Place) -> Any:
     return ids_of(batches(place.partitioned(), predicate=in_set({"b"}, "part")))
-
-
-def a_predicate_with_shuffled_rows(place: Place) -> Any:
-    predicate = in_lambda(["x"], lambda x: x >= 0)
-    url = place.numbers(50, group=50)
-    found = batches(url, predicate=predicate, shuffle_rows=True, seed=3)
-    return [bool((batch.x == batch.id / 2).all()) for batch in found]
 
 
 def _selected(place: Place, selector: RowGroupSelectorBase) -> list[int]:

@@ -12,7 +12,6 @@ from petastorm import make_batch_reader, make_reader
 from petastorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
 from petastorm.local_disk_cache import LocalDiskCache
 from petastorm.predicates import in_lambda, in_set
-from petastorm.selectors import SingleIndexSelector
 from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
 from petastorm.unischema import (
     Unischema,
@@ -32,24 +31,9 @@ def _numbers(*names: str) -> Unischema:
     return Unischema("S", [UnischemaField(name, np.int32, (), None, False) for name in names])
 
 
-def pieces_of_a_directory(place: Place) -> Any:
-    url = place.partitioned()
-    with make_batch_reader(url, **CALM) as reader:
-        root = url.removeprefix("file://")
-        pieces = reader.dataset.pieces
-        paths = [piece.path.removeprefix(root) for piece in pieces]
-        return [len(pieces), paths, [piece.row_group for piece in pieces]]
-
-
 def pieces_are_files_not_row_groups(place: Place) -> Any:
     with make_batch_reader(place.numbers(10, group=2), **CALM) as reader:
         return [PurePath(piece.path).name for piece in reader.dataset.pieces]
-
-
-def paths_of_a_directory(place: Place) -> Any:
-    url = place.numbers()
-    with make_batch_reader(url, **CALM) as reader:
-        return reader.dataset.paths == url.removeprefix("file://")
 
 
 def paths_of_files(place: Place) -> Any:
@@ -81,11 +65,6 @@ def diagnostics_of_processes(place: Place) -> Any:
 def nothing_matches_a_partition(place: Place) -> Any:
     url, predicate = place.partitioned(), in_set(["nowhere"], "part")
     return warnings_of(lambda: make_batch_reader(url, predicate=predicate, **CALM), _NO_DATA)
-
-
-def nothing_matches_an_index(place: Place) -> Any:
-    url, selector = place.dataset("places"), SingleIndexSelector("by_id", [77])
-    return warnings_of(lambda: make_reader(url, rowgroup_selector=selector, **CALM), _NO_DATA)
 
 
 def a_reader_of_nothing_ends(place: Place) -> Any:

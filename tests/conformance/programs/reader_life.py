@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-import numpy as np
 from petastorm import make_batch_reader, make_reader
 from petastorm.reader import LOCAL_DISK_CACHE, NULL_CACHE, Reader
 from tests.conformance.describing import error_of
@@ -111,24 +110,8 @@ def equal_schemas_share_a_class(place: Place) -> Any:
     return [type(one) is type(other), type(one).__name__]
 
 
-def an_empty_dataset(place: Place) -> Any:
-    url = place.parquet({"id": np.array([], np.int64)})
-    return batches(url)
-
-
 def empty_files_between_others(place: Place) -> Any:
     return ids_of(batches(place.files([2, 0, 1])))
-
-
-def local_disk_cache(place: Place) -> Any:
-    url = place.numbers()
-    arguments = {
-        "cache_type": "local-disk",
-        "cache_location": str(place.folder / "cache"),
-        "cache_size_limit": 10**7,
-        "cache_row_size_estimate": 100,
-    }
-    return [ids_of(batches(url, **arguments)) for _ in range(2)]
 
 
 def local_disk_cache_of_rows(place: Place) -> Any:
@@ -141,25 +124,6 @@ def local_disk_cache_of_rows(place: Place) -> Any:
     }
     found = rows(place.dataset("places"), num_epochs=2, schema_fields=["id"], **arguments)
     return [int(row.id) for row in found]
-
-
-def local_disk_cache_without_sizes(place: Place) -> Any:
-    url, location = place.numbers(), str(place.folder / "cache")
-    return error_of(lambda: batches(url, cache_type="local-disk", cache_location=location))
-
-
-def local_disk_cache_that_is_too_small(place: Place) -> Any:
-    url, location = place.numbers(), str(place.folder / "cache")
-    return error_of(
-        lambda: batches(
-            url,
-            cache_type="local-disk",
-            cache_location=location,
-            cache_size_limit=1000,
-            cache_row_size_estimate=1000,
-        ),
-        "Condition 'size_limit_bytes / shards < 5 *",
-    )
 
 
 def cleanup_cache_can_be_called(place: Place) -> Any:

@@ -109,11 +109,6 @@ def texts_are_warned_about(place: Place) -> Any:
         )
 
 
-def mapping_gets_one_argument(place: Place) -> Any:
-    with make_batch_reader(place.numbers(3), **CALM) as reader:
-        return list(make_petastorm_dataset(reader).map(lambda row: row.id * 2))
-
-
 def unbatching_and_batching(place: Place) -> Any:
     with make_batch_reader(place.numbers(5, group=3), **CALM) as reader:
         dataset = make_petastorm_dataset(reader).unbatch().batch(2)

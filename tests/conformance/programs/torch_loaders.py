@@ -151,14 +151,6 @@ def a_transform_of_the_reader(place: Place) -> Any:
     return _batches(DataLoader, place.numbers(3), {"transform_spec": spec}, batch_size=2)
 
 
-def shuffling_keeps_every_row(place: Place) -> Any:
-    found = [
-        _ids(_batches(loader, place.numbers(20), {}, batch_size=4, shuffling_queue_capacity=8))
-        for loader in (DataLoader, BatchedDataLoader)
-    ]
-    return [[sorted(chain.from_iterable(ids)), [len(batch) for batch in ids]] for ids in found]
-
-
 def shuffling_keeps_rows_together(place: Place) -> Any:
     found = _batches(DataLoader, place.numbers(20), {}, batch_size=4, shuffling_queue_capacity=50)
     return [bool((batch["x"] == batch["id"] / 2).all()) for batch in found]

@@ -78,14 +78,6 @@ def schema_with_unknown_names(place: Place) -> Any:
     ]
 
 
-def a_function_on_frames(place: Place) -> Any:
-    def double(frame: Any) -> Any:
-        frame["x"] = frame["x"] * 2
-        return frame
-
-    return batches(place.numbers(5, group=3), transform_spec=TransformSpec(double))
-
-
 def a_function_sees_a_frame_per_row_group(place: Place) -> Any:
     seen = []
 
@@ -152,11 +144,6 @@ def fewer_and_more_rows(place: Place) -> Any:
 def row_groups_without_rows_are_skipped(place: Place) -> Any:
     spec = TransformSpec(lambda frame: frame[frame["id"] >= 4])
     return ids_of(batches(place.numbers(8, group=2), transform_spec=spec))
-
-
-def a_function_that_returns_nothing(place: Place) -> Any:
-    url = place.numbers(2)
-    return error_of(lambda: batches(url, transform_spec=TransformSpec(lambda frame: None)))
 
 
 def columns_that_were_not_declared(place: Place) -> Any:
@@ -261,11 +248,6 @@ def a_row_function_sees_decoded_values(place: Place) -> Any:
 
     rows(place.dataset("codecs"), transform_spec=TransformSpec(look))
     return seen[:2]
-
-
-def rows_with_fields_removed(place: Place) -> Any:
-    spec = TransformSpec(removed_fields=["vector", "tag"])
-    return rows(place.dataset("places"), transform_spec=spec)
 
 
 def rows_with_undeclared_fields(place: Place) -> Any:

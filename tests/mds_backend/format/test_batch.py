@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, TransformError
 from mdstorm_backend.format.values.batch import (
+    Values,
     as_arrow,
     concat_values,
     num_rows,
@@ -46,6 +50,57 @@ def test_pieces_are_joined_as_what_they_are() -> None:
 def test_numpy_pieces_beside_arrow_pieces_become_arrow() -> None:
     joined = concat_values([np.array([[1, 2]]), pa.array([[3], None], pa.list_(pa.int64()))])
     assert joined.to_pylist() == [[1, 2], [3], None]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "type_", "joined"),
+    [
+        (pa.nulls(1), np.array([1]), np.float64, "[nan, 1.0]"),
+        (pa.nulls(1), np.array([0.5], np.float32), np.float32, "[nan, 0.5]"),
+        (np.array([1], np.int8), np.array([300]), np.int64, "[1, 300]"),
+        (np.array([[1]]), np.array([[0.5]]), np.float64, "[[1.0], [0.5]]"),
+        (pa.nulls(1), np.array([0], "M8[us]").astype("M8[ns]"), np.datetime64, "[None, 0]"),
+        (pa.nulls(1), np.array([True]), pa.bool_(), "[None, True]"),
+        (pa.nulls(1), pa.array(["a"]), pa.string(), "[None, 'a']"),
+        (pa.nulls(1), np.array([[1, 2]]), pa.list_(pa.int64()), "[None, [1, 2]]"),
+        (pa.array([[None]]), pa.array([["a"]]), pa.list_(pa.string()), "[[None], ['a']]"),
+        (np.array([[1]], np.int32), pa.array([[0.5]]), pa.list_(pa.float64()), "[[1.0], [0.5]]"),
+        (np.array([[1]]), np.array([[1, 2]]), pa.list_(pa.int64()), "[[1], [1, 2]]"),
+    ],
+)
+def test_pieces_of_two_types_have_one_for_both(
+    one: Values, other: Values, type_: Any, joined: str
+) -> None:
+    found = concat_values([one, other])
+    if isinstance(found, np.ndarray):
+        assert (found.dtype.type, repr(found.tolist())) == (type_, joined)
+    else:
+        assert (found.type, repr(found.to_pylist())) == (type_, joined)
+
+
+def test_decimals_keep_all_their_digits() -> None:
+    decimals = [Decimal("1.25"), Decimal("123456.5")]
+    assert concat_values([pa.array([one]) for one in decimals]).to_pylist() == decimals
+
+
+def test_arrays_of_several_dimensions_and_shapes_become_objects() -> None:
+    found = concat_values([np.ones((1, 2, 2)), np.ones((1, 3, 2))])
+    assert [cell.shape for cell in found] == [(2, 2), (3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array(["a"]), np.array([1])),
+        (pa.array(["a"]), pa.array([b"a"])),
+        (np.array([1]), np.array([[1, 2]])),
+        (np.array([1]), np.array(["1970-01-01"], "M8[ns]")),
+        (pa.array([Decimal("1e30")]), pa.array([Decimal("1e-30")])),
+    ],
+)
+def test_no_common_type_is_an_error_that_names_both(one: Values, other: Values) -> None:
+    with pytest.raises(TransformError, match=r"column 'x' is .* in some shards and .* in other"):
+        concat_values([one, other], "x")
 
 
 def test_matrices_become_lists() -> None:
