@@ -10,14 +10,7 @@ import pytest
 
 from mdstorm._transforms.function_pickles import (
     function_identity,
-    pickle_function,
-    unpickle_function,
 )
-
-
-def test_functions_without_a_name_are_pickled() -> None:
-    offset = 3
-    assert unpickle_function(pickle_function(lambda n: n + offset))(1) == 4
 
 
 @pytest.fixture
@@ -58,7 +51,3 @@ def test_arguments_of_a_partial_count() -> None:
     assert function_identity(functools.partial(max, 1)) != function_identity(
         functools.partial(max, 2)
     )
-
-
-def test_no_function_is_one_as_well() -> None:
-    assert function_identity(None) == b""

@@ -104,16 +104,6 @@ def test_no_modules_import_each_other(package: str) -> None:
     assert shown_rings(arrows(package, lambda module, path: module)) == ""
 
 
-def test_a_ring_of_three_folders_is_found() -> None:
-    graph = {"a": {"b": ["a imports b"]}, "b": {"c": ["…"]}, "c": {"a": ["…"]}, "d": {"a": ["…"]}}
-    assert rings(graph) == [["a", "b", "c"]]
-
-
-def test_imports_in_functions_and_for_types_count() -> None:
-    program = "def f():\n    import a.b\nif TYPE_CHECKING:\n    from c import d\n"
-    assert list(imported(ast.parse(program))) == ["a.b", "c.d"]
-
-
 def rooms(package: str) -> set[str]:
     """Return the folders of a package, by the names under which they are imported."""
     return {name for name, path in modules(package).items() if path.name == "__init__.py"}

@@ -33,8 +33,3 @@ def test_the_modules_of_petastorm_load_no_framework() -> None:
     of_a_framework = {".pytorch", ".reader_impl.pytorch_shuffling_buffer", ".tf_utils"}
     names = [f"mdstorm{module}" for module in MODULES if module not in of_a_framework]
     assert heavy_modules_after(f"import {', '.join(names)}") == set()
-
-
-def test_help_loads_no_framework() -> None:
-    program = "from mdstorm.cli import main; sys.argv = ['mdstorm', '--help']; main()"
-    assert heavy_modules_after(program) == set()

@@ -43,11 +43,3 @@ def test_messages_have_no_runs_of_blanks() -> None:
         for line, text in with_runs_of_blanks(path.read_text("utf-8"))
     }
     assert found == {}
-
-
-def test_a_line_that_is_continued_inside_of_a_string_is_found() -> None:
-    source = 'raise ValueError(f"{x} is not supported. \\\n            Use y")'
-    assert with_runs_of_blanks(source) == [(1, " is not supported.             Use y")]
-    assert with_runs_of_blanks('def refused():\n    return MyError("a  b")') == [(2, "a  b")]
-    assert with_runs_of_blanks('log.warning("a   b")')
-    assert not with_runs_of_blanks('raise ValueError("a b")\npattern = "a  b"')

@@ -65,12 +65,3 @@ def test_explicit_shards_go_before_automatic_shares(
     module = make(train=converter, batch_size=100, cur_shard=1, shard_count=2)
     rows = [row for batch in module.train_dataloader() for row in batch["number"].tolist()]
     assert sorted(rows) == list(range(ROWS // 2, ROWS))
-
-
-def test_each_request_gets_the_same_loader_so_that_epochs_differ(
-    converter: SparkDatasetConverter, make: Any
-) -> None:
-    module = make(train=converter, batch_size=ROWS)
-    one, other = (batch["number"].tolist() for _ in range(2) for batch in module.train_dataloader())
-    assert sorted(one) == sorted(other) == list(range(ROWS))
-    assert one != other

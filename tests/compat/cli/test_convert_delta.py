@@ -8,8 +8,6 @@ import pytest
 from click.testing import Result
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
 
-from mdstorm_backend.datasets import open_dataset
-
 Run = Callable[..., Result]
 
 
@@ -21,16 +19,6 @@ def table(tmp_path: Path) -> Path:
     commit(table, WITH_VECTORS, metadata([field("n", "long")]), add(table, "f.parquet", rows))
     kill(table, {"f.parquet": [0, 3]})
     return table
-
-
-def test_the_newest_version_is_converted_and_compared(
-    table: Path, tmp_path: Path, run: Run
-) -> None:
-    result = run("convert", table, tmp_path / "mds")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert open_dataset(str(tmp_path / "mds")).to_table()["n"].to_pylist() == [1, 2, 4]
-    assert result.stdout.endswith(f"mdstorm verify --against {table} {tmp_path}/mds\n")
-    assert "holds the same 3 rows" in run("verify", "--against", table, tmp_path / "mds").stdout
 
 
 def test_a_version_is_converted_and_compared(table: Path, tmp_path: Path, run: Run) -> None:

@@ -21,11 +21,6 @@ from mdstorm.pytorch import BatchedDataLoader, DataLoader, decimal_friendly_coll
 
 
 class TestBatches:
-    @with_either
-    def test_the_last_one_may_be_shorter(self, ten: str, reader: Any) -> None:
-        with DataLoader(reader(ten), batch_size=4) as loader:
-            assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
     @pytest.mark.parametrize("size", [None, 0, -1])
     def test_without_a_size_all_rows_are_one_batch(self, ten: str, size: int | None) -> None:
         loader = DataLoader(batch_reader(ten, num_epochs=2), batch_size=size)
@@ -272,20 +267,6 @@ class TestNulls:
             list(loader)
         assert list(caught.value.columns) == ["number", "flag"]
         assert "Found None in number, flag." in str(caught.value)
-
-
-@with_either
-def test_collation_gets_rows_as_dicts(ten: str, reader: Any) -> None:
-    seen: list[Any] = []
-    list(DataLoader(reader(ten), 4, collate_fn=seen.append))
-    assert [[int(row["number"]) for row in batch] for batch in seen] == [
-        [0, 1, 2, 3],
-        [4, 5, 6, 7],
-        [8, 9],
-    ]
-    assert isinstance(seen[0], list)
-    assert type(seen[0][0]) is dict
-    assert isinstance(seen[0][0]["number"], np.int64)
 
 
 def test_collation_gets_promoted_values(tmp_path: Path) -> None:

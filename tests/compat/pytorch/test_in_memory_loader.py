@@ -7,16 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.compat.readers import batch_reader, numbers, with_either, write_parquet
+from tests.compat.readers import batch_reader, numbers, write_parquet
 
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.pytorch import InMemBatchedDataLoader
-
-
-@with_either
-def test_each_epoch_has_a_short_batch_of_its_own(ten: str, reader: Any) -> None:
-    loader = InMemBatchedDataLoader(reader(ten), batch_size=4, num_epochs=2)
-    assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]] * 2
 
 
 def test_the_reader_is_stopped_at_once(ten: str) -> None:

@@ -108,9 +108,3 @@ class TestBuffers:
         buffer.add_many([[1, 2, 3]])
         buffer.finish()
         assert sorted(int(buffer.retrieve()[0]) for _ in range(3)) == [1, 2, 3]
-
-    def test_dtypes_of_parts_are_joined(self) -> None:
-        buffer = BatchedNoopShufflingBuffer(batch_size=3)
-        buffer.add_many([np.array([1, 2], np.int32)])
-        buffer.add_many([np.array([0.5])])
-        assert buffer.retrieve()[0].tolist() == [1.0, 2.0, 0.5]

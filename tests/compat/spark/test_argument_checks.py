@@ -51,11 +51,6 @@ def test_a_value_of_a_wrong_type_is_refused(method: str, arguments: dict[str, An
         getattr(NOWHERE, method)(**arguments)
 
 
-def test_a_batch_size_is_a_number() -> None:
-    with pytest.raises(InvalidArgumentError, match="batch_size must be an integer"):
-        NOWHERE.make_torch_dataloader(batch_size="32")  # type: ignore[arg-type]
-
-
 def test_numpy_integers_are_integers(ten: SparkDatasetConverter) -> None:
     with ten.make_torch_dataloader(
         batch_size=np.int64(4),  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.compat.spark.converters import Read, converter_of, with_either
 
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
@@ -70,9 +69,3 @@ def test_an_own_loader_gets_the_order(fifty: SparkDatasetConverter) -> None:
 def test_all_rows_are_one_batch_of_each_epoch(fifty: SparkDatasetConverter) -> None:
     with fifty.make_torch_dataloader(None, num_epochs=2, **ELASTIC) as loader:
         assert [len(batch["number"]) for batch in loader] == [50, 50]
-
-
-@pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-def test_unknown_orders_are_refused(fifty: SparkDatasetConverter, make: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"Unknown order: 'random'.*exact"):
-        getattr(fifty, make)(order="random")

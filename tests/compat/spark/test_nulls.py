@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-import torch
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 from tests.mds_backend.small_datasets import array_of
 
@@ -47,13 +46,6 @@ def test_nulls_in_rows_that_are_left_out_do_not_matter(
     left = {"predicate": in_lambda(["id"], lambda id: id > 0), "filters": [("id", ">", 0)]}
     with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 null"):
         read(converter, reader_pool_type=pool, **{how: left[how]}, **IN_ORDER)
-
-
-def test_booleans_keep_their_type_where_nulls_are_left_out(tmp_path: Path) -> None:
-    columns = {"id": [0, 1], "v": [True, None]}
-    converter = converter_of(tmp_path / "nulls", columns, {"id": "long", "v": "boolean"})
-    (batch,) = converter.make_torch_dataloader(filters=[("id", "=", 0)], **IN_ORDER)
-    assert batch["v"].dtype == torch.uint8
 
 
 @with_either

@@ -10,7 +10,7 @@ from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.small_datasets import array_of
 
 from mdstorm import TransformSpec
-from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
+from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 ROWS = 40
@@ -52,12 +52,6 @@ def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetCo
 def test_prefetch_changes_no_batch(ten: SparkDatasetConverter, prefetch: int | None) -> None:
     with ten.make_tf_dataset(batch_size=4, prefetch=prefetch, **IN_ORDER) as dataset:
         assert [len(batch.number) for batch in dataset] == [4, 4, 2]
-
-
-def test_a_dataset_that_is_gone_is_reported_at_once(tmp_path: Path) -> None:
-    gone = SparkDatasetConverter(f"file://{tmp_path}/gone", [], 10)
-    with pytest.raises(DatasetNotFoundError, match="there is no dataset at"):
-        gone.make_tf_dataset()
 
 
 def test_positional_arguments_are_those_of_petastorm(ten: SparkDatasetConverter) -> None:

@@ -32,11 +32,6 @@ def test_one_shard_at_a_time(ten: SparkDatasetConverter) -> None:
     assert all(frame.index.equals(pd.RangeIndex(5)) for frame in frames)
 
 
-def test_the_share_of_its_rank(ten: SparkDatasetConverter) -> None:
-    frames = frames_seen(ten, cur_shard=1, shard_count=4)
-    assert [frame["number"].tolist() for frame in frames] == [[2, 3, 4]]
-
-
 def test_values_as_pandas_has_them(tmp_path: Path) -> None:
     columns = {
         "array": [[1, 2], [3, 4]],

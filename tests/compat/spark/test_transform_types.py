@@ -153,10 +153,6 @@ def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
 class TestShapes:
     """Declared shapes, and values that do not have them."""
 
-    def test_ragged_results_are_lists_in_pytorch(self, two: SparkDatasetConverter) -> None:
-        found = torch_x(two, returning([np.ones(1), np.ones(2)], np.float64, (None,)))
-        assert [cell.tolist() for cell in found] == [[1.0], [1.0, 1.0]]
-
     @pytest.mark.parametrize(
         ("cells", "shape", "message"),
         [

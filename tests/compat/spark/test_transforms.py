@@ -30,14 +30,6 @@ def numbers(converter: SparkDatasetConverter, read: Read, spec: TransformSpec, *
 
 
 @with_either
-def test_rows_may_become_fewer_and_batches_stay_full(
-    ten: SparkDatasetConverter, read: Read
-) -> None:
-    odd = TransformSpec(lambda frame: frame[frame["number"] % 2 == 1])
-    assert numbers(ten, read, odd) == [[1, 3, 5, 7], [9]]
-
-
-@with_either
 def test_a_shard_may_lose_all_rows(ten: SparkDatasetConverter, read: Read) -> None:
     late = TransformSpec(lambda frame: frame[frame["number"] >= 5])
     assert numbers(ten, read, late, num_epochs=2) == [[5, 6, 7, 8], [9, 5, 6, 7], [8, 9]]

@@ -38,12 +38,6 @@ def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
 
 
 class TestElements:
-    @with_either
-    def test_they_are_the_namedtuples_of_the_reader(self, ten: str, reader: Any) -> None:
-        opened = reader(ten)
-        element = next(iter(make_petastorm_dataset(opened)))
-        assert type(element) is type(next(opened))
-
     @pytest.mark.long
     @with_either
     def test_readers_may_be_opened_by_functions_of_tensorflow(self, ten: str, reader: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import pickle
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -45,12 +44,6 @@ def torch_batches_span_epochs(place: Place, spark: Any) -> Any:
 def torch_batches_have_32_rows(place: Place, spark: Any) -> Any:
     with _converter(spark, 40).make_torch_dataloader(**_CALM) as loader:
         return [len(batch["id"]) for batch in loader]
-
-
-def torch_loaders_never_end(place: Place, spark: Any) -> Any:
-    arguments = {**_CALM, "num_epochs": None}
-    with _converter(spark).make_torch_dataloader(batch_size=4, **arguments) as loader:
-        return [batch["id"].tolist() for batch in islice(loader, 6)]
 
 
 def tensorflow_batches(place: Place, spark: Any) -> Any:
@@ -112,26 +105,10 @@ def what_a_loader_function_is_called_with(place: Place, spark: Any) -> Any:
         return loader
 
 
-def equal_frames_share_a_copy(place: Place, spark: Any) -> Any:
-    one, other, third = (spark.range(n) for n in (7, 7, 8))
-    urls = [make_spark_converter(frame).cache_dir_url for frame in (one, other, third)]
-    return [urls[0] == urls[1], urls[0] == urls[2]]
-
-
 def converters_pickle(place: Place, spark: Any) -> Any:
     converter = pickle.loads(pickle.dumps(_converter(spark)))  # noqa: S301
     with converter.make_torch_dataloader(batch_size=4, **_CALM) as loader:
         return [len(converter), [batch["id"].tolist() for batch in loader]]
-
-
-def a_deleted_copy(place: Place, spark: Any) -> Any:
-    from pathlib import Path
-    from urllib.parse import urlparse
-
-    converter = make_spark_converter(spark.range(3).selectExpr("id AS gone"))
-    folder = Path(urlparse(converter.cache_dir_url).path)
-    before = folder.exists()
-    return [before, converter.delete(), folder.exists(), converter.delete()]
 
 
 def a_path_instead_of_a_frame(place: Place, spark: Any) -> Any:
@@ -147,63 +124,8 @@ def a_converter_made_by_hand(place: Place) -> Any:
         return [len(converter), list(loader)]
 
 
-def a_wrong_codec(place: Place, spark: Any) -> Any:
-    return error_of(
-        lambda: _converter(spark, compression_codec="zstd"),
-        "compression_codec should be None or one of the following values",
-    )
-
-
 def a_wrong_dtype(place: Place, spark: Any) -> Any:
     return error_of(lambda: _converter(spark, dtype="float16"), "dtype float16 is not supported")
-
-
-def something_else_than_a_frame(place: Place, spark: Any) -> Any:
-    return error_of(lambda: make_spark_converter(None), "has no attribute '_jdf'")
-
-
-def unknown_arguments(place: Place, spark: Any) -> Any:
-    def enter(**arguments: Any) -> None:
-        with _converter(spark).make_torch_dataloader(**arguments):
-            pass
-
-    return error_of(lambda: enter(xyz=1), "got an unexpected keyword argument 'xyz'")
-
-
-def tensorflow_types(place: Place, spark: Any) -> Any:
-    frame = (
-        spark.range(2)
-        .coalesce(1)
-        .selectExpr(
-            "CAST(id AS BOOLEAN) AS flag",
-            "CAST(id AS SMALLINT) AS short",
-            "CONCAT('#', id) AS text",
-            "CAST(CONCAT('#', id) AS BINARY) AS raw",
-            "DATE_ADD(DATE'2020-01-01', CAST(id AS INT)) AS day",
-            "TIMESTAMP'2020-01-01 12:00:00Z' AS time",
-            "ARRAY(CAST(id AS DOUBLE), 0.5D) AS vector",
-        )
-    )
-    with make_spark_converter(frame).make_tf_dataset(**_CALM) as dataset:
-        return list(dataset)
-
-
-def torch_types(place: Place, spark: Any) -> Any:
-    frame = (
-        spark.range(2)
-        .coalesce(1)
-        .selectExpr(
-            "CAST(id AS BOOLEAN) AS flag",
-            "CAST(id AS TINYINT) AS tiny",
-            "CAST(id AS INT) AS whole",
-            "IF(id = 0, NULL, id) AS gap",
-            "CAST(id AS FLOAT) AS float",
-            "ARRAY(id, id + 1) AS pair",
-            "ARRAY(CAST(id AS DOUBLE), 0.5D) AS vector",
-        )
-    )
-    with make_spark_converter(frame).make_torch_dataloader(**_CALM) as loader:
-        return list(loader)
 
 
 def vectors(place: Place, spark: Any) -> Any:
@@ -213,21 +135,6 @@ def vectors(place: Place, spark: Any) -> Any:
     frame = spark.createDataFrame(rows, ["id", "v"]).coalesce(1)
     with make_spark_converter(frame).make_torch_dataloader(**_CALM) as loader:
         return [batch["v"] for batch in loader]
-
-
-def nested_columns_are_left_out(place: Place, spark: Any) -> Any:
-    frame = spark.range(1).selectExpr("id", "STRUCT(id AS a) AS s", "MAP('k', id) AS m")
-    with make_spark_converter(frame).make_torch_dataloader(**_CALM) as loader:
-        return list(loader)
-
-
-def shards_share_the_rows(place: Place, spark: Any) -> Any:
-    converter = make_spark_converter(spark.range(8).repartition(4))
-    found = []
-    for shard in range(2):
-        with converter.make_torch_dataloader(cur_shard=shard, shard_count=2, **_CALM) as loader:
-            found += [batch["id"].tolist() for batch in loader]
-    return sorted(chain.from_iterable(found))
 
 
 def an_empty_frame(place: Place, spark: Any) -> Any:
@@ -249,14 +156,3 @@ def a_converter_of_a_worker(place: Place, spark: Any) -> Any:
 
     found = spark.range(1).coalesce(1).mapInPandas(read, "n int").collect()
     return [row.n for row in found]
-
-
-def a_handler_for_deletion(place: Place, spark: Any) -> Any:
-    converter, deleted = make_spark_converter(spark.range(3).selectExpr("id AS mine")), []
-    module.register_delete_dir_handler(deleted.append)
-    try:
-        converter.delete()
-    finally:
-        module.register_delete_dir_handler(None)
-    converter.delete()
-    return deleted == [converter.cache_dir_url]
