@@ -92,7 +92,7 @@ def mdstorm(*arguments):
 # MAGIC %md
 # MAGIC ## Audit: what is used where
 # MAGIC
-# MAGIC Nothing is written. The last lines say how much needs manual review.
+# MAGIC Nothing is written. The last lines estimate the manual work that is left.
 
 # COMMAND ----------
 
@@ -126,7 +126,9 @@ done = mdstorm("migrate")
 # MAGIC %md
 # MAGIC ## Write it, with a report
 # MAGIC
-# MAGIC The report is one page for people, with a checklist; JSON and SARIF are for machines.
+# MAGIC The report is one page for people, with a checklist; JSON and SARIF are for machines. A run
+# MAGIC ends with "before you run it": where to get mdstorm, and which Pythons, runtimes and pins of
+# MAGIC the repository it does not support.
 
 # COMMAND ----------
 
