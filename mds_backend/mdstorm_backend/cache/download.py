@@ -92,8 +92,10 @@ def missing(url: str) -> DatasetNotFoundError:
 
 def not_a_file(file: FileInfo, url: str, error: OSError) -> CorruptDatasetError:
     """Return the error for something else in the place of a file."""
-    what = f"is not a file ({error.strerror}), but the index says that it is one of"
-    return CorruptDatasetError.of_file(url, f"{what} {file.bytes} bytes")
+    what = (
+        f"is not a file ({error.strerror}), but the index says that it is one of {file.bytes} bytes"
+    )
+    return CorruptDatasetError.of_file(url, what)
 
 
 def _copy(location: Location, name: str, path: str, timeout: float) -> None:
@@ -123,8 +125,11 @@ def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str)
         If they differ.
     """
     if len(data) != file.bytes:
-        found = f"holds {len(data)} bytes, but the index says {file.bytes}"
-        raise CorruptDatasetError.of_file(url, f"{found}: it was truncated or replaced")
+        raise CorruptDatasetError.of_file(
+            url,
+            f"holds {len(data)} bytes, but the index says {file.bytes}: it was truncated or "
+            "replaced",
+        )
     if hash_name is not None:
         check_hash(file, data, hash_name, url)
 
@@ -139,8 +144,11 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
     """
     found, expected = digest(hash_name, [data]), file.hashes[hash_name]
     if found != expected.lower():
-        what = f"has the {hash_name} {found}, but the index says {expected}"
-        raise CorruptDatasetError.of_file(url, f"{what}: it was damaged or replaced")
+        raise CorruptDatasetError.of_file(
+            url,
+            f"has the {hash_name} {found}, but the index says {expected}: it was damaged or "
+            "replaced",
+        )
 
 
 def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:

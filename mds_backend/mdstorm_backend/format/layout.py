@@ -193,8 +193,11 @@ def parse_header(
     """
     n = info.samples
     if len(data) != info.raw_data.bytes:
-        found = f"holds {len(data)} bytes and the index says {info.raw_data.bytes}"
-        raise CorruptDatasetError.of_file(url, f"{found}: the file was cut off or replaced")
+        raise CorruptDatasetError.of_file(
+            url,
+            f"holds {len(data)} bytes and the index says {info.raw_data.bytes}: the file was cut "
+            "off or replaced",
+        )
     words = data[: _SIZE_WORD * (n + 2)].view("<u4") if len(data) >= _SIZE_WORD * (n + 2) else None
     ascending = words is not None and bool((words[1:-1] <= words[2:]).all())
     if words is None or words[0] != n or words[-1] != len(data) or not ascending:
