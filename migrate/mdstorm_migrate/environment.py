@@ -119,6 +119,7 @@ _PYTHONS = re.compile(
           | ^[ \t]*(?:FROM|-?[ \t]*image[ \t]*:)[^\n]*?\bpython:
           | \bpython[ \t]*(?:=|==)[ \t]*(?=["']?\d)
           | ^[ \t]*(?:-[ \t]+["']?)python(?:=|==)
+          | \bpython(?=3\.\d)
           | \A(?:python-)?(?=\d\.\d+(?:\.\d+)?\s*\Z) )
     (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,

@@ -29,6 +29,7 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
     [
         ("Dockerfile", "# x\nFROM python:3.8-slim\n", 2),
         ("Dockerfile", "FROM registry.io/library/python:3.7\n", 1),
+        ("Dockerfile", "FROM ubuntu\nRUN apt-get install -y \\\n  curl python3.8\n", 3),
         ("ci.yml", "image: python:3.8\n", 1),
         ("ci.yml", "with:\n  python-version: '3.8'\n", 2),
         ("ci.yml", 'matrix:\n  python-version: ["3.8", "3.11"]\n', 2),

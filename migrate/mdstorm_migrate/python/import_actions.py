@@ -106,18 +106,6 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
     return is_module(target) and not any(use.lacks for use in name.uses)
 
 
-def left_behind(module: PythonModule, name: ImportedName) -> str | None:
-    """Return a use that mdstorm could serve, and that stays since its import does; None if none.
-
-    As ``petastorm.errors.NoDataAvailableError`` beside ``petastorm.__version__ < "0.9"``, whose
-    ``import petastorm`` cannot be doubled: ``except`` would not catch the other library's error.
-    """
-    if action_for(module, name) != "keep" or not is_module(name.imports[0].target or ""):
-        return None
-    left = (use.path for use in name.all_uses if use.lacks is None)
-    return max(left, key=lambda path: path.count("."), default=None)
-
-
 def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
     targets = [one.imported_module for one in name.imports]
     if any(shadowed(module, one) or is_fallback_import(module, one) for one in name.imports):

@@ -20,7 +20,7 @@ from mdstorm_migrate.petastorm.names import (
     renamed,
 )
 from mdstorm_migrate.python.calls import given_arguments
-from mdstorm_migrate.python.import_actions import incidental_names, left_behind, moved
+from mdstorm_migrate.python.import_actions import incidental_names, moved
 from mdstorm_migrate.python.imports import PIN, imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -63,15 +63,13 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _by_accident(module, binding)
         target = name.imports[0].target or ""
         if is_module(target) or target == VERSION:  # otherwise the import has said it
-            left = left_behind(module, name)
             for use in name.all_uses:
                 if not isinstance(getattr(use.node, "ctx", None), ast.Load):
                     continue  # PM108 speaks of what is replaced
                 if use.missing == VERSION and _is_required(module, use.node):
                     yield from _of_requirement(module, use.node)
                     continue
-                for finding in _of_use(module.span(use.node), use.missing):
-                    yield replace(finding, holds=finding.holds or left)
+                yield from _of_use(module.span(use.node), use.missing)
             for text in name.texts:
                 yield from _types(_of_use((text.start, text.stop), text.missing))
     for (_, state, advice), places in places_by_advice.items():

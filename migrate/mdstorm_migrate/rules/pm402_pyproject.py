@@ -34,7 +34,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     constraining = replace(document, needs=replace(document.needs, is_constraint=True))
     for string in requirement_strings(text):
         if is_requirement(string.value):
-            of = constraining if string.key.startswith("constraint") else document
+            of = constraining if string.key.startswith(("constraint", "override")) else document
             for found in find_requirements(text, string.start, string.stop):
                 if has_source:
                     yield of_copy(found, CODE)

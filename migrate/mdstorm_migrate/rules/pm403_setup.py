@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
@@ -18,7 +19,7 @@ from mdstorm_migrate.packaging.requirement import (
     is_requirement,
     is_versioned,
 )
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import MESSAGE, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 
@@ -79,7 +80,10 @@ def _of_string(
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
             return
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
-        yield from rewrite_requirement(module.document, at, CODE, place)
+        for result in rewrite_requirement(module.document, at, CODE, place):
+            yield result
+            if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):
+                yield from _versions_beside(module, string)
 
 
 def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> bool:
@@ -93,6 +97,17 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
     elif is_setup:
         return is_versioned(str(string.value))
     return _INSTALLS.search(_holder(module, string)) is not None
+
+
+def _versions_beside(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:
+    """Yield what removes the version that a call is given apart: ``f("petastorm", version=v)``."""
+    call = module.scopes.parents.get(string)
+    given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    for before, one in pairwise(given):
+        value = string_value(one) if isinstance(one, ast.expr) else None
+        if (value or "")[:1].isdigit() or getattr(one, "arg", None) == "version":
+            start, stop = module.span(before)[1], module.span(one)[1]
+            yield Edit(CODE, "exact", start, stop, "", MESSAGE, topic="install")
 
 
 def _holder(module: PythonModule, node: ast.AST) -> str:

@@ -28,7 +28,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits below ``pip:``; what conda itself would install has to move there."""
     text = document.text
     items = list(_items(text))
-    remedy = "remove petastorm here, and add mdstorm to the list below `- pip:`"
+    remedy = (
+        "add mdstorm to the list below `- pip:`, and remove petastorm here once no code imports it"
+    )
     if _is_recipe(document):
         items = [(start, stop, False) for start, stop, _ in items]
         remedy = "remove petastorm here: a recipe cannot require what only pip has"

@@ -20,7 +20,7 @@ def test_requirements_in_strings_are_renamed(text: str) -> None:
 
 
 def test_a_constraint_has_no_extras() -> None:
-    text = '[tool.uv]\nconstraint-dependencies = ["{}"]\n'
+    text = '[tool.uv]\nconstraint-dependencies = ["{0}"]\noverride-dependencies = ["{0}"]\n'
     check_rewrite(text.format("petastorm[tf]<1"), text.format("mdstorm"), PATH)
 
 

@@ -67,7 +67,7 @@ def test_the_name_of_a_project_is_no_requirement() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'dbutils.library.installPyPI("{}", version="0.9.8")\n',
+        'dbutils.library.installPyPI("{}")\n',
         'run([python, "-m", "pip", "install", "{}"])\n',
         'os.system("pip install -q {} numpy==1.19")\n',
         'ray.init(runtime_env={{"pip": ["{}", "torch"]}})\n',
@@ -79,6 +79,12 @@ def test_the_name_of_a_project_is_no_requirement() -> None:
 def test_code_that_installs_petastorm_installs_mdstorm(text: str) -> None:
     check_rewrite(text.format("petastorm"), text.format("mdstorm"), "module.py")
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), "module.py")
+
+
+@pytest.mark.parametrize("version", ['version="0.9.8"', "version=PINNED", '"0.9.8"'])
+def test_a_version_that_is_given_apart_goes(version: str) -> None:
+    before = f'dbutils.library.installPyPI("petastorm", {version}, repo="x")\n'
+    check_rewrite(before, 'dbutils.library.installPyPI("mdstorm", repo="x")\n', "module.py")
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "unrunnable/databricks_source.py": Expected(
         becomes=(
-            'dbutils.library.installPyPI("mdstorm',
+            'dbutils.library.installPyPI("mdstorm[torch]")',
             '%pip install "mdstorm[torch]" torchvision',
             'pip install --upgrade "mdstorm[torch]" &&',
         ),
