@@ -148,9 +148,12 @@ if int(pa.__version__.split(".")[0]) >= 16:  # older ones cannot read what delta
     STEPS += [delete, merge]
 
 
-def check_sequence(
-    folder: Path, first: list[Row], steps: list[tuple[Callable[[State, list[Row]], State], Any]]
+@settings(max_examples=15)
+@given(first=some_rows, steps=st.lists(st.tuples(st.sampled_from(STEPS), some_rows), max_size=6))
+def test_no_dead_row_is_ever_delivered(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: Any
 ) -> None:
+    folder = tmp_path_factory.getbasetemp()
     path = folder / f"t{len(os.listdir(folder))}"
     write_deltalake(str(path), table_of(first))
     state: State = (path, first, {})
@@ -166,26 +169,6 @@ def check_sequence(
         assert Counter(read(path)) == versions[-1][1]
     mds = convert(str(path), f"{path}-mds")
     assert Counter(tuple(mds.sample(i).values()) for i in range(len(mds))) == versions[-1][1]
-
-
-sequences = st.lists(st.tuples(st.sampled_from(STEPS), some_rows), max_size=6)
-
-
-@settings(max_examples=15)
-@given(first=some_rows, steps=sequences)
-def test_no_dead_row_is_ever_delivered(
-    tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: Any
-) -> None:
-    check_sequence(tmp_path_factory.getbasetemp(), first, steps)
-
-
-@pytest.mark.long
-@settings(max_examples=300)
-@given(first=some_rows, steps=sequences)
-def test_no_dead_row_is_ever_delivered_in_many_sequences(
-    tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: Any
-) -> None:
-    check_sequence(tmp_path_factory.getbasetemp(), first, steps)
 
 
 def test_readers_count_live_rows(table: Path) -> None:

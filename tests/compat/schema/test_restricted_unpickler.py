@@ -412,13 +412,6 @@ def test_an_array_of_spark_in_itself_is_refused() -> None:
         load_unischema(pickle.dumps(schema))
 
 
-@pytest.mark.parametrize("length", [0, 1, 10, 100, 500])
-def test_truncated_pickles_are_refused(length: int) -> None:
-    data = real_metadata()[b"dataset-toolkit.unischema.v1"]
-    with pytest.raises(UnsafePickleError):
-        load_unischema(data[:length])
-
-
 def test_loading_imports_neither_petastorm_nor_spark(tmp_path: Path) -> None:
     (tmp_path / "schema").write_bytes(protocol_0())
     program = (

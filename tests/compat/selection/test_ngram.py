@@ -131,6 +131,11 @@ class TestExpressions:
         assert ngram.convert_fields(SCHEMA, ["z|ts"]) == [SCHEMA.z, SCHEMA.ts]
 
 
+def test_some_field_has_the_timestamps() -> None:
+    with pytest.raises(InvalidArgumentError, match="timestamp_field was matched to no unischema"):
+        NGram({0: ["v.*"]}, 5, "x").resolve_regex_field_names(SCHEMA)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -78,13 +78,6 @@ def test_other_options_are_another_copy(
     assert rows(other) == [3]
 
 
-def test_an_overwritten_source_is_noticed(spark: Any, cache_dir: Path, source: Path) -> None:
-    first = convert(spark, cache_dir, source)
-    source.write_text("1\n2\n3\n4\n")
-    second = convert(spark, cache_dir, source)
-    assert (rows(first), rows(second)) == ([2, 3], [2, 3, 4])
-
-
 def test_the_plan_is_not_compared(spark: Any, cache_dir: Path) -> None:
     first = make_spark_converter(spark.range(5), cache_key="rows")
     second = make_spark_converter(spark.range(6), cache_key="rows")

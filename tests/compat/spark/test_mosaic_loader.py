@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import IN_ORDER, converter_of
+from tests.compat.spark.converters import converter_of
 
 from mdstorm import TransformSpec
 from mdstorm._spark.mosaic_loader import is_mosaic_loader
@@ -65,17 +65,6 @@ def test_it_is_known_by_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_mosaic_loader(lambda **_: None)
     monkeypatch.delitem(sys.modules, "streaming")
     assert not is_mosaic_loader(Loader)
-
-
-def test_the_dataset_reads_the_directory(ten: SparkDatasetConverter) -> None:
-    loader = loader_of(ten, functools.partial(Loader, num_workers=2), **IN_ORDER)
-    assert loader.arguments == {"batch_size": 4, "num_workers": 2}
-    assert loader.dataset.arguments == {
-        "local": ten.cache_dir_url.removeprefix("file://"),
-        "batch_size": 4,
-        "shuffle": False,
-        "shuffle_block_size": None,
-    }
 
 
 @pytest.mark.parametrize(
