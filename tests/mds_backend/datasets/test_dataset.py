@@ -249,12 +249,6 @@ def test_nulls_of_a_lost_schema_are_nan_in_floats(tmp_path: Path) -> None:
     assert (first, second != second) == (0.5, True)
 
 
-def test_samples_have_the_columns_asked_for(tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, {"a": "long", "b": "string"})
-    assert dataset.sample(1, ["b"]) == {"b": "y"}
-    assert dataset.sample(-2) == {"a": 1, "b": "x"} == dataset[0]
-
-
 def test_hundreds_of_mapped_shards_stay_open(tmp_path: Path) -> None:
     dataset = write_dataset(
         tmp_path,

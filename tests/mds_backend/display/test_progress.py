@@ -19,6 +19,7 @@ from IPython.utils.capture import RichOutput, capture_output
 
 from mdstorm_backend import MDSWriter
 from mdstorm_backend.display import open_line, progress
+from mdstorm_backend.display.progress import FileProgress
 from mdstorm_backend.maintenance import verify
 
 _ROOT = Path(__file__).parents[3]
@@ -111,6 +112,22 @@ def test_only_the_first_rank_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "3 of 3 things" in terminal.getvalue()
 
 
+def show_files(*, wanted: bool) -> None:
+    shown = FileProgress(shown=wanted)
+    shown.add(3_000_000)
+    shown.add(4_000_000)
+    shown.close()
+    shown.close()
+
+
+def test_a_terminal_shows_files_and_bytes_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    show_files(wanted=False)
+    assert terminal.getvalue() == ""
+    show_files(wanted=True)
+    assert "2 files, 7.0 MB" in terminal.getvalue()
+
+
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
 def test_logs_get_nothing(
     stream: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -118,6 +135,7 @@ def test_logs_get_nothing(
     monkeypatch.setattr(sys, "stderr", stream)
     with caplog.at_level(logging.DEBUG):
         work()
+        show_files(wanted=True)
     assert stream is None or stream.getvalue() == ""
     assert not caplog.records
 

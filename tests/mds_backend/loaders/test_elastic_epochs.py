@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.elastic_state import ElasticEpochs, Joining
 from mdstorm_backend.order.world import World
 
@@ -23,33 +23,6 @@ def state(epochs: ElasticEpochs, num_samples: int = 0, **options: Any) -> dict[s
     world = options.pop("world", World())
     options = {"from_beginning": False, **options}
     return epochs.state_dict(options.pop("order", ORDER), world, num_samples, **options)
-
-
-@pytest.mark.parametrize("epoch", [-1, 1.5, True, "1"])
-def test_an_epoch_is_a_number(epoch: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="an epoch is a number from 0 on"):
-        ElasticEpochs().next_epoch = epoch
-
-
-def test_the_state_of_an_epoch_has_the_keys_of_mosaic() -> None:
-    epochs = ElasticEpochs()
-    assert state(epochs) == {
-        "epoch": -1,
-        "sample_in_epoch": 0,
-        "num_canonical_nodes": 1,
-        "shuffle_seed": 5,
-        "initial_physical_nodes": 1,
-    }
-    epochs.begin()
-    epochs.begin()
-    found = state(epochs, 12, world=World(0, 8, 2))
-    assert (found["epoch"], found["sample_in_epoch"]) == (1, 12)
-    assert (found["num_canonical_nodes"], found["initial_physical_nodes"]) == (4, 4)
-
-
-def test_py1s_has_64_canonical_nodes_for_each_node() -> None:
-    order = ElasticOrder(batch_size=1, shuffle=True, shuffle_algo="py1s")
-    assert state(ElasticEpochs(), order=order)["num_canonical_nodes"] == 64
 
 
 def test_a_loaded_state_is_gone_on_with_and_says_how_to_order() -> None:

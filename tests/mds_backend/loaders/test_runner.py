@@ -71,25 +71,6 @@ def flat(batches: Any) -> list[int]:
 class TestBatches:
     """What a pass delivers."""
 
-    def test_batches_span_epochs_and_the_last_one_is_short(self, numbers: Dataset) -> None:
-        batches = list(read_by(runner_of(numbers, num_epochs=2)))
-        assert [len(batch) for batch in batches] == [3] * 13 + [1]
-        assert sorted(flat(batches)[:ROWS]) == sorted(flat(batches)[ROWS:]) == list(range(ROWS))
-
-    def test_in_the_elastic_order_they_end_with_their_epoch(self, numbers: Dataset) -> None:
-        batches = list(read_by(runner_of(numbers, "elastic", num_epochs=2)))
-        assert [len(batch) for batch in batches] == 2 * ([3] * 6 + [2])
-
-    @in_either_order
-    def test_short_batches_can_be_left_out(self, numbers: Dataset, order: str) -> None:
-        batches = list(read_by(runner_of(numbers, order, drop_last=True)))
-        assert [len(batch) for batch in batches] == [3] * 6
-
-    def test_passes_without_an_end_go_on(self, numbers: Dataset) -> None:
-        batches = read_by(runner_of(numbers, num_epochs=None))
-        assert len(flat(islice(batches, 50))) == 150
-        batches.close()
-
     def test_nothing_happens_before_the_first_batch_is_asked_for(self, numbers: Dataset) -> None:
         def deliver(leg: Leg) -> Delivered:
             raise AssertionError("nobody has asked")
@@ -144,21 +125,6 @@ class TestPlaces:
     """Where the passes stand, and going on from there."""
 
     @in_either_order
-    @given(st.integers(1, 7), st.integers(1, 2), st.integers(0, 20))
-    def test_a_state_gives_exactly_the_rest(
-        self, numbers: Dataset, order: str, batch_size: int, num_epochs: int, taken: int
-    ) -> None:
-        expected_state, expected = rest_after(
-            runner_of(numbers, order, batch_size, num_epochs=num_epochs), taken
-        )
-        other = runner_of(numbers, order, batch_size, num_epochs=num_epochs)
-        other.load_state_dict(expected_state)
-        for key in ("epoch", "sample_in_epoch", "shuffle_seed"):
-            assert other.state_dict()[key] == expected_state[key]
-        if expected:
-            assert flat(read_by(other)) == expected
-
-    @in_either_order
     def test_the_place_is_that_of_the_iteration_advanced_last(
         self, numbers: Dataset, order: str
     ) -> None:
@@ -189,19 +155,6 @@ class TestPlaces:
         other.load_state_dict(runner.state_dict())
         assert flat(read_by(other)) == flat(second)
         first.close()
-
-    @in_either_order
-    @pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
-    def test_a_copy_goes_on_and_leaves_the_original_alone(
-        self, numbers: Dataset, order: str, duplicate: Callable[[Any], PassRunner]
-    ) -> None:
-        runner = runner_of(numbers, order)
-        batches = read_by(runner)
-        list(islice(batches, 2))
-        other = duplicate(runner.to_continue(PassThreads()))
-        rest = flat(batches)
-        assert flat(read_by(other)) == rest
-        assert len(rest) == ROWS - 6
 
     @in_either_order
     @pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])

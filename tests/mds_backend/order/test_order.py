@@ -1,58 +1,17 @@
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, Piece
 
-shard_sizes = st.lists(st.integers(0, 20), max_size=8)
-orders = st.builds(
-    ExactOrder,
-    seed=st.integers(1, 1 << 62),
-    shuffle_shards=st.booleans(),
-    shuffle_rows=st.booleans(),
-    window=st.integers(0, 30),
-)
-
 
 def rows_of(pieces: list[Piece]) -> list[tuple[int, int]]:
     return [(p.shard, row) for p in pieces for row in range(p.start, p.stop)]
-
-
-@given(st.integers(0, 1000), st.integers(1, 20))
-def test_the_shares_of_all_ranks_make_up_the_dataset(num_rows: int, world_size: int) -> None:
-    if 0 < num_rows < world_size:
-        return
-    shares = [
-        ExactOrder(rank=rank, world_size=world_size).rows(num_rows) for rank in range(world_size)
-    ]
-    assert [row for start, stop in shares for row in range(start, stop)] == list(range(num_rows))
-    sizes = [stop - start for start, stop in shares]
-    assert max(sizes) - min(sizes) <= 1
-
-
-@given(shard_sizes, orders, st.integers(1, 5), st.integers(0, 3))
-def test_every_row_comes_once_per_epoch_over_all_ranks(
-    sizes: list[int], order: ExactOrder, world_size: int, epoch: int
-) -> None:
-    if sum(sizes) < world_size:
-        return
-    ranks = [
-        ExactOrder(
-            seed=order.seed, shuffle_shards=order.shuffle_shards, rank=r, world_size=world_size
-        )
-        for r in range(world_size)
-    ]
-    rows = [row for rank in ranks for row in rows_of(rank.pieces(sizes, epoch))]
-    everything = [(shard, row) for shard, size in enumerate(sizes) for row in range(size)]
-    assert Counter(rows) == Counter(everything)
 
 
 def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
@@ -109,10 +68,6 @@ def test_fewer_rows_than_ranks_are_no_data() -> None:
         ExactOrder(rank=0, world_size=3).rows(2)
     assert "fewer ranks" in str(caught.value)
     assert not isinstance(caught.value, (ValueError, RuntimeError))
-
-
-def test_no_rows_at_all_are_no_error() -> None:
-    assert ExactOrder(rank=2, world_size=3).rows(0) == (0, 0)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", True])

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
@@ -266,11 +265,6 @@ def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None
         for name, values in full.items():
             assert values.dtype == empty[name].dtype if isinstance(values, np.ndarray) else True
             assert type(values) is type(empty[name])
-
-
-def test_fewer_rows_than_ranks_are_reported_at_once(datasets: dict[int, Dataset]) -> None:
-    with pytest.raises(NoDataAvailableError):
-        BatchReader(datasets[2], ExactOrder(rank=0, world_size=3), batch_size=1)
 
 
 def test_endless_reading_has_no_length(datasets: dict[int, Dataset]) -> None:

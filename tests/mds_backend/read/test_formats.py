@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of, write_dataset
+from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.spark_types import SparkType
-from mdstorm_backend.read.batch_formats import column_to_numpy, formatter, objects
+from mdstorm_backend.read.batch_formats import column_to_numpy, objects
 
 UTC = timezone.utc
 
@@ -205,10 +204,3 @@ def test_a_column_that_is_not_stored_is_converted_by_its_own_nulls() -> None:
     assert column_to_numpy(pa.array([1, None], pa.int8()), None).dtype == np.float64
     ragged = column_to_numpy(pa.array([[1], [2, 3]], pa.list_(pa.int8())), None)
     assert [row.tolist() for row in ragged] == [[1], [2, 3]]
-
-
-def test_formats_are_known_by_name() -> None:
-    batch = {"a": np.array([1])}
-    assert formatter("numpy", plan({"a": "long"}))(batch) == batch
-    with pytest.raises(InvalidArgumentError, match="format 'tensor' is unknown"):
-        formatter("tensor", plan({"a": "long"}))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def test_an_array_of_jpegs_may_be_empty() -> None:
     assert LateDecoder(column("jpegarray"))(binary(bytes(4))).tolist() == [[]]
 
 
-def test_pickles_are_refused_unless_allowed(tmp_path: Path) -> None:
+def test_pickles_are_refused_unless_allowed() -> None:
     with pytest.raises(
         UnsafeTypeError, match=r"'x' of file:///data contains an unsafe type"
     ) as caught:
@@ -80,12 +79,6 @@ def test_texts_that_cannot_be_decoded_are_named() -> None:
     for encoding, text in (("json", "{"), ("json", "[" * 100_000), ("str_decimal", "x")):
         with pytest.raises(CorruptDatasetError, match="column 'x' of file:///data"):
             LateDecoder(column(encoding))(pa.array([text]))
-
-
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("count", [0, 1, 2, 100])
-def test_results_come_in_the_order_of_the_items(workers: int, count: int) -> None:
-    assert map_in_threads(str, range(count), workers) == [str(n) for n in range(count)]
 
 
 def test_an_error_in_a_thread_is_an_error_here() -> None:

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from tests.mds_backend.foreign import URL, foreign_shard, shard_bytes, shard_info, variable
 from tests.mds_backend.small_datasets import array_of, write_dataset
@@ -13,39 +11,6 @@ from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
 from mdstorm_backend.format.layout import Validity
 from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.read.mds_shard import MDSShard
-
-FIXED = {"n": "long", "x": "double", "pair": array_of("short")}
-ROWS: dict[str, list[Any]] = {
-    "n": [1, None, 3, 4],
-    "x": [None, 0.5, 1.5, 2.5],
-    "pair": [[1, 2], [3, None], None, [5, 6]],
-    "word": ["a", None, "", "d"],
-}
-
-
-@pytest.fixture(params=["fixed", "variable"])
-def shard(request: pytest.FixtureRequest, tmp_path: Path) -> MDSShard:
-    fields = FIXED if request.param == "fixed" else {**FIXED, "word": "string"}
-    dataset = write_dataset(tmp_path, {name: ROWS[name] for name in fields}, fields)
-    shard = dataset.shard(0)
-    assert (shard.records is not None) is (request.param == "fixed")
-    return shard
-
-
-def test_nulls_of_floats_are_nan_unless_asked_for(shard: MDSShard) -> None:
-    rows = np.arange(4)
-    lossy, exact = (shard.read(rows, ["x"], exact_nulls=e)["x"] for e in (False, True))
-    assert isinstance(lossy, np.ndarray)
-    np.testing.assert_array_equal(lossy, [np.nan, 0.5, 1.5, 2.5])
-    assert isinstance(exact, pa.Array)
-    assert exact.to_pylist() == ROWS["x"]
-
-
-def test_values_are_copies(shard: MDSShard) -> None:
-    values = shard.read(np.arange(4), ["x"])["x"]
-    assert isinstance(values, np.ndarray)
-    values[:] = 0
-    assert shard.read(np.arange(4), ["x"])["x"][3] == 2.5
 
 
 def test_columns_that_cannot_be_decoded_are_stepped_over() -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -19,6 +20,11 @@ from mdstorm_backend.storage.databricks_files import DatabricksFileSystem
 
 #: Environment variables that may hold credentials of whoever runs the tests.
 _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3_")
+
+
+@pytest.fixture(autouse=True)
+def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
 
 
 @pytest.fixture(scope="session")

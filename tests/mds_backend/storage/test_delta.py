@@ -15,11 +15,6 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta_storage import of_delta_rs
 
 
-@pytest.fixture(autouse=True)
-def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default"))
-
-
 def put(location: Location, folder: Path) -> None:
     """Copy a table there: a dead row in each of two versions."""
     table = folder / "table"

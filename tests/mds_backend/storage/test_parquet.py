@@ -21,11 +21,6 @@ from mdstorm_backend.storage import Location
 TABLE = pa.table({"n": range(100), "s": [str(n) * 30 for n in range(100)]})
 
 
-@pytest.fixture(autouse=True)
-def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default"))
-
-
 def put(location: Location) -> None:
     """Write two files, in partitions, and what lies beside them."""
     for part in range(2):
@@ -35,7 +30,7 @@ def put(location: Location) -> None:
     location.write("_SUCCESS", [b"-"])
 
 
-def test_every_storage_has_the_same_rows(store: Store, tmp_path: Path) -> None:
+def test_every_storage_has_the_same_rows(store: Store) -> None:
     put(store.location)
     dataset = open_parquet(store.url, storage_options=store.storage_options)
     assert dataset.schema.names == ("k", "n", "s")

@@ -36,15 +36,8 @@ def write(location: Location, compression: str | None = None) -> Index:
     return commit(location, schema, writer.close())
 
 
-@pytest.fixture(autouse=True)
-def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_a_dataset_is_written_read_back_and_removed(
-    store: Store, compression: str | None, tmp_path: Path
-) -> None:
+def test_a_dataset_is_written_read_back_and_removed(store: Store, compression: str | None) -> None:
     index = write(store.location, compression)
     assert len(index.shards) > 2
     dataset = open_dataset(store.url, storage_options=store.storage_options)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.mds_backend.storage.conftest import Store
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
 from mdstorm_backend.errors import DatasetExistsError
-
-
-@pytest.fixture(autouse=True)
-def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def write(store: Store, name: str, numbers: range, *, exist_ok: bool = False) -> None:

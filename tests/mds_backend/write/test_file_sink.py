@@ -159,9 +159,3 @@ def test_what_cannot_be_taken_back_is_logged(
     monkeypatch.setattr(Location, "remove", refuse)
     sink.remove_all()
     assert "could not clean up" in caplog.text
-
-
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match="cannot be written to"):
-        FileSink([Location.of(str(tmp_path / "file" / "below"))])

@@ -191,3 +191,16 @@ def test_an_error_names_the_column_and_its_encoding() -> None:
     ) as e:
         encode("uint8", pa.array([256]))
     assert (e.value.column, e.value.encoding) == ("v", "uint8")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "empty"), [("ndarray", b"\x08\4\0"), ("ndarray:int16", b"\4\0")]
+)
+def test_a_null_among_encoded_arrays_has_an_empty_one_in_its_place(
+    encoding: str, empty: bytes
+) -> None:
+    array = parse_encoding(encoding).encoder()(np.ones((2, 1), np.int16))
+    column = encode(encoding, pa.array([array, None], pa.binary()))
+    assert stored(column, 2) == [array, empty]
+    assert column.valid is not None
+    assert column.valid.tolist() == [True, False]

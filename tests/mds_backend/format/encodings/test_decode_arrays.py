@@ -1,25 +1,24 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.mds_backend.format.encodings.spread import spread
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings import gather_values
 from mdstorm_backend.format.encodings.decode_arrays import decode_arrays
-from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather_values import gather_binary
-from mdstorm_backend.format.values.list_rows import rows_of, split_array
-from mdstorm_backend.format.values.nested_lists import depth_of, element_type, elements_of
 
 INT16 = np.dtype("<i2")
-few = settings(deadline=None, max_examples=60)
+
+
+def spread(values: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lay values out with gaps between them: the bytes, the starts, the lengths."""
+    lengths = np.array([len(value) for value in values], np.int64)
+    starts = np.cumsum(lengths + 2) - lengths
+    return np.frombuffer(b"".join(b"--" + value for value in values), np.uint8), starts, lengths
 
 
 def encoded(array: np.ndarray, width: int = 0, *, code: int | None = None) -> bytes:
@@ -28,67 +27,6 @@ def encoded(array: np.ndarray, width: int = 0, *, code: int | None = None) -> by
     shape = struct.pack(f"<{array.ndim}" + "BHIQ"[width], *array.shape)
     little = array.astype(array.dtype.newbyteorder("<"))
     return start + bytes([array.ndim << 2 | width]) + shape + little.tobytes()
-
-
-@st.composite
-def arrays(draw: st.DrawFn, dtype: str | None = None, dimensions: int | None = None) -> np.ndarray:
-    dtype = dtype or draw(st.sampled_from(sorted(DTYPES)))
-    size = dimensions if dimensions is not None else draw(st.integers(0, 4))
-    shape = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-    values = np.arange(int(np.prod(shape)), dtype=np.uint8) * 37
-    return values.astype(dtype).reshape(shape)
-
-
-def arrays_of(lists: pa.ListArray) -> list[np.ndarray]:
-    return rows_of(lists, np.asarray(elements_of(lists)), split_array)
-
-
-def identity(array: Any) -> Any:
-    return array.dtype.name, array.shape, array.tobytes()
-
-
-@few
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(-(1 << 15), (1 << 15) - 1), max_size=4), st.integers(0, 3)),
-        max_size=6,
-    )
-)
-def test_arrays_of_one_dimension_and_dtype_are_lists(rows: list[tuple[list[int], int]]) -> None:
-    values = [encoded(np.array(row, np.int16), width) for row, width in rows]
-    found = decode_arrays(*spread(values), INT16)
-    assert found.type == pa.list_(pa.int16())
-    assert found.to_pylist() == [row for row, _ in rows]
-
-
-@few
-@given(st.lists(st.tuples(arrays("float32"), st.integers(0, 3)), min_size=1, max_size=6))
-def test_arrays_of_any_shape_keep_it(rows: list[tuple[np.ndarray, int]]) -> None:
-    values = [encoded(array, width) for array, width in rows]
-    found = decode_arrays(*spread(values), np.dtype("<f4"))
-    if isinstance(found, pa.ListArray):
-        assert {array.ndim for array, _ in rows} == {depth_of(found.type)}
-        found = arrays_of(found)
-    else:
-        assert all(array.flags.writeable and array.flags.owndata for array in found)
-    assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
-
-
-CODES = {name: code for code, name in ARRAY_CODES.items()}
-
-
-@few
-@given(st.lists(st.tuples(arrays(), st.integers(0, 3)), min_size=2, max_size=6))
-def test_arrays_may_say_themselves_of_which_dtype_they_are(
-    rows: list[tuple[np.ndarray, int]],
-) -> None:
-    values = [encoded(array, width, code=CODES[array.dtype.name]) for array, width in rows]
-    found = decode_arrays(*spread(values), None)
-    if isinstance(found, pa.ListArray):
-        (dtype,) = {array.dtype for array, _ in rows}
-        assert element_type(found.type) == pa.from_numpy_dtype(dtype)
-        found = arrays_of(found)
-    assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
 
 
 HUGE = struct.pack("<Q", 1 << 62)
@@ -130,17 +68,9 @@ def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
 ) -> None:
     monkeypatch.setattr("mdstorm_backend.format.encodings.decode_arrays._MAX_DIMENSIONS", 3)
     values = [encoded(np.ones([1] * dimensions, np.int16)) for dimensions in (3, 4)]
-    (array,) = arrays_of(decode_arrays(*spread(values[:1]), INT16))
-    assert array.shape == (1, 1, 1)
+    assert decode_arrays(*spread(values[:1]), INT16).to_pylist() == [[[[1]]]]
     with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):
         decode_arrays(*spread(values), INT16)
-
-
-@settings(deadline=None)
-@given(st.lists(st.binary(max_size=6), max_size=8), st.binary(max_size=3))
-def test_byte_strings_are_copied_out_from_between_gaps(values: list[bytes], gap: bytes) -> None:
-    data, starts, lengths = spread(values, gap)
-    assert gather_binary(data, starts, lengths, pa.binary()).to_pylist() == values
 
 
 def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,12 +121,6 @@ def convert(vectors: list[dict[str, Any] | None]) -> list[list[float] | None]:
     return vectors_to_lists(pa.array(vectors, VECTOR)).to_pylist()  # type: ignore[no-any-return]
 
 
-def test_null_vectors_stay_null() -> None:
-    assert convert([None, dense(1.0), None]) == [None, [1.0], None]
-    assert convert([None, sparse(2, {0: 1.0})]) == [None, [1.0, 0.0]]
-    assert convert([None]) == [None]
-
-
 def expected(vector: dict[str, Any] | None) -> list[float] | None:
     if vector is None or vector["type"] == 1:
         return None if vector is None else vector["values"]

@@ -25,24 +25,6 @@ def test_stored_numbers_are_little_endian(dtype: str) -> None:
     assert parse_encoding(f"ndarray:{dtype}").dtype == stored
 
 
-def test_the_array_dtypes_are_the_eleven_of_the_format() -> None:
-    assert sorted(DTYPES) == sorted(
-        [
-            "uint8",
-            "int8",
-            "uint16",
-            "int16",
-            "uint32",
-            "int32",
-            "uint64",
-            "int64",
-            "float16",
-            "float32",
-            "float64",
-        ]
-    )
-
-
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=4), st.sampled_from(sorted(DTYPES)))
 def test_a_shape_is_read_as_it_is_written(shape: list[int], dtype: str) -> None:
     encoding = parse_encoding(f"ndarray:{dtype}:{','.join(map(str, shape))}")

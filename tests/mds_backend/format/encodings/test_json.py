@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -32,29 +31,6 @@ def nested(draw: st.DrawFn) -> tuple[SparkType, pa.Array]:
     return spark_type, array.slice(start, draw(st.integers(0, len(array))))
 
 
-def as_json(value: Any, spark_type: SparkType) -> Any:
-    """What a JSON parser should see of a Python value of a Spark type."""
-    if value is None:
-        return None
-    if isinstance(spark_type, dict):
-        kind = spark_type["type"]
-        if kind == "array":
-            return [as_json(v, spark_type["elementType"]) for v in value]
-        if kind == "map":
-            key, item = spark_type["keyType"], spark_type["valueType"]
-            return [[as_json(k, key), as_json(v, item)] for k, v in value]
-        return {f["name"]: as_json(value[f["name"]], f["type"]) for f in spark_type["fields"]}
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
-    if isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, datetime):
-        return value.isoformat(" ", "microseconds").replace("+00:00", "Z")
-    return str(value)
-
-
 @moderate
 @given(nested())
 def test_nested_values_come_back_exactly(given_: tuple[SparkType, pa.Array]) -> None:
@@ -62,17 +38,6 @@ def test_nested_values_come_back_exactly(given_: tuple[SparkType, pa.Array]) -> 
     found = decode_json(json_text(array), array.type)
     assert found.type == array.type
     assert repr(found.to_pylist()) == repr(array.to_pylist())
-
-
-def _plain(value: Any) -> str:
-    """Text by which to compare: decimals by value, single precision as stored."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{k!r}:{_plain(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_plain, value)) + "]"
-    if isinstance(value, float):
-        return repr(pa.scalar(value, pa.float32()).as_py())
-    return repr(value)
 
 
 @given(st.lists(st.none() | st.text()))
