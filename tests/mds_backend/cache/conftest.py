@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.cache.shards import RemoteFileSystem
+from tests.mds_backend.cache.shards import RemoteFileSystem, Storage
 
 
 @pytest.fixture(autouse=True)
-def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[RemoteFileSystem]]:
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """The remote storage, without faults."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
     RemoteFileSystem.reset()

@@ -61,6 +61,9 @@ class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
         return bytes(super().cat_file(path, *args, **kwargs))
 
 
+#: What the fixture `storage` gives.
+Storage = type[RemoteFileSystem]
+
 fsspec.register_implementation("faulty", RemoteFileSystem, clobber=True)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.mds_backend.cache.shards import (
-    RemoteFileSystem,
+    Storage,
     cache,
     contents,
     files_in,
@@ -64,11 +64,7 @@ def test_opening_a_shard_counts_as_use(source: Path, local: Path) -> None:
 @pytest.mark.parametrize("compression", [None, "zstd"])
 @pytest.mark.parametrize("keep_zip", [False, True])
 def test_the_directory_never_exceeds_the_limit(
-    compression: str | None,
-    keep_zip: bool,
-    source: Path,
-    local: Path,
-    storage: type[RemoteFileSystem],
+    compression: str | None, keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, 10, compression=compression)
     largest = 0
@@ -160,7 +156,7 @@ def test_a_limit_that_is_too_small_is_found_at_once_where_the_shards_are_known(
 
 
 def test_downloads_wait_for_the_room_that_others_take(
-    source: Path, local: Path, storage: type[RemoteFileSystem]
+    source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, 8)
     files = cache(source, directory=local, limit=2000)

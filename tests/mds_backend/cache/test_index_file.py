@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.cache.shards import (
     Fault,
-    RemoteFileSystem,
+    Storage,
     disconnected,
     do_not_sleep,
     files_in,
@@ -41,7 +41,7 @@ def read(source: Path, **options: Any) -> bytes:
     return read_index(remote(source), CacheOptions(**options), sleep=do_not_sleep)
 
 
-def test_failures_that_stay_are_named(index: Path, storage: type[RemoteFileSystem]) -> None:
+def test_failures_that_stay_are_named(index: Path, storage: Storage) -> None:
     storage.faults += [disconnected] * 2
     with pytest.raises(StorageError, match=r"index\.json cannot be read after 2 attempts"):
         read(index.parent)
@@ -55,11 +55,7 @@ def test_failures_that_stay_are_named(index: Path, storage: type[RemoteFileSyste
 
 @pytest.mark.parametrize("fault", [disconnected, refused])
 def test_the_copy_serves_while_the_storage_is_away_or_gives_no_access(
-    fault: Fault,
-    index: Path,
-    local: Path,
-    storage: type[RemoteFileSystem],
-    caplog: pytest.LogCaptureFixture,
+    fault: Fault, index: Path, local: Path, storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
     read(index.parent, directory=str(local))
     storage.faults += [fault]
@@ -89,7 +85,7 @@ def test_a_filled_directory_is_read_where_the_dataset_is_gone(
 
 
 def test_the_copy_of_another_dataset_does_not_serve(
-    index: Path, local: Path, storage: type[RemoteFileSystem]
+    index: Path, local: Path, storage: Storage
 ) -> None:
     read(index.parent, directory=str(local))
     storage.faults += [refused]

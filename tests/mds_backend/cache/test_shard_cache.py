@@ -15,7 +15,7 @@ import pytest
 from tests.mds_backend.cache.shards import (
     FINGERPRINT,
     Fault,
-    RemoteFileSystem,
+    Storage,
     cache,
     contents,
     damaged,
@@ -46,7 +46,7 @@ COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 
 @COMPRESSIONS
 def test_shards_come_as_they_were_written_and_are_downloaded_once(
-    compression: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
+    compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_what_is_delivered_is_mapped_read_only_and_outlives_its_file(
 
 
 def test_the_compressed_file_is_kept_on_request_and_used(
-    source: Path, local: Path, storage: type[RemoteFileSystem]
+    source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
     files = cache(source, directory=local, keep_zip=True)
@@ -83,7 +83,7 @@ def test_the_compressed_file_is_kept_on_request_and_used(
 
 @pytest.mark.parametrize("validate_hash", [None, "sha1"])
 def test_a_compressed_file_of_ours_that_was_damaged_is_brought_again(
-    validate_hash: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
+    validate_hash: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
     files = cache(source, directory=local, keep_zip=True, validate_hash=validate_hash)
@@ -101,7 +101,7 @@ def test_a_compressed_file_of_ours_that_was_damaged_is_brought_again(
 
 @pytest.mark.parametrize("keep_zip", [False, True])
 def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
-    keep_zip: bool, source: Path, local: Path, storage: type[RemoteFileSystem]
+    keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(local, 1, compression="zstd") + make_shards(local, 2)[1:]
     before = {name: (local / name).stat() for name in files_in(local)}
@@ -114,7 +114,7 @@ def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
     }
 
 
-@pytest.mark.parametrize("compression", [None, "zstd"])
+@COMPRESSIONS
 def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
     compression: str | None, source: Path, local: Path
 ) -> None:
@@ -132,7 +132,7 @@ def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
 @COMPRESSIONS
 @pytest.mark.parametrize("size", [0, 400])
 def test_a_shard_that_was_cut_off_later_is_brought_again(
-    compression: str | None, size: int, source: Path, local: Path, storage: type[RemoteFileSystem]
+    compression: str | None, size: int, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
     for fill in (True, False):  # brought by this cache, and copied by somebody in part
@@ -166,11 +166,7 @@ def test_files_of_a_former_state_of_the_dataset_are_brought_anew(
 @pytest.mark.parametrize("keep_zip", [False, True])
 @COMPRESSIONS
 def test_a_shard_that_turned_out_damaged_is_brought_anew(
-    compression: str | None,
-    keep_zip: bool,
-    source: Path,
-    local: Path,
-    storage: type[RemoteFileSystem],
+    compression: str | None, keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     for options in ({}, {"directory": local}):
         (bad,) = make_shards(source, 1, compression=compression, hashes=[], seed=1)
@@ -197,11 +193,7 @@ def test_nothing_is_discarded_where_nothing_can_be_written(
 @COMPRESSIONS
 @pytest.mark.parametrize("fault", [truncated, damaged, disconnected], ids=lambda f: f.__name__)
 def test_a_failed_download_is_tried_again(
-    fault: Fault,
-    compression: str | None,
-    source: Path,
-    local: Path,
-    storage: type[RemoteFileSystem],
+    fault: Fault, compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
     storage.faults += [fault, fault]
@@ -229,7 +221,7 @@ def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
     compression: str | None,
     source: Path,
     local: Path,
-    storage: type[RemoteFileSystem],
+    storage: Storage,
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
     storage.faults += [fault, fault]
@@ -242,9 +234,7 @@ def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
     assert bytes(files.open(info)) == contents([info])[0]
 
 
-def test_pauses_between_attempts_double(
-    source: Path, local: Path, storage: type[RemoteFileSystem]
-) -> None:
+def test_pauses_between_attempts_double(source: Path, local: Path, storage: Storage) -> None:
     (info,) = make_shards(source, 1)
     storage.faults += [disconnected] * 4
     pauses: list[float] = []
@@ -257,7 +247,7 @@ def test_pauses_between_attempts_double(
 
 @COMPRESSIONS
 def test_a_vanished_shard_is_named_at_once(
-    compression: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
+    compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
     name = (info.zip_data or info.raw_data).basename
@@ -310,9 +300,7 @@ def test_an_error_while_old_downloads_are_removed_leaves_the_shard_unlocked(
     assert bytes(files.open(info)) == contents([info])[0]
 
 
-def test_a_download_that_hangs_is_given_up(
-    source: Path, local: Path, storage: type[RemoteFileSystem]
-) -> None:
+def test_a_download_that_hangs_is_given_up(source: Path, local: Path, storage: Storage) -> None:
     (info,) = make_shards(source, 1)
     release = threading.Event()
 
@@ -351,7 +339,7 @@ def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
     compression: str | None,
     source: Path,
     local: Path,
-    storage: type[RemoteFileSystem],
+    storage: Storage,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression, hashes=["md5", "sha1"])
@@ -392,7 +380,7 @@ def test_names_that_lead_out_of_the_directory_are_refused(
 
 
 def test_threads_share_a_download_and_different_shards_come_in_parallel(
-    source: Path, local: Path, storage: type[RemoteFileSystem]
+    source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, 4)
     together = threading.Barrier(4, timeout=60)

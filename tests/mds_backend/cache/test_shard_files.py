@@ -12,7 +12,7 @@ import fsspec
 import pytest
 from tests.mds_backend.cache.shards import (
     FINGERPRINT,
-    RemoteFileSystem,
+    Storage,
     cache,
     contents,
     damaged,
@@ -208,7 +208,7 @@ def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
     error: type[OSError],
     source: Path,
     local: Path,
-    storage: type[RemoteFileSystem],
+    storage: Storage,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:

@@ -16,17 +16,8 @@ URL = "file:///data/index.json"
 
 #: The keys that other readers of the format demand, and more than which they refuse.
 SHARD_KEYS = {
-    "column_encodings",
-    "column_names",
-    "column_sizes",
-    "compression",
-    "format",
-    "hashes",
-    "raw_data",
-    "samples",
-    "size_limit",
-    "version",
-    "zip_data",
+    *("column_encodings", "column_names", "column_sizes", "compression", "format", "hashes"),
+    *("raw_data", "samples", "size_limit", "version", "zip_data"),
 }
 
 SHARD = ShardInfo(
@@ -134,14 +125,6 @@ def check_is_refused(data: bytes) -> str:
     return message
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"{", b"\xff\xfe\x00", b"[]", b"null", b"7", b'"text"', b"{}", b'{"version": 2}'],
-)
-def test_what_is_not_an_index_is_refused(data: bytes) -> None:
-    check_is_refused(data)
-
-
 @pytest.mark.parametrize("version", [1, 3, "2", None])
 def test_another_version_is_refused(version: object) -> None:
     value = {**value_of_index(), "version": version}
@@ -240,27 +223,9 @@ def test_a_size_that_the_encoding_has_not_makes_its_column_opaque(sizes: list[in
 @pytest.mark.parametrize(
     "basename",
     [
-        "",
-        ".",
-        "..",
-        "../x.mds",
-        "a/../../x.mds",
-        "a/..",
-        "./x.mds",
-        "/etc/passwd",
-        "//host/x.mds",
-        "a//x.mds",
-        "a/",
-        "C:/x.mds",
-        "c:x.mds",
-        "a\\x.mds",
-        "..\\x.mds",
-        "x\0.mds",
-        "index.json",
-        "x" * 256,
-        "é" * 128,
-        "x/" * 600 + "x",
-        "\ud800",
+        *("", ".", "..", "../x.mds", "a/../../x.mds", "a/..", "./x.mds", "/etc/passwd"),
+        *("//host/x.mds", "a//x.mds", "a/", "C:/x.mds", "c:x.mds", "a\\x.mds", "..\\x.mds"),
+        *("x\0.mds", "index.json", "x" * 256, "é" * 128, "x/" * 600 + "x", "\ud800"),
     ],
 )
 def test_a_file_outside_of_the_dataset_is_refused(file: str, basename: str) -> None:
@@ -279,6 +244,7 @@ def test_two_shards_of_one_file_are_refused_as_a_wrong_merge_makes_them() -> Non
 @pytest.mark.parametrize(
     "data",
     [
+        *(b"", b"{", b"\xff\xfe\x00", b"[]", b"null", b"7", b'"text"', b"{}", b'{"version": 2}'),
         b"[" * 100_000,
         b'{"version": 2, "shards": [], "mdstorm": ' + b'{"a": ' * 400 + b"1" + b"}" * 401,
         b'{"version": 2, "shards": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
@@ -289,9 +255,9 @@ def test_two_shards_of_one_file_are_refused_as_a_wrong_merge_makes_them() -> Non
         b'{"version": 2, "shards": [[]]}',
         b'{"version": 2, "shards": [null]}',
     ],
-    ids=lambda data: data[:40].decode(),
+    ids=lambda data: repr(data[:40]),
 )
-def test_what_would_break_a_parser_is_refused(data: bytes) -> None:
+def test_what_is_not_an_index_is_refused(data: bytes) -> None:
     check_is_refused(data)
 
 

@@ -32,6 +32,7 @@ def planned(type_: pa.DataType, encoding: str | None = None) -> Column:
         (pa.decimal128(12, 3), "str_decimal", "decimal(12,3)"),
         (pa.large_string(), "str", "string"),
         (pa.dictionary(pa.int8(), pa.string()), "str", "string"),
+        *([(pa.string_view(), "str", "string")] if hasattr(pa, "string_view") else []),
         (pa.binary(5), "bytes", "binary"),
         (pa.list_(pa.float64(), 3), "ndarray:float64", array_of("double")),
         (pa.list_(pa.bool_()), "ndarray:uint8", array_of("boolean")),
