@@ -255,9 +255,10 @@ def test_whether_arrays_are_one_tensor_is_decided_for_each_batch(
             assert {t.dtype for t in found} == {torch.int16}
 
 
-def test_arrays_without_elements_are_one_tensor_too(tmp_path: Path) -> None:
-    dataset = write(tmp_path, "ndarray:int16", [array(np.empty(0, np.int16))] * 2)
-    assert as_torch(dataset).shape == (2, 0)
+@pytest.mark.parametrize("shape", [(0,), (0, 3)])
+def test_arrays_without_elements_are_one_tensor_too(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    dataset = write(tmp_path, "ndarray:int16", [array(np.empty(shape, np.int16))] * 2)
+    assert as_torch(dataset).shape == (2, *shape)
 
 
 def test_a_damaged_image_is_an_error_that_names_column_and_dataset(tmp_path: Path) -> None:

@@ -106,6 +106,14 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+#: Shapes of arrays of one column: of any number of dimensions, of two, of one.
+SHAPES: list[st.SearchStrategy[tuple[int, ...]]] = [
+    array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3),
+    array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=3),
+    st.sampled_from([(0,), (1,), (3,), (300,)]),
+]
+
+
 @st.composite
 def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
     """An encoding, the size of its values, and three of them."""
@@ -122,8 +130,7 @@ def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
         shape = draw(array_shapes(max_dims=3, max_side=3))
         text = f"ndarray:{name}:{','.join(map(str, shape))}"
         return text, int(np.prod(shape)) * dtype.itemsize, [np.full(shape, n, name) for n in "123"]
-    shapes = array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
-    shapes = shapes if draw(st.booleans()) else st.sampled_from([(0,), (1,), (3,), (300,)])
+    shapes = draw(st.sampled_from(SHAPES))
     dtypes = [name, name, draw(st.sampled_from([name, "int8"])) if kind == "ndarray" else name]
     arrays = [np.full(draw(shapes), number, dtype) for number, dtype in enumerate(dtypes)]
     return kind if kind == "ndarray" else f"ndarray:{name}", None, arrays

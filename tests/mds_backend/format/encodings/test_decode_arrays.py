@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings import gather_values
 from mdstorm_backend.format.encodings.decode_arrays import decode_arrays
+from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather_values import gather_binary
+from mdstorm_backend.format.values.list_rows import rows_of, split_array
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type, elements_of
 
 INT16 = np.dtype("<i2")
 
@@ -27,6 +33,63 @@ def encoded(array: np.ndarray, width: int = 0, *, code: int | None = None) -> by
     shape = struct.pack(f"<{array.ndim}" + "BHIQ"[width], *array.shape)
     little = array.astype(array.dtype.newbyteorder("<"))
     return start + bytes([array.ndim << 2 | width]) + shape + little.tobytes()
+
+
+few = settings(deadline=None, max_examples=60)
+
+
+@st.composite
+def arrays(draw: st.DrawFn, dtype: str | None = None, dimensions: int | None = None) -> np.ndarray:
+    dtype = dtype or draw(st.sampled_from(sorted(DTYPES)))
+    size = dimensions if dimensions is not None else draw(st.integers(0, 4))
+    shape = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    values = np.arange(int(np.prod(shape)), dtype=np.uint8) * 37
+    return values.astype(dtype).reshape(shape)
+
+
+def arrays_of(lists: pa.ListArray) -> list[np.ndarray]:
+    return rows_of(lists, np.asarray(elements_of(lists)), split_array)
+
+
+def identity(array: Any) -> Any:
+    return array.dtype.name, array.shape, array.tobytes()
+
+
+@few
+@given(st.lists(st.tuples(arrays("float32"), st.integers(0, 3)), min_size=1, max_size=6))
+def test_arrays_of_any_shape_keep_it(rows: list[tuple[np.ndarray, int]]) -> None:
+    values = [encoded(array, width) for array, width in rows]
+    found = decode_arrays(*spread(values), np.dtype("<f4"))
+    if isinstance(found, pa.ListArray):
+        assert {array.ndim for array, _ in rows} == {depth_of(found.type)}
+        found = arrays_of(found)
+    else:
+        assert all(array.flags.writeable and array.flags.owndata for array in found)
+    assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
+
+
+CODES = {name: code for code, name in ARRAY_CODES.items()}
+
+
+@few
+@given(st.lists(st.tuples(arrays(), st.integers(0, 3)), min_size=2, max_size=6))
+def test_arrays_may_say_themselves_of_which_dtype_they_are(
+    rows: list[tuple[np.ndarray, int]],
+) -> None:
+    values = [encoded(array, width, code=CODES[array.dtype.name]) for array, width in rows]
+    found = decode_arrays(*spread(values), None)
+    if isinstance(found, pa.ListArray):
+        (dtype,) = {array.dtype for array, _ in rows}
+        assert element_type(found.type) == pa.from_numpy_dtype(dtype)
+        found = arrays_of(found)
+    assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
+
+
+def test_arrays_of_several_dtypes_keep_them() -> None:
+    rows = [np.array([1, 2], np.int16), np.array([0.5], np.float32)]
+    values = [encoded(array, code=CODES[array.dtype.name]) for array in rows]
+    found = decode_arrays(*spread(values), None)
+    assert [identity(array) for array in found] == [identity(array) for array in rows]
 
 
 HUGE = struct.pack("<Q", 1 << 62)
