@@ -15,7 +15,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm.errors import MissingAttributeError
 from mdstorm.predicates import in_set
-from mdstorm.reader import Reader, make_batch_reader
+from mdstorm.reader import Reader, make_batch_reader, make_reader
 
 
 @pytest.fixture
@@ -64,6 +64,12 @@ def test_shards_of_mds(tmp_path: Path) -> None:
         assert (len(dataset), dataset.fingerprint) == (500, stored.fingerprint)
         with pytest.raises(MissingAttributeError, match=r"no 'fragments'.*: use pieces"):
             _ = dataset.fragments
+
+
+def test_the_schema_of_a_dataset_that_is_decoded_is_that_of_its_files() -> None:
+    codecs = Path(__file__).parents[1] / "etl" / "golden" / "codecs"
+    with make_reader(codecs.as_uri()) as reader:
+        assert pa.types.is_binary(reader.dataset.schema.field("png").type)
 
 
 def test_missing_attributes_name_what_to_use(directory: Path) -> None:

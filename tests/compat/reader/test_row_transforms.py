@@ -50,6 +50,10 @@ def test_declared_fields_come_last_and_have_the_declared_type(url: str) -> None:
     assert type(found[1].id) is np.float32
 
 
+def test_selected_fields_without_a_function_select(url: str) -> None:
+    assert {row._fields for row in rows(url, None, None, None, ["name"])} == {("name",)}
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -69,6 +73,14 @@ def test_images_that_it_leaves_alone_are_decoded(spec: TransformSpec, pool: str)
         url, shuffle_row_groups=False, reader_pool_type=pool, transform_spec=spec
     ) as reader:
         assert [(row.png.tolist(), row.grey.tolist()) for row in reader] == expected
+
+
+def test_images_reach_the_function_decoded() -> None:
+    spec = TransformSpec(
+        lambda row: {"pixels": row["png"].size}, [("pixels", np.int64, (), False)], ["png"]
+    )
+    with make_reader(f"file://{GOLDEN / 'codecs'}", ["png"], transform_spec=spec) as reader:
+        assert all(row.pixels > 0 for row in reader)
 
 
 def test_arrays_of_several_shapes(url: str) -> None:

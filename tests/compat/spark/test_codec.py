@@ -9,7 +9,6 @@ import pytest
 from mdstorm._spark.make_converter import mds_compression
 from mdstorm.errors import CompressionCodecError
 from mdstorm.spark import make_spark_converter
-from mdstorm_backend.datasets.dataset import open_dataset
 
 
 @pytest.mark.parametrize(
@@ -49,18 +48,6 @@ def test_a_codec_without_a_counterpart_is_logged(
     with caplog.at_level(logging.INFO):
         mds_compression(codec)
     assert [r.levelname for r in caplog.records] == ["INFO"] * logs
-
-
-@pytest.mark.parametrize(
-    ("codec", "ending"),
-    [(None, ".mds"), ("GZIP", ".mds.gz"), ("lz4", ".mds.zstd")],
-)
-def test_shards_are_compressed(spark: Any, cache_dir: Path, codec: str | None, ending: str) -> None:
-    converter = make_spark_converter(spark.range(0, 50, 1, 1), compression_codec=codec)
-    (url,) = converter.file_urls
-    assert url.endswith(ending)
-    dataset = open_dataset(converter.cache_dir_url)
-    assert dataset.to_table()["id"].to_pylist() == list(range(50))
 
 
 def test_a_wrong_codec_writes_nothing(spark: Any, cache_dir: Path) -> None:

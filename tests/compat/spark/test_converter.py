@@ -16,7 +16,6 @@ from mdstorm._spark.make_converter import _tell_of_dtype
 from mdstorm.errors import (
     NotADataFrameError,
     NotOnDriverError,
-    UnsupportedTypeError,
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
@@ -41,12 +40,6 @@ def test_the_directory_is_named_as_petastorm_names_it(spark: Any, cache_dir: Pat
     application = re.escape(read_conf(spark, "spark.app.id") or "unknown")
     name = converter.cache_dir_url.rpartition("/")[2]
     assert re.fullmatch(rf"\d{{14}}-appid-{application}-{uuid}", name)
-
-
-def test_a_parent_directory_with_blanks(spark: Any, tmp_path: Path) -> None:
-    parent = f"file://{tmp_path}/with a blank/and 100%"
-    converter = make_spark_converter(spark.range(3), parent_cache_dir_url=parent)
-    assert with_torch(converter, **IN_ORDER) == [{"id": [0, 1, 2]}]
 
 
 def test_names_that_petastorm_cannot_convert(spark: Any, cache_dir: Path) -> None:
@@ -91,14 +84,6 @@ def test_float_conversion_is_logged_once_in_a_process(
         f"Converting floating-point columns to {dtype}" for dtype in ("float32", "float64")
     ]
     assert {record.name for record in caplog.records} == {"mdstorm.spark.spark_dataset_converter"}
-
-
-def test_columns_that_cannot_be_stored_are_refused(spark: Any, cache_dir: Path) -> None:
-    df = spark.sql("SELECT 1 AS x, NULL AS v, INTERVAL '1' YEAR AS y")
-    with pytest.raises(UnsupportedTypeError, match="2 of 3 columns") as caught:
-        make_spark_converter(df)
-    assert list(caught.value.columns) == ["v", "y"]
-    assert not cache_dir.exists()
 
 
 class NotAFrame:
