@@ -59,7 +59,7 @@ PRINTED = {
     "09_migration": [
         "-from petastorm.pytorch import DataLoader",
         "+from mdstorm.pytorch import DataLoader",
-        "mdstorm[torch,images,spark]\npyspark==3.5.3\nscikit-learn\n",
+        "pandas\nmdstorm[torch,images]\npyspark==3.5.3\nscikit-learn\n",
         "recognised 3",  # hundred and some of 357 digits
         "nothing is left: True",
         "the same as before: True",

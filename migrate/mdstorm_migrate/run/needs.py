@@ -81,6 +81,8 @@ class CodeUse:
         Whether it imports mdstorm.
     on_databricks : bool
         Whether it shows that it runs on Databricks, which brings Spark.
+    builds_session : bool
+        Whether it builds a Spark session: else the host of a notebook brings one.
     """
 
     imports: frozenset[str] = frozenset()
@@ -88,6 +90,7 @@ class CodeUse:
     keeps: tuple[str, ...] = ()
     moved: bool = False
     on_databricks: bool = False
+    builds_session: bool = False
 
     @property
     def is_of_ours(self) -> bool:
@@ -102,6 +105,7 @@ class CodeUse:
             tuple(dict.fromkeys([*self.keeps, *other.keeps])),
             self.moved or other.moved,
             self.on_databricks or other.on_databricks,
+            self.builds_session or other.builds_session,
         )
 
 
@@ -119,6 +123,7 @@ def use_of(path: Path, data: bytes) -> CodeUse:
         (str(path),) if keeps or is_through else (),
         moved,
         data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS),
+        b"SparkSession.builder" in data,
     )
 
 
@@ -181,7 +186,7 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
     """Return what the code that a list is for needs of it."""
     listed = project.listed(path)
     extras = set(use.extras)
-    if is_code(path) or use.on_databricks:  # which has a session already
+    if use.on_databricks or (is_code(path) and not use.builds_session):  # Spark is there
         extras.discard("spark")
     elif "pyspark" in use.imports:
         extras.add("spark")
