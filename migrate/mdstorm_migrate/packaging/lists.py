@@ -38,8 +38,14 @@ def normalised(name: str) -> str:
 
 
 def required_names(documents: Iterable[Document]) -> set[str]:
-    """Return the names of the distributions that documents require."""
-    return {normalised(name) for document in documents for name in _names(document)}
+    """Return the names of the distributions that the documents of a file require.
+
+    Strings in code count only where no command of a notebook installs something.
+    """
+    found: dict[bool, set[str]] = {False: set(), True: set()}
+    for document in documents:
+        found[document.kind == "python"] |= {normalised(name) for name in _names(document)}
+    return found[False] or found[True]
 
 
 def is_generated(text: str) -> bool:

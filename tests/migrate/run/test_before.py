@@ -148,6 +148,14 @@ def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) 
     assert after(tmp_path) == "mdstorm[spark]\n"  # which brings pandas
 
 
+@pytest.mark.parametrize("extras", ["", "[spark]"])
+def test_a_notebook_installs_spark_where_it_builds_its_session(tmp_path: Path, extras: str) -> None:
+    session = "SparkSession.builder.getOrCreate()" if extras else "None"
+    code = f"from petastorm.spark import make_spark_converter\nprint('pyspark')\nx = {session}"
+    (tmp_path / "a.ipynb").write_text(notebook("%pip install petastorm", code))
+    assert f'%pip install mdstorm{extras}"' in after(tmp_path, "a.ipynb")
+
+
 def test_constraints_require_nothing_more(tmp_path: Path) -> None:
     write(tmp_path, a_py=f"import pandas\n{CODE}", constraints_txt="petastorm==0.11\n")
     assert after(tmp_path, "constraints.txt") == "mdstorm\n"
