@@ -33,14 +33,27 @@ def picture(i: int, mode: str = "RGB") -> Any:
     return Image.fromarray(pixels).convert(mode)
 
 
-def image_file(i: int, format_: str) -> bytes:
+def pictures(i: int) -> list[Any]:
+    return [picture(j) for j in range(i % 3)]
+
+
+def encoded(image: Any, format_: str) -> bytes:
     file = io.BytesIO()
-    picture(i).save(file, format=format_)
+    image.save(file, format=format_)
     return file.getvalue()
+
+
+def image_file(i: int, format_: str) -> bytes:
+    return encoded(picture(i), format_)
 
 
 def opened(file: bytes) -> Any:
     return Image.open(io.BytesIO(file))
+
+
+def coded(image: Any, format_: str) -> Any:
+    """What is left of an image by a format."""
+    return opened(encoded(image, format_))
 
 
 def same(value: Any) -> Any:
@@ -71,8 +84,8 @@ KINDS: dict[str, Kind] = {
     "pil": Kind("pil", lambda i: picture(i, ["L", "RGB", "RGBA", "1"][i % 4])),
     "jpeg file": Kind("jpeg", lambda i: image_file(i, "JPEG"), opened),
     "png file": Kind("png", lambda i: image_file(i, "PNG"), opened),
-    "png": Kind("png", picture, lambda v: opened(png(v))),
-    "jpeg": Kind("jpeg", picture, lambda v: opened(jpeg(v))),
+    "png": Kind("png", picture, lambda v: coded(v, "PNG")),
+    "jpeg": Kind("jpeg", picture, lambda v: coded(v, "JPEG")),
     "jpeg_array": Kind(
         "jpeg_array",
         lambda i: [image_file(j, "JPEG") for j in range(1 + i % 3)],
@@ -81,30 +94,10 @@ KINDS: dict[str, Kind] = {
     "jpegarray": Kind(
         "jpegarray", lambda i: (image_file(i, "JPEG"),), lambda v: [opened(file) for file in v]
     ),
-    "list[pil]": Kind("list[pil]", lambda i: [picture(j) for j in range(i % 3)]),
-    "list[png]": Kind(
-        "list[png]",
-        lambda i: [picture(j) for j in range(i % 3)],
-        lambda v: [opened(png(image)) for image in v],
-    ),
-    "list[jpeg]": Kind(
-        "list[jpeg]",
-        lambda i: [picture(j) for j in range(i % 3)],
-        lambda v: [opened(jpeg(image)) for image in v],
-    ),
+    "list[pil]": Kind("list[pil]", pictures),
+    "list[png]": Kind("list[png]", pictures, lambda v: [coded(image, "PNG") for image in v]),
+    "list[jpeg]": Kind("list[jpeg]", pictures, lambda v: [coded(image, "JPEG") for image in v]),
 }
-
-
-def png(image: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, format="PNG")
-    return file.getvalue()
-
-
-def jpeg(image: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, format="JPEG")
-    return file.getvalue()
 
 
 BATCH = pa.table(

@@ -58,17 +58,9 @@ def test_bitmaps_have_one_bit_a_row_least_significant_first() -> None:
 @pytest.mark.parametrize(
     ("count", "bits"),
     [
-        (17, "AQE="),
-        (8, "AQE="),
-        (1 << 50, "AQE="),
-        (-9, "AQE="),
+        *((count, "AQE=") for count in (17, 8, 1 << 50, -9, 9.0, None)),
+        *((9, bits) for bits in ("A!QE=", "AQE", "é", None)),
         (True, "AQ=="),
-        (9.0, "AQE="),
-        (None, "AQE="),
-        (9, "A!QE="),
-        (9, "AQE"),
-        (9, "é"),
-        (9, None),
     ],
 )
 def test_a_bitmap_that_is_not_of_its_length_is_refused(count: object, bits: object) -> None:

@@ -154,12 +154,6 @@ def test_weights_that_do_not_go_together_are_refused(
     ("options", "text"),
     [
         ({"sampling_method": "best"}, "sampling_method must be one of balanced, fixed"),
-        ({"batching_method": "best"}, "batching_method must be one of"),
-        ({"partition_algo": "best"}, "partition_algo must be one of"),
-        ({"shuffle_algo": "best"}, "shuffle_algo must be one of"),
-        ({"sampling_granularity": 0}, "sampling_granularity must be at least 1"),
-        ({"shuffle_seed": -1}, "shuffle_seed must be at least 0"),
-        ({"epoch_size": -1}, "epoch_size must be at least 0"),
         ({"epoch_size": "10q"}, "epoch_size must be a number"),
         ({"replication": 0}, "replication must be at least 1"),
         ({"batch_size": 0}, "batch_size must be a positive"),

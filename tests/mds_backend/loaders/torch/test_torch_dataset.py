@@ -32,12 +32,6 @@ def rows(dataset: StreamingDataset) -> list[int]:
     return [sample["number"] for sample in dataset]
 
 
-def test_samples_are_found_by_number(numbers: Dataset) -> None:
-    dataset = StreamingDataset(remote=numbers.url)
-    assert dataset[7] == {"number": 7}
-    assert (len(dataset), dataset.num_samples) == (60, 60)
-
-
 def test_shuffling_is_repeatable_and_new_in_each_epoch(numbers: Dataset) -> None:
     first, second = (StreamingDataset(local=numbers.url, shuffle=True) for _ in range(2))
     epochs = [rows(first) for _ in range(3)]
