@@ -12,13 +12,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
 
 
-@pytest.fixture
-def memory() -> Iterator[Location]:
-    """A directory in fsspec's file system in memory, which stands for all remote ones."""
-    yield Location.of("memory://store/data")
-    fsspec.filesystem("memory").store.clear()
-
-
 @pytest.fixture(params=["disk", "memory"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
     yield Location.of(str(tmp_path / "data") if request.param == "disk" else "memory://store/data")
@@ -90,12 +83,19 @@ def test_mounts_of_remote_storage_are_not_local_disks(url: str, local: bool) -> 
     assert Location.of(url).is_local_disk is local
 
 
-def test_a_file_comes_back_as_it_was_written(location: Location) -> None:
-    location.make_directory()
-    location.write("x", [b"ab", memoryview(b"cd"), bytearray(b"e")])
-    assert bytes(location.read("x")) == b"abcde"
-    assert location.exists("x")
-    assert location.stat("x")["size"] == 5
+def test_files_are_replaced_as_a_whole_read_and_listed_below_sub_directories_too(
+    location: Location,
+) -> None:
+    location.child("b").make_directory()
+    location.write("c", [b"a longer text"])
+    location.write("c", [b"ab", memoryview(b"cd"), bytearray(b"e")])
+    location.child("b").write("a", [b"1"])
+    assert bytes(location.read("c")) == b"abcde"
+    assert location.exists("c")
+    assert location.stat("c")["size"] == 5
+    assert location.list_sizes() == [("b/a", 1), ("c", 5)]
+    assert Location(f"{location.url}/c").list_sizes() == [(".", 5)]
+    assert location.list_names() == ["b/a", "c"]
 
 
 def test_a_file_tells_when_it_was_written_where_that_is_known(tmp_path: Path) -> None:
@@ -108,25 +108,6 @@ def test_a_file_tells_when_it_was_written_where_that_is_known(tmp_path: Path) ->
     assert location.modified("x") != before
     with pytest.raises(FileNotFoundError):
         location.modified("y")
-
-
-def test_a_file_is_replaced_as_a_whole(location: Location) -> None:
-    location.make_directory()
-    location.write("x", [b"a longer text"])
-    location.write("x", [b"short"])
-    assert bytes(location.read("x")) == b"short"
-    assert location.list_sizes() == [("x", 5)]
-
-
-def test_files_are_listed_by_relative_name_and_size_below_sub_directories_too(
-    location: Location,
-) -> None:
-    location.child("b").make_directory()
-    location.write("c", [b"12"])
-    location.child("b").write("a", [b"1"])
-    assert location.list_sizes() == [("b/a", 1), ("c", 2)]
-    assert Location(f"{location.url}/c").list_sizes() == [(".", 2)]
-    assert location.list_names() == ["b/a", "c"]
 
 
 def test_only_an_empty_directory_is_removed(tmp_path: Path) -> None:
@@ -196,7 +177,7 @@ def test_paths_are_taken_literally(name: str, tmp_path: Path) -> None:
     assert Location.of(location.url).read("x") == b"1"
 
 
-def test_storage_options_reach_the_file_system_and_hide_from_messages(tmp_path: Path) -> None:
+def test_storage_options_reach_the_file_system_and_hide_from_messages() -> None:
     location = Location.of("memory://store", {"token": "s3cr3t"})
     assert "s3cr3t" not in repr(location)
     assert location.child("x").storage_options == {"token": "s3cr3t"}
