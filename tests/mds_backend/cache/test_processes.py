@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.mds_backend.cache.shards import (
-    files_in,
-    parts_in,
-)
+from tests.mds_backend.cache.shards import files_in, parts_in
 from tests.programs import run_program
 
 _ROOT = Path(__file__).parents[3]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,7 +111,7 @@ def test_a_shard_without_the_column_is_refused(dataset: Dataset) -> None:
     check_is_refused(replace(dataset.index, shards=(*shards, replace(last, column_names=names))))
 
 
-def test_opening_reports_it_with_the_index(dataset: Dataset, tmp_path: Path) -> None:
+def test_opening_reports_it_with_the_index(dataset: Dataset) -> None:
     index = changed(dataset, "number", encoding="int8")
     with pytest.raises(CorruptDatasetError) as caught:
         Dataset(dataset.location, index).to_table()

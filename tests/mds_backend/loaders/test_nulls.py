@@ -101,9 +101,8 @@ REFUSED: list[tuple[SparkType, list[Any], int]] = [
 
 
 @pytest.mark.parametrize(("spark_type", "values", "count"), REFUSED, ids=str)
-@pytest.mark.parametrize("num_workers", [0])
 def test_other_nulls_are_refused_before_the_first_batch(
-    spark_type: SparkType, values: list[Any], count: int, num_workers: int, tmp_path: Path
+    spark_type: SparkType, values: list[Any], count: int, tmp_path: Path
 ) -> None:
     # The first rows have none.
     dataset = write_dataset(
@@ -114,7 +113,7 @@ def test_other_nulls_are_refused_before_the_first_batch(
     )
     expected = dataset.schema["a"].null_count + dataset.schema["a"].element_null_count
     with pytest.raises(NullValueError) as caught:
-        next(iter(torch_loader(dataset, batch_size=1, num_workers=num_workers)))
+        next(iter(torch_loader(dataset, batch_size=1)))
     assert isinstance(caught.value, (MDStormError, TypeError))
     assert isinstance(caught.value, ValueError)
     assert (caught.value.column, caught.value.null_count) == ("a", expected)

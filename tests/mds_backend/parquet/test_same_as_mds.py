@@ -32,9 +32,7 @@ def storable(given_: Data) -> Data:
     return Data(given_.table.select(names), {n: given_.fields[n] for n in names})
 
 
-def both(
-    directory: str, data_: Data, rows: int, *, tasks: int = 2
-) -> tuple[Dataset, ParquetDataset]:
+def both(directory: str, data_: Data, rows: int) -> tuple[Dataset, ParquetDataset]:
     mds = write_dataset(f"{directory}/mds", data_.table, data_.fields, shard_size=1500, tasks=2)
     parts = Path(directory) / "parquet"
     parts.mkdir()

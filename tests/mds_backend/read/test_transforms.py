@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,7 +131,7 @@ def test_reading_from_any_position_repeats_the_function_and_gives_the_rest(
         assert from_position(whole[done - 1][0]) == whole[done:]
 
 
-def test_the_function_may_write_to_what_it_gets(dataset: Dataset, tmp_path: Path) -> None:
+def test_the_function_may_write_to_what_it_gets(dataset: Dataset) -> None:
     def overwrite(numbers: Any) -> Any:
         numbers += 100
         return numbers

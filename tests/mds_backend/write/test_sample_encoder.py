@@ -130,7 +130,7 @@ def test_a_missing_library_is_not_the_fault_of_the_value(monkeypatch: pytest.Mon
         encode({"a": "png"}, a=object())
 
 
-def test_a_value_of_4_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_of_4_gib_is_refused() -> None:
     class Huge(bytes):
         def __len__(self) -> int:
             return 1 << 32
