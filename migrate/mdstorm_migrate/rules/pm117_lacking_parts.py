@@ -104,19 +104,23 @@ def _behind_readers(module: PythonModule) -> dict[str, str]:
     return found
 
 
+def _makers(module: PythonModule, node: ast.expr) -> set[str]:
+    """Return the names of what made an object, by its name or right there."""
+    here = {path.rpartition(".")[2] for call, path in module.calls if call is node}
+    return here | objects_made(module).get(name_of(node), set())
+
+
 def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
     """Return from which attribute of a reader an object, or a list of them, is taken."""
     match node:
         case ast.Attribute(attr="dataset", value=owner):
-            made = objects_made(module).get(name_of(owner), set())
-            made = made | {path.rpartition(".")[2] for call, path in module.calls if call is owner}
+            made = _makers(module, owner)
             is_called_so = not made and _READER.search(name_of(owner)) and _is_given(module, owner)
             return "dataset" if made & _READERS or is_called_so else None
         case ast.Attribute(attr="pieces", value=owner):
             return "pieces" if _behind(module, owner, known) == "dataset" else None
         case ast.Call(func=ast.Attribute(attr="filesystem", value=owner)):
-            made = objects_made(module).get(name_of(owner), set())
-            return "filesystem" if "FilesystemResolver" in made else None
+            return "filesystem" if "FilesystemResolver" in _makers(module, owner) else None
         case ast.Call(func=ast.Name("list" | "sorted" | "reversed"), args=[first, *_]):
             return _behind(module, first, known)
         case ast.Call():
