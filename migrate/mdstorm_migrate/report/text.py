@@ -157,7 +157,9 @@ def _next(totals: Totals, settings: Settings, write: bool) -> str:
         steps.append(_by_hand(totals))
     if steps:
         return f"next: {', then '.join(steps)}"
-    return "nothing is left to do" if not totals.failed else "the other files are done"
+    return (
+        "nothing is left to do in these files" if not totals.failed else "the other files are done"
+    )
 
 
 def _by_hand(totals: Totals) -> str:

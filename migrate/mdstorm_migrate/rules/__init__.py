@@ -1,24 +1,7 @@
 """The rules, one module each, discovered by name.
 
-To add a rule:
-
-1. Write ``rules/pm123_what_it_does.py`` with
-
-   - ``CODE = "PM123"``, ``TITLE`` (one line), ``CLASS`` (the class of its edits, or of its findings
-     if it makes no edits; see `mdstorm_migrate.base.edits`);
-   - ``KIND``: the kind of `Document` it looks at (or a tuple of kinds);
-   - ``check(module) -> Iterable[Edit | Finding]``, where `module` is a
-     `mdstorm_migrate.python.module.PythonModule` if the kind is ``"python"`` and a
-     `mdstorm_migrate.base.document.Document` otherwise. It must not change its argument, and it
-     must find nothing in what it has rewritten itself.
-
-2. Describe it in ``rules/docs/PM123.md``: the heading ``# PM123 <title>``, ``Class: `exact`.``, a
-   paragraph, then a fenced block whose info string ends in ``before`` and one that ends in
-   ``after``, each with the path of the file behind it if it is no Python file
-   (``text before requirements.txt``); without the second one, nothing changes. ``--explain PM123``
-   prints this page, and the tests run its blocks.
-
-3. Write ``tests/migrate/rules/test_pm123.py``.
+ARCHITECTURE.md says how to add one. A rule must not change what it looks at, and find nothing in
+what it has rewritten.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def test_the_next_step_is_named(tmp_path: Path) -> None:
     last = run("-w", tmp_path).stderr.splitlines()[-1]
     assert last == 'next: resolve by hand what `grep -rn "TODO(mdstorm)"` lists'
     write(tmp_path, a=AFTER)
-    assert run(tmp_path).stderr.endswith("nothing is left to do\n")
+    assert run(tmp_path).stderr.endswith("nothing is left to do in these files\n")
 
 
 def test_rules_are_listed_and_explained() -> None:
