@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -20,10 +21,6 @@ from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import normalised
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-
 
 #: Whether an index has mdstorm. A release sets it, and nothing else is to be changed.
 IS_RELEASED = False
@@ -35,8 +32,6 @@ _NAME = "mdstorm"
 @cache
 def supported_pythons() -> SpecifierSet:
     """Return the versions of Python that mdstorm runs on; any if it is not installed."""
-    from packaging.specifiers import SpecifierSet
-
     try:
         return SpecifierSet(metadata.metadata(_NAME)["Requires-Python"] or "")
     except metadata.PackageNotFoundError:
@@ -45,19 +40,21 @@ def supported_pythons() -> SpecifierSet:
 
 def required(extras: frozenset[str]) -> dict[str, SpecifierSet]:
     """Return the distributions that mdstorm needs with some extras, and their versions."""
-    from packaging.requirements import Requirement
-
     found: dict[str, SpecifierSet] = {}
-    try:
-        declared = metadata.requires(_NAME) or []
-    except metadata.PackageNotFoundError:
-        return found
-    for line in declared:
-        one = Requirement(line)
-        wanted = [{"extra": extra} for extra in ("", *sorted(extras))]
+    wanted = [{"extra": extra} for extra in ("", *sorted(extras))]
+    for one in _declared():
         if one.marker is None or any(map(one.marker.evaluate, wanted)):
             found[one.name] = found.get(one.name, one.specifier) & one.specifier
     return found
+
+
+@cache
+def _declared() -> tuple[Requirement, ...]:
+    """Return what mdstorm's metadata requires; nothing if it is not installed."""
+    try:
+        return tuple(map(Requirement, metadata.requires(_NAME) or ()))
+    except metadata.PackageNotFoundError:
+        return ()
 
 
 def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
@@ -188,8 +185,10 @@ def _of_runtimes(document: Document) -> Iterator[_Broken]:
 
 
 def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
+    if document.kind in ("markdown", "lock", "text", "spark_conf"):
+        return
     needed = {normalised(name): versions for name, versions in required(extras).items()}
-    if not needed or document.kind in ("markdown", "lock", "text", "spark_conf"):
+    if not needed:
         return
     for pin in _pins(frozenset(needed)).finditer(document.text):
         if is_commented_out(document.text, pin.start(), ANY):

@@ -12,7 +12,7 @@ from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.needs import CodeUse, documents_of, read_file, use_of
+from mdstorm_migrate.run.needs import CodeUse, documents_of, read_file, use_after
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -47,7 +47,7 @@ def before_running(
     use = CodeUse()
     code = [one for one in outcomes if is_code(one.path)]
     for one in code:
-        use |= use_of(one.path, one.outcome.after or one.outcome.before)
+        use |= use_after(one)
     lists = [one for one in outcomes if one.requires and not is_code(one.path)]
     if not (use.is_of_ours or any(one.changed for one in lists)):
         return []

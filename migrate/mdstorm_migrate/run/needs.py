@@ -127,6 +127,11 @@ def use_of(path: Path, data: bytes) -> CodeUse:
     )
 
 
+def use_after(one: FileOutcome) -> CodeUse:
+    """Return what a file imports as it will be."""
+    return use_of(one.path, one.outcome.after or one.outcome.before)
+
+
 def migrate_alone(
     data: bytes, path: PurePath | None, source: Source, settings: Settings
 ) -> Outcome:
@@ -166,7 +171,7 @@ def needs_of(
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
         return {one.path: plain for one in requiring}
-    code = {one.path: _use_after(one) for one in outcomes if is_code(one.path)}
+    code = {one.path: use_after(one) for one in outcomes if is_code(one.path)}
     left = [path for path in paths if is_code(path) and path not in code]
     code |= dict(each(_read, left, jobs))
     for one in outcomes:
@@ -318,11 +323,6 @@ def _read(path: Path) -> tuple[Path, CodeUse] | None:
         return path, use_of(path, path.read_bytes())
     except OSError:
         return None
-
-
-def _use_after(one: FileOutcome) -> CodeUse:
-    """Return what a file imports as it will be."""
-    return use_of(one.path, one.outcome.after or one.outcome.before)
 
 
 def _imports(data: bytes) -> Iterator[str]:
