@@ -21,6 +21,7 @@ from mdstorm_backend.format import (
     depth_of,
     list_type,
     lists_of_arrays,
+    numpy_dtype,
 )
 from mdstorm_backend.read import objects, scalars_to_numpy
 
@@ -126,7 +127,7 @@ def _all_missing(rows: int, type_: pa.DataType | None) -> Values:
     if type_ is None:
         return pa.nulls(rows)
     if pa.types.is_floating(type_):
-        return np.full(rows, np.nan, type_.to_pandas_dtype())
+        return np.full(rows, np.nan, numpy_dtype(type_))
     if pa.types.is_integer(type_) or pa.types.is_duration(type_):
         return np.full(rows, np.nan)
     if pa.types.is_timestamp(type_):
@@ -239,7 +240,7 @@ def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> Values
         return np.concatenate([array.astype(dtype) for array in arrays])
     element = type_.value_type if type_ is not None and pa.types.is_list(type_) else type_
     if element is not None and _holds_nan(element):
-        return np.empty(0, element.to_pandas_dtype())
+        return np.empty(0, numpy_dtype(element))
     return pa.nulls(0, element or pa.null())
 
 
