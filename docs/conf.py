@@ -16,6 +16,7 @@ from sphinx.ext.autodoc.mock import _MockObject, mock
 
 import mdstorm_backend
 from mdstorm import __version__
+from mdstorm_backend.streaming import text, vision
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -65,8 +66,9 @@ autodoc_mock_imports = [
 _MockObject.__or__ = lambda self, other: Any
 _MockObject.__int__ = lambda self: 0
 with mock(autodoc_mock_imports):  # names that are loaded on first use, when nothing is imitated
-    for _name in mdstorm_backend.__all__:
-        setattr(mdstorm_backend, _name, getattr(mdstorm_backend, _name))
+    for _module in (mdstorm_backend, text, vision, vision.base):
+        for _name in _module.__all__:
+            setattr(_module, _name, getattr(_module, _name))
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

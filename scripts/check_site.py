@@ -85,9 +85,9 @@ def exported(module: str) -> list[str]:
     candidates = [
         ROOT / package / file
         for package in ("compat", "mds_backend", "migrate")
-        for file in (below.with_suffix(".py"), below / "__init__.py")
+        for file in (below.with_suffix(".py"), below / "__init__.py", below / "__init__.pyi")
     ]
-    (path,) = filter(Path.exists, candidates)
+    path = next(filter(Path.exists, candidates))
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))

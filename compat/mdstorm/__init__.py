@@ -69,7 +69,7 @@ def __dir__() -> list[str]:
     modules = {found.name for found in pkgutil.iter_modules(__path__) if found.name[0] != "_"}
     # `help(mdstorm)` asks for each of them.
     missing = {name for name, library in _NEEDED.items() if not _is_there(library)}
-    return sorted({*globals(), *__all__, *(modules - missing)})
+    return sorted({*__all__, *(modules - missing)})
 
 
 def _is_there(library: str) -> bool:

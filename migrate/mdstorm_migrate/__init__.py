@@ -12,3 +12,7 @@ from mdstorm_migrate.api import Result, migrate
 from mdstorm_migrate.base.edits import Edit, Finding
 
 __all__ = ["Edit", "Finding", "Result", "migrate"]
+
+
+def __dir__() -> list[str]:
+    return __all__

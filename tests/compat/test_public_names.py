@@ -35,9 +35,26 @@ def test_sub_modules_are_attributes() -> None:
 
     for name in {module.split(".")[1] for module in MODULES if module}:
         assert getattr(mdstorm, name) is importlib.import_module(f"mdstorm.{name}")
-    assert {"TransformSpec", "NoDataAvailableError"} <= set(dir(mdstorm))
     with pytest.raises(AttributeError, match="module 'mdstorm' has no attribute 'make_nothing'"):
         _ = mdstorm.make_nothing
+
+
+def test_completion_offers_what_is_public() -> None:
+    import mdstorm
+    import mdstorm_backend
+    import mdstorm_migrate
+
+    for package in (mdstorm, mdstorm_backend, mdstorm_migrate):
+        assert {*package.__all__} <= {*dir(package)}
+        others = {*dir(package)} - {*package.__all__}
+        # The modules of Petastorm, and those that depend on what is installed.
+        assert all(inspect.ismodule(getattr(package, name)) for name in others), package
+
+
+def test_the_help_of_a_loader_describes_each_argument() -> None:
+    from mdstorm.spark import SparkDatasetConverter
+
+    assert "As in" not in (SparkDatasetConverter.make_torch_dataloader.__doc__ or "")
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.count(".") == 2])

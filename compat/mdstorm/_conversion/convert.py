@@ -105,7 +105,7 @@ def convert(
         Whether no shard mixes rows of two row groups. None keeps those of datasets that have a
         schema of Petastorm, and fills shards across those of other files. Without Spark only.
     version, timestamp : optional
-        The version of a Delta table, as in `mdstorm.reader.make_batch_reader`; by default the
+        The version of a Delta table, as in `mdstorm.make_batch_reader`; by default the
         newest one.
 
     Returns

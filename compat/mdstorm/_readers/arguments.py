@@ -41,7 +41,7 @@ _DEFAULT_RESULTS = 50
 class ReaderArguments:
     """The arguments of a reader, or of a method of the converter that reads.
 
-    Names, meanings and defaults are those of `mdstorm.reader.make_batch_reader`. There are two
+    Names, meanings and defaults are those of `mdstorm.make_batch_reader`. There are two
     differences: ``workers_count=None`` means `DEFAULT_WORKERS`, as in the methods of the converter;
     and these have `shuffling_queue_capacity`, the rows that a loader shuffles together.
 

@@ -105,7 +105,7 @@ def make_spark_converter(
         Where that Parquet goes, by default below the parent cache directory. Conf
         ``mdstorm.spark.converter.stagingDirUrl``, environment variable ``MDSTORM_STAGING_DIR_URL``.
     version, timestamp : optional
-        The version of the Delta table at a path, as in `mdstorm.reader.make_batch_reader`; by
+        The version of the Delta table at a path, as in `mdstorm.make_batch_reader`; by
         default the newest one. The converter keeps to it.
 
     Returns

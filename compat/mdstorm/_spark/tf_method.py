@@ -121,7 +121,7 @@ class TFMethod(ConverterFiles):
             of a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
             with shard arguments it is 9176, the same on all ranks. ``cur_shard="auto"`` takes rank
             and world size from the process group or the launcher when a pass begins; without shard
-            arguments every process reads all rows, see `mdstorm.reader.make_batch_reader`.
+            arguments every process reads all rows, see `mdstorm.make_batch_reader`.
 
         Returns
         -------

@@ -111,21 +111,34 @@ class TorchMethod(ConverterFiles):
         batch_size : int, optional
             Rows of a batch. Batches span epochs; the last one may be shorter. None, 0 or less: all
             rows of all epochs in one batch.
-        num_epochs, workers_count, shuffling_queue_capacity
-            As in `make_tf_dataset`.
+        num_epochs : int, optional
+            Passes over the data; None never ends.
+        workers_count : int, optional
+            Threads that read, 4 by default and at most one per processor.
+        shuffling_queue_capacity : int, optional
+            Rows are shuffled within windows of so many rows or, if that is more, one shard; 0 keeps
+            the order of the rows of a shard.
         data_loader_fn : callable, optional
             Makes the loader from the keywords ``reader``, ``batch_size`` and
             ``shuffling_queue_capacity``.
-        features, labels, sample_weights
-            As in `make_tf_dataset`: batches are then ``x``, ``(x, y)`` or ``(x, y,
-            sample_weight)``.
+        features, labels, sample_weights : str or list of str, optional
+            Columns that a model takes. Batches are then ``x``, ``(x, y)`` or ``(x, y,
+            sample_weight)``: a tensor for a name, a dict of tensors for a list. With `labels` and
+            no `features`, all other columns are features. Columns that are not named are not read.
         batch_map : callable, optional
             Makes whatever the model takes of a batch, a dict from column to tensor or list.
         device : torch.device or str, optional
             Where the tensors of a batch are to be; they are copied there ahead of use. For both see
             `mdstorm_backend.StreamingDataLoader`.
         **petastorm_reader_kwargs
-            As in `make_tf_dataset`.
+            ``cur_shard`` and ``shard_count``, the share of the rows to read: rank and number of
+            ranks, or ``cur_shard="auto"``; ``schema_fields``, the columns to read; ``seed``, an
+            integer to repeat an order; ``shuffle_row_groups=False`` to keep the order of the
+            shards; ``shuffle_rows``; ``transform_spec``; ``predicate`` and ``filters``, the rows to
+            deliver; ``reader_pool_type``; and beyond Petastorm ``fill_nulls={column: value}``,
+            ``null_masks=[column, …]``, ``order="elastic"`` for MosaicML Streaming's order, and
+            ``decimals``, by default as `make_spark_converter` was told.
+            `mdstorm.make_batch_reader` describes them all.
 
         Returns
         -------
