@@ -110,9 +110,9 @@ def _make_forks_safe() -> None:
     process forked in the meantime would wait forever for a thread that it does not have.
     """
     if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-        os.register_at_fork(before=_set_up_arrow)
+        os.register_at_fork(before=set_up_arrow)
 
 
-def _set_up_arrow() -> None:
-    """Wait until Arrow is set up, by this thread or another."""
+def set_up_arrow() -> None:
+    """Wait until Arrow is set up, by this thread or another; it imports pandas where that is."""
     pa.array([0])

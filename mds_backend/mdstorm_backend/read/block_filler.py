@@ -20,6 +20,9 @@ from mdstorm_backend.read.window import Range
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
 BLOCK_ROWS = 16384
 _BLOCK_BYTES = 8 << 20
+#: A block of a wide table has more, so that a column has enough values for what it costs by itself.
+_COLUMN_BYTES = 16 << 10
+_WIDE_BLOCK_BYTES = 64 << 20
 
 _Planned = TypeVar("_Planned")
 
@@ -69,8 +72,9 @@ class BlockFiller:
     @staticmethod
     def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
         """Whole batches of a block that is to have about `rows` rows."""
-        per_row = dataset.nbytes // max(len(dataset), 1)
-        return max(1, min(rows, _BLOCK_BYTES // max(per_row, 1)) // batch_size)
+        per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
+        wide = min(_COLUMN_BYTES * len(dataset.schema), _WIDE_BLOCK_BYTES)
+        return max(1, min(rows, max(_BLOCK_BYTES, wide) // per_row) // batch_size)
 
 
 def copied_ahead(

@@ -57,8 +57,9 @@ class RecordGatherer:
     @staticmethod
     def accepts(schema: Schema, dtype: np.dtype[np.void]) -> bool:
         """Whether records of `dtype` hold the columns in the encodings of the whole dataset."""
+        names = frozenset(dtype.names or ())
         return all(
-            column.name in (dtype.names or ()) and _is_stored_as(dtype[column.name].base, column)
+            column.name in names and _is_stored_as(dtype[column.name].base, column)
             for column in schema
         )
 

@@ -12,8 +12,9 @@ from mdstorm_backend.read.block_filler import BlockFiller, copied_ahead
 class Dataset:
     """What the size of blocks depends on."""
 
-    def __init__(self, rows: int, nbytes: int) -> None:
+    def __init__(self, rows: int, nbytes: int, columns: int = 1) -> None:
         self.rows, self.nbytes = rows, nbytes
+        self.schema = ["column"] * columns
 
     def __len__(self) -> int:
         return self.rows
@@ -50,16 +51,18 @@ def test_the_first_block_does_not_wait_for_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nbytes_per_row", "batch_size", "batches"),
+    ("nbytes_per_row", "columns", "batch_size", "batches"),
     [
-        (8, 1000, 16),  # as many rows as a block has
-        (8, 100_000, 1),  # at least one batch
-        (1 << 20, 2, 4),  # as many bytes
-        (64 << 20, 1, 1),
+        (8, 1, 1000, 16),  # as many rows as a block has
+        (8, 1, 100_000, 1),  # at least one batch
+        (1 << 20, 1, 2, 4),  # as many bytes
+        (64 << 20, 1, 1, 1),
+        (1 << 14, 2048, 256, 8),  # more bytes, where there are many columns
+        (1 << 20, 1 << 17, 2, 32),
     ],
 )
 def test_a_block_is_limited_in_rows_and_in_bytes(
-    nbytes_per_row: int, batch_size: int, batches: int
+    nbytes_per_row: int, columns: int, batch_size: int, batches: int
 ) -> None:
-    dataset = Dataset(1000, 1000 * nbytes_per_row)
+    dataset = Dataset(1000, 1000 * nbytes_per_row, columns)
     assert BlockFiller.batches_per_block(dataset, 16_384, batch_size) == batches

@@ -15,7 +15,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorded_work import Cause
 from mdstorm_backend.base.recorder import Recorder, shares_of
-from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.legs import Leg
 from mdstorm_backend.loaders.nulls import refuse_nulls
@@ -107,6 +107,11 @@ class DeliveredBatches(IterableDataset[Any]):
         batches = DeliveredBatches(self._source, self._recipe, self._leg.recorded(recorder))
         # Blocks of one batch: a view would take its whole block along to the other process.
         return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that are read."""
+        return self._source._mdstorm.options.schema
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
         """Read a part of the stretch, or lay it out where samples are made one by one."""

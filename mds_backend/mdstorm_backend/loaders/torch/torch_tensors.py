@@ -156,6 +156,8 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
     block holds.
     """
     if isinstance(values, torch.Tensor):
+        if len(sizes) == 1:
+            return [values]
         # Views that autograd takes for tensors of their own, as nobody sees what they are cut out
         # of: made faster, and what is written to one batch does not count as written to another.
         return list(torch.unsafe_split_with_sizes(values, sizes))

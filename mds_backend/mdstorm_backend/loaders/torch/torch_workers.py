@@ -11,6 +11,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from mdstorm_backend.base.prefetch import set_up_arrow
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.legs import Batching, Leg
@@ -27,19 +28,21 @@ from mdstorm_backend.loaders.torch.torch_batches import (
 
 
 def from_processes(
-    batches: IterableDataset[Any], options: Mapping[str, Any], recorder: Recorder | None = None
+    batches: DeliveredBatches, options: Mapping[str, Any], recorder: Recorder | None = None
 ) -> Delivered:
     """Hand on what worker processes make of `batches`; they end with this generator.
 
     Parameters
     ----------
-    batches : IterableDataset
-        Yields whole batches; in each worker that worker's.
+    batches : DeliveredBatches
+        In each worker that worker's.
     options : mapping
         Arguments of ``DataLoader``, ``num_workers`` among them.
     recorder : Recorder, optional
         Records what is waited for, and what the processes have recorded.
     """
+    if not all(column.is_numpy() for column in batches.schema):
+        set_up_arrow()  # once, and not in each process of each epoch
     iterator = _begin(_loader(batches, options))
     try:
         yield from received(iterator, recorder)

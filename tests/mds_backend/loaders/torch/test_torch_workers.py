@@ -11,14 +11,14 @@ import sys
 from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import PIPE, Popen, check_output
 from typing import Any
 
 import pytest
 from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 
@@ -216,3 +216,23 @@ def test_workers_are_told_to_end_when_an_error_leaves_their_loader_in_a_cycle(
     assert len(processes) == 2
     assert not any(is_alive(process) for process in processes)
     assert not killed  # which is done after seconds to those that nobody has told
+
+
+_READ_BY_WORKERS = """
+import sys
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+for batch in StreamingDataLoader(StreamingDataset(local=sys.argv[1]), num_workers=1): pass
+print("pandas" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value", "imported"), [("str", "a", True), ("int64", 1, False)]
+)
+def test_what_arrow_imports_is_there_before_workers_are_forked(
+    tmp_path: Path, encoding: str, value: Any, imported: bool
+) -> None:
+    with MDSWriter(out=str(tmp_path), columns={"column": encoding}) as writer:
+        writer.write({"column": value})
+    command = [sys.executable, "-c", _READ_BY_WORKERS, str(tmp_path)]
+    assert check_output(command, text=True).strip() == str(imported)
