@@ -167,16 +167,15 @@ class ReaderArguments:
             raise InvalidArgumentError(
                 f"Unknown cache_type: {self.cache_type}. Use 'null', None or 'local-disk'"
             )
-        if self.predicate is not None:
-            raise _no_cache_with("predicates")
         if self.shuffle_row_drop_partitions != 1:
-            raise _no_cache_with("shuffle_row_drop_partitions > 1")
+            raise no_cache_with("shuffle_row_drop_partitions > 1")
         if self.is_elastic:
-            raise _no_cache_with("order='elastic'")
+            raise no_cache_with("order='elastic'")
         self.cache()
 
 
-def _no_cache_with(other: str) -> UnsupportedArgumentError:
+def no_cache_with(other: str) -> UnsupportedArgumentError:
+    """Return the error that says what does not go with a cache on a local disk."""
     return UnsupportedArgumentError(
         f"Local cache is not supported together with {other}: leave out one of them"
     )

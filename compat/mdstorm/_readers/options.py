@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import DecodedSource
-from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.kept_shares import KeptShares
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection.filters import Filters, RowFilter
@@ -66,6 +66,8 @@ def reader_options(
         If no column is left to deliver.
     InvalidArgumentError
         If a filter or a predicate looks at columns that are not read.
+    UnsupportedArgumentError
+        If there is a cache, and a predicate that has to look at rows.
     """
     schema = select_fields(source.schema, arguments.schema_fields)
     masks = tuple(arguments.null_masks or ())
@@ -86,6 +88,8 @@ def reader_options(
     change = None if spec is None else _change(spec, schema, names, batched)
     cache = arguments.cache()
     is_kept = not isinstance(cache, NullCache)
+    if is_kept and any(isinstance(step, PredicateFilter) for step in filters):
+        raise no_cache_with("predicates, unless they look at partition columns alone")
     transform = Steps(filters, change, names) if filters or is_kept else change
     calls_functions = bool(filters) or (spec is not None and spec.func is not None)
     if transform is not None and calls_functions and arguments.reader_pool_type == "process":

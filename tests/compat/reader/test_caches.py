@@ -13,6 +13,7 @@ from tests.compat.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.local_disk_cache import LocalDiskCache
+from mdstorm.predicates import in_set
 
 
 @pytest.fixture
@@ -81,6 +82,15 @@ class TestReaders:
         assert first == [read(cached(url, tmp_path / "c", **way), "b") for way in ways]
         assert len({tuple(found) for found in first}) == len(ways) - 2
 
+    def test_a_predicate_on_partitions_chooses_what_is_kept(self, tmp_path: Path) -> None:
+        for part in ("x", "y"):
+            write_parquet(tmp_path / "data" / f"part={part}", {"a": [f"in {part}"]})
+        for part in ("x", "y", "x"):
+            chosen = in_set({part}, "part")
+            with cached(f"file://{tmp_path}/data", tmp_path / "c", predicate=chosen) as reader:
+                assert [batch.a.tolist() for batch in reader] == [[f"in {part}"]]
+        assert len(list((tmp_path / "c").iterdir())) == 2
+
     def test_shuffling_goes_on(self, url: str, tmp_path: Path) -> None:
         readers = [cached(url, tmp_path / "c", shuffle_rows=True, seed=s) for s in (1, 2)]
         first, second = map(read, readers)
@@ -101,6 +111,7 @@ class TestReaders:
             ({"cache_row_size_estimate": None}, TypeError, "cache_row_size_estimate must be a"),
             ({"cache_location": None}, TypeError, "cache_location must be a directory"),
             ({"order": "elastic"}, RuntimeError, "not supported together with order='elastic'"),
+            ({"predicate": in_set({1}, "a")}, RuntimeError, "together with predicates, unless"),
         ],
         ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
     )
