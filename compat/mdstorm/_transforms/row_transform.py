@@ -146,9 +146,6 @@ def _as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def _with_objects(values: list[Any], arrays: list[npt.NDArray[Any]]) -> Values:
-    """Return strings or binaries as Arrow; anything else, or what has nulls, as objects."""
-    for kind, type_ in ((str, pa.string()), (bytes, pa.binary())):
-        if all(value is None or isinstance(value, kind) for value in values):
-            return pa.array(values, type_)
+    """Return values as objects: what the function returned, but arrays and scalars of NumPy."""
     pairs = zip(values, arrays, strict=True)
     return objects([value if array.dtype.kind == "O" else array[()] for value, array in pairs])

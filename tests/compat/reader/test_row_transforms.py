@@ -38,6 +38,12 @@ def test_the_function_takes_and_returns_a_dict(url: str) -> None:
     assert type(found[0]).__name__ == "inferred_schema_transformed_view"
 
 
+def test_texts_and_bytes_come_as_the_function_returned_them(url: str) -> None:
+    new = [("text", np.str_, (), False), ("data", np.bytes_, (), False)]
+    found = rows(url, lambda row: {**row, "text": f"{row['id']}", "data": b"1"}, new)
+    assert [type(value) for value in found[0]] == [np.int64, np.str_, str, bytes]
+
+
 def test_declared_fields_come_last_and_have_the_declared_type(url: str) -> None:
     found = rows(
         url,
