@@ -39,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
+#: Petastorm's name of it, by which programs call it with arguments of their own.
+_main = main
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="throughput",

@@ -107,6 +107,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
+#: Petastorm's name of it, by which programs call it with arguments of their own.
+_main = main
+
+
 def _located(path: str) -> Unischema:
     found = locate(path)
     if not isinstance(found, Unischema):

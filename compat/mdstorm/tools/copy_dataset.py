@@ -135,11 +135,7 @@ def args_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `copy_dataset` with the arguments of a command line, in a session of its own."""
-    _main(sys.argv[1:] if argv is None else argv)
-
-
-def _main(sys_argv: Sequence[str]) -> None:
-    given = args_parser().parse_args(sys_argv)
+    given = args_parser().parse_args(argv)
     require("pyspark")
     from pyspark.sql import SparkSession
 
@@ -163,6 +159,10 @@ def _main(sys_argv: Sequence[str]) -> None:
         )
     finally:
         spark.stop()
+
+
+#: Petastorm's name of it, by which programs call it with arguments of their own.
+_main = main
 
 
 if __name__ == "__main__":

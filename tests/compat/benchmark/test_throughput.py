@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.conformance.place import DATA
 
-from mdstorm.benchmark.cli import main
+from mdstorm.benchmark.cli import _main
 from mdstorm.benchmark.throughput import ReadMethod, WorkerPoolType, reader_throughput
 from mdstorm.errors import InvalidArgumentError
 
@@ -48,6 +48,6 @@ def test_tensorflow_takes_the_rows() -> None:
 def test_the_command_prints_what_another_process_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    main([PLACES, "--field-regex", "id", "-m", "1", "-n", "10", "-p", "dummy"])
+    _main([PLACES, "--field-regex", "id", "-m", "1", "-n", "10", "-p", "dummy"])
     line = r"Average sample read rate: [\d.]+ samples/sec; RAM [\d.]+ MB \(rss\); CPU [\d.]+%\n"
     assert re.fullmatch(line, capsys.readouterr().out)

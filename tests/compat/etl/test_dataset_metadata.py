@@ -28,7 +28,7 @@ from mdstorm.etl.dataset_metadata import (
     infer_or_load_unischema,
     load_row_groups,
 )
-from mdstorm.etl.petastorm_generate_metadata import generate_petastorm_metadata, main
+from mdstorm.etl.petastorm_generate_metadata import _main, generate_petastorm_metadata
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import add_to_dataset_metadata
 from mdstorm_backend.convert import convert_parquet
@@ -129,7 +129,7 @@ def test_a_schema_is_added_to_parquet_files(plain: Path) -> None:
 def test_the_schema_that_is_there_is_kept(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "codecs", tmp_path / "data")
     before = metadata(tmp_path / "data")
-    main(
+    _main(
         ["--dataset_url", f"file://{tmp_path}/data", "--master", "local", "--use-summary-metadata"]
     )
     after = metadata(tmp_path / "data")
