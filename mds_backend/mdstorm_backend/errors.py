@@ -9,7 +9,7 @@
     ├── UnsafeTypeError           also ValueError
     ├── UnsupportedEncodingError  also NotImplementedError, ValueError
     ├── UnsupportedTableError     also NotImplementedError
-    ├── UnsupportedTypeError      also TypeError
+    ├── UnsupportedTypeError      also TypeError, ValueError
     ├── UnsupportedURLError       also ValueError
     ├── InvalidArgumentError      also ValueError
     ├── ArgumentTypeError         also TypeError
@@ -168,7 +168,7 @@ class UnsupportedTableError(_PlaceError, NotImplementedError):
     """
 
 
-class UnsupportedTypeError(MDStormError, TypeError):
+class UnsupportedTypeError(MDStormError, TypeError, ValueError):
     """Columns of a DataFrame have types that MDS shards cannot carry.
 
     Attributes

@@ -55,7 +55,7 @@ BASES = {
     "UnsupportedArgumentError": (NotImplementedError,),
     "UnsupportedEncodingError": (NotImplementedError, ValueError),
     "UnsupportedTableError": (NotImplementedError,),
-    "UnsupportedTypeError": (TypeError,),
+    "UnsupportedTypeError": (TypeError, ValueError),
     "UnsupportedURLError": (ValueError,),
     "WorkerDiedError": (RuntimeError,),
     "WriteError": (RuntimeError,),

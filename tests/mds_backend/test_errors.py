@@ -16,7 +16,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "CorruptIndexError": (ValueError, json.JSONDecodeError),
     "UnsupportedEncodingError": (NotImplementedError, ValueError),
     "UnsupportedTableError": (NotImplementedError,),
-    "UnsupportedTypeError": (TypeError,),
+    "UnsupportedTypeError": (TypeError, ValueError),
     "UnsupportedURLError": (ValueError,),
     "InvalidArgumentError": (ValueError,),
     "ArgumentTypeError": (TypeError,),

@@ -40,6 +40,10 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
     InvalidArgumentError
         If `fields` is no such thing, or one of the fields is none of the columns.
     """
+    if not schema.names:
+        raise NoMatchingFieldsError(
+            "the dataset has no columns, since no sample was written to it: write some first"
+        )
     if fields is None or (isinstance(fields, Collection) and not fields):
         chosen = _plain_columns(schema)
     else:

@@ -142,7 +142,7 @@ def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
         _check_lengths(["x".join(map(str, array.shape)) for array in flat], spec)
         return np.stack(flat.tolist())
     if isinstance(first, datetime.date):
-        return np.array(flat.tolist(), "datetime64[us]").reshape(values.shape)
+        return np.array(flat.tolist(), "datetime64").reshape(values.shape)
     if isinstance(first, Decimal):
         return np.array([str(value) for value in flat], object).reshape(values.shape)
     return values

@@ -14,7 +14,7 @@ _LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US
 
 
 def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArray[np.int64]:
-    """Return timestamps as int64 nanoseconds since 1970 UTC.
+    """Return dates or timestamps as int64 nanoseconds since 1970 UTC.
 
     Raises
     ------
@@ -29,9 +29,11 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
     if array.dtype == "datetime64[ns]":
         return array.view(np.int64)
     if (worst := beyond_nanoseconds(array)) is not None:
+        is_date = array.dtype == "datetime64[D]"
+        kind, function = ("date", "unix_date") if is_date else ("timestamp", "unix_micros")
         raise OverflowError(
-            f"column {name!r} holds the timestamp {worst}, which does not fit into nanoseconds "
-            "(1677 to 2262). Read it as a number with CAST(… AS LONG), or leave such rows out"
+            f"column {name!r} holds the {kind} {worst}, which does not fit into nanoseconds (1677 "
+            f"to 2262). Make it a number in Spark by {function}(…), or leave such rows out"
         )
     return _microseconds(array) * _NS_PER_US
 

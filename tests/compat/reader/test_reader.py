@@ -11,6 +11,8 @@ import pytest
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
+from mdstorm.errors import NoMatchingFieldsError
+from mdstorm_backend import MDSWriter
 
 
 @pytest.fixture
@@ -50,6 +52,12 @@ def test_no_threads_work_for_a_dummy_pool(ten: str) -> None:
     with batch_reader(ten, reader_pool_type="dummy", transform_spec=TransformSpec(note)) as reader:
         next(reader)
         assert names == ["MainThread"]  # and nothing was read ahead
+
+
+def test_mds_of_no_sample_is_refused(tmp_path: Path) -> None:
+    MDSWriter(out=str(tmp_path), columns={"id": "int64"}).finish()
+    with pytest.raises(NoMatchingFieldsError, match="no columns, since no sample was written"):
+        batch_reader(f"file://{tmp_path}")
 
 
 def test_an_empty_dataset_warns_and_ends(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ def test_dates_and_timestamps_are_nanoseconds() -> None:
     spec = ColumnSpec("a", "int64")
     assert to_tf(np.array(["1970-01-02"], "M8[D]"), spec).tolist() == [86_400_000_000_000]
     assert to_tf(np.array([5], "M8[us]"), spec).tolist() == [5000]
-    with pytest.raises(OverflowError, match="column 'a'"):
-        to_tf(np.array(["3000-01-01"], "M8[us]"), spec)
+    for unit, remedy in (("us", "timestamp .* by unix_micros"), ("D", "date .* by unix_date")):
+        with pytest.raises(OverflowError, match=f"column 'a' holds the {remedy}"):
+            to_tf(np.array(["3000-01-01"], f"M8[{unit}]"), spec)
 
 
 @pytest.mark.parametrize(
