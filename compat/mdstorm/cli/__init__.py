@@ -1,7 +1,8 @@
 """The ``mdstorm`` command, whose sub-commands are loaded on use.
 
 Results go to standard output, messages and progress to standard error. Exit codes: 0 success,
-1 problems were found, 2 the command line is wrong, 3 something could not be read or written.
+1 problems were found, 2 the command line is wrong, 3 something could not be read or written,
+130 interrupted.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from mdstorm.cli._errors import Group
 from mdstorm.cli._options import examples, format_option
 from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
@@ -20,7 +21,9 @@ _directory_option = click.option(
 )
 
 
-@click.group(epilog=examples("mdstorm cache ls", "mdstorm cache clear s3://bucket/events"))
+@click.group(
+    cls=Group, epilog=examples("mdstorm cache ls", "mdstorm cache clear s3://bucket/events")
+)
 def cache() -> None:
     """List or clear the local copies of remote shards."""
 

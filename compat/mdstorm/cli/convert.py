@@ -97,34 +97,40 @@ def convert(
     from mdstorm._conversion.convert import convert as convert_dataset
 
     size = None if shard_size is None else parse_size(shard_size)
-    dataset = convert_dataset(
-        source,
-        url,
-        columns=columns,
-        dtype=dtype,
-        decimals=decimals,
-        shard_size=size,
-        compression=compression,
-        hashes=sorted(hashes),
-        overwrite=overwrite,
-        spark=_session() if spark else None,
-        storage_options=storage_options,
-        workers=threads,
-        progress=False if quiet else None,
-        resume=resume,
-        keep_row_groups=keep_row_groups,
-        version=version,
-        timestamp=timestamp,
-    )
+    try:
+        dataset = convert_dataset(
+            source,
+            url,
+            columns=columns,
+            dtype=dtype,
+            decimals=decimals,
+            shard_size=size,
+            compression=compression,
+            hashes=sorted(hashes),
+            overwrite=overwrite,
+            spark=_session() if spark else None,
+            storage_options=storage_options,
+            workers=threads,
+            progress=False if quiet else None,
+            resume=resume,
+            keep_row_groups=keep_row_groups,
+            version=version,
+            timestamp=timestamp,
+        )
+    except KeyboardInterrupt:
+        goes_on = resume and not spark
+        then = "run it again to go on where it stopped" if goes_on else "nothing was kept"
+        raise KeyboardInterrupt(then) from None
     if quiet:
         return
     shards = len(dataset.index.shards)
+    stored = sum(shard.stored.bytes for shard in dataset.index.shards)
     if format_ == "json":
         found = {
             "url": dataset.url,
             "rows": len(dataset),
             "shards": shards,
-            "bytes": dataset.nbytes,
+            "bytes": stored,
             "columns": {column.name: column.encoding for column in dataset.schema},
         }
         write_json(found)
@@ -140,7 +146,7 @@ def convert(
     )
     click.echo(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "
-        f"{human_bytes(dataset.nbytes)}. Compare with: mdstorm verify {given}--against "
+        f"{human_bytes(stored)}. Compare with: mdstorm verify {given}--against "
         f"{shlex.quote(source)} {shlex.quote(url)}"
     )
 

@@ -12,16 +12,13 @@ from types import TracebackType
 import click
 
 from mdstorm._drop_in.install import install_as_petastorm
+from mdstorm.cli._errors import FAILED, INTERRUPTED
 from mdstorm.cli._options import examples
 from mdstorm_backend.drop_in import install_as_streaming
 
 __all__ = ["run"]
 
 _CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-
-#: What Python itself returns after an uncaught exception, and a shell after Ctrl-C.
-_FAILED = 1
-_INTERRUPTED = 130
 
 
 @click.command(
@@ -60,7 +57,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
         # The program's errors must not be handled as the command's.
         error.__traceback__ = _without_our_frames(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
-        code = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _FAILED
+        code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else FAILED
         raise SystemExit(code) from None
 
 
@@ -88,7 +85,7 @@ def _run_module(name: str) -> None:
         found = False
     if not found:
         click.echo(f"{sys.executable}: No module named {name}", err=True)
-        raise SystemExit(_FAILED)
+        raise SystemExit(FAILED)
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 

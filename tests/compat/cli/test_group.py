@@ -55,10 +55,18 @@ def test_every_command_has_a_section_of_the_manual() -> None:
     assert sorted(sections) == commands()
 
 
-def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
-    result = run("no-such-command")
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["no-such-command"], "No such command 'no-such-command'."),
+        (["migrat"], "No such command 'migrat': did you mean migrate?"),
+        (["cache", "cler"], "No such command 'cler': did you mean clear?"),
+    ],
+)
+def test_an_unknown_command_is_a_usage_error(command: list[str], message: str, run: Run) -> None:
+    result = run(*command)
     assert result.exit_code == 2
-    assert "No such command" in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize("name", ["inspect", "head", "verify", "reindex"])
