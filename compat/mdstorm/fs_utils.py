@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import ParseResult, urlparse
 
-from mdstorm._datasets.sources import check_urls
+from mdstorm._datasets.sources import checked_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.storage import normalize_url, open_filesystem
@@ -58,8 +58,7 @@ class FilesystemResolver:
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         url = dataset_url.geturl() if isinstance(dataset_url, ParseResult) else dataset_url
-        check_urls(url)
-        self._dataset_url = url.rstrip("/")
+        self._dataset_url: str = checked_urls(url).rstrip("/")
         self._storage_options = dict(storage_options or {})
         self._filesystem, self._path = _open(self._dataset_url, self._storage_options)
 
@@ -111,7 +110,7 @@ def get_filesystem_and_path_or_paths(
     InvalidArgumentError
         If a URL has no scheme, or they are in different storages; also ValueError.
     """
-    check_urls(url_or_urls)
+    url_or_urls = checked_urls(url_or_urls)
     urls = [url_or_urls] if isinstance(url_or_urls, str) else url_or_urls
     paths = [get_dataset_path(urlparse(url)) for url in urls]
     found = filesystem if filesystem is not None else _filesystem(urls[0], storage_options or {})

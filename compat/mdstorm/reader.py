@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from os import PathLike
 from typing import Any, Literal
 
 from mdstorm._petastorm_names import other_names
@@ -37,7 +38,7 @@ __getattr__ = other_names(__name__)
 
 @signature_of(open_row_reader)
 def make_reader(
-    dataset_url: str | list[str],
+    dataset_url: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
     reader_pool_type: str = "thread",
     workers_count: int = 10,
@@ -115,7 +116,7 @@ def make_reader(
 
 @signature_of(open_batch_reader)
 def make_batch_reader(
-    dataset_url_or_urls: str | list[str],
+    dataset_url_or_urls: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
     reader_pool_type: str = "thread",
     workers_count: int = 10,
@@ -153,10 +154,11 @@ def make_batch_reader(
 
     Parameters
     ----------
-    dataset_url_or_urls : str or list of str
-        URL of a directory or file, or of several files in their order: files of Parquet, or shards
-        of one MDS dataset. In a directory files are read in the order of their paths, and Hive
-        partitions become columns. Of a Delta table the live rows of one version are read.
+    dataset_url_or_urls : str, path or list of them
+        URL, or path object, of a directory or file, or of several files in their order: files of
+        Parquet, or shards of one MDS dataset. In a directory files are read in the order of their
+        paths, and Hive partitions become columns. Of a Delta table the live rows of one version are
+        read.
     schema_fields : iterable of str or of UnischemaField, optional
         Columns to read: regular expressions that match whole names, or fields; by default all that
         are not nested. They come in stored order.

@@ -27,7 +27,7 @@ from mdstorm_backend.format import (
 )
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
-from mdstorm_backend.storage import Location, normalize_url
+from mdstorm_backend.storage import Location, normalize_url, url_of
 from mdstorm_backend.tables import AsOf, check_no_table_name
 from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 def convert(
-    source: str,
-    url: str,
+    source: str | os.PathLike[str],
+    url: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
     dtype: str | None = None,
@@ -68,9 +68,9 @@ def convert(
 
     Parameters
     ----------
-    source : str
+    source : str or path
         Directory or file of Parquet, or a Delta table: a URL or a local path.
-    url : str
+    url : str or path
         Directory for the MDS dataset, which must not hold one yet.
     columns : sequence of str, optional
         Columns to convert, in this order; all of them by default.
@@ -142,9 +142,10 @@ def convert(
     """
     check_float_dtype(dtype)
     check_decimals(decimals)
+    source = str(url_of(source))
     if not os.path.exists(source):
         check_no_table_name(source)
-    target = Location.of(url, storage_options)
+    target = Location.of(os.fspath(url), storage_options)
     if f"{target.url}/".startswith(f"{normalize_url(source)}/"):
         raise InvalidArgumentError(
             f"{target.url} is, or is inside, the directory to convert: choose another one"

@@ -15,7 +15,7 @@ from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME, become_floats
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
-from mdstorm_backend.storage import Location, has_scheme
+from mdstorm_backend.storage import Location, has_scheme, normalize_url, url_of
 from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
 
 #: What makes a pattern of a path.
@@ -76,7 +76,7 @@ def open_source(
     DatasetNotFoundError, CorruptDatasetError
         If there is no dataset, or it cannot be read.
     """
-    check_urls(urls)
+    urls = checked_urls(urls)
     several = [urls] if isinstance(urls, str) else urls
     dataset: Dataset | ParquetDataset
     if len(several) == 1 and filesystem is None and _is_mds(several[0], storage_options):
@@ -146,24 +146,35 @@ def _of_parquet(dataset: ParquetDataset, decode: bool) -> Opened:
     return Opened(dataset, as_stored, "petastorm", inferred=True)
 
 
-def check_urls(urls: str | list[str]) -> None:
-    """Raise InvalidArgumentError, as Petastorm does, unless the URLs name one storage.
+def checked_urls(urls: Any) -> Any:
+    """Return a URL, or a list of them, with those of path objects.
 
     Absolute paths on Databricks' mounts count as URLs.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As in Petastorm, unless they name one storage.
     """
-    several = urls if isinstance(urls, list) else [urls]
+    several = [url_of(url) for url in (urls if isinstance(urls, list) else [urls])]
     for url in several:
         check_no_table_name(url)
         if not has_scheme(url):
-            raise InvalidArgumentError(
-                f"ERROR! A scheme-less dataset url ({url}) is no longer supported. Please prepend "
-                '"file://" for local filesystem.'
-            )
+            raise InvalidArgumentError(scheme_less(url, "dataset"))
     if len({(urlparse(url).scheme, urlparse(url).netloc) for url in several}) > 1:
         raise InvalidArgumentError(
             f"The dataset url list must contain url with the same scheme and netloc, found "
             f"{several}: read datasets in different storages one after the other"
         )
+    return several if isinstance(urls, list) else several[0]
+
+
+def scheme_less(path: str, what: str) -> str:
+    """Return Petastorm's message for a path in place of a URL, and the URL that it is."""
+    return (
+        f"ERROR! A scheme-less {what} url ({path}) is no longer supported. Please prepend "
+        f'"file://" for local filesystem: write {normalize_url(path)}'
+    )
 
 
 def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:

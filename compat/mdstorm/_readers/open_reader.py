@@ -19,19 +19,19 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.storage import Location, has_scheme
+from mdstorm_backend.storage import Location, has_scheme, url_of
 
 _logger = logging.getLogger("mdstorm.reader")
 
 
 @public("mdstorm.reader")
-def normalize_dataset_url_or_urls(dataset_url_or_urls: str | list[str]) -> str | list[str]:
-    """Return URLs without a slash at their end.
+def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
+    """Return URLs, or those of path objects, without a slash at their end.
 
     Raises
     ------
     InvalidArgumentError
-        If there is none, or one is no text; also ValueError.
+        If there is none, or one is neither a text nor a path; also ValueError.
     IndexError
         If one is empty.
     """
@@ -43,6 +43,7 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: str | list[str]) -> str |
 
 
 def _without_slash(url: Any) -> str:
+    url = url_of(url)
     if not isinstance(url, str):
         raise InvalidArgumentError(f"directory url must be a string, found {url!r}")
     return url[:-1] if url[-1] == "/" else url

@@ -6,9 +6,10 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from mdstorm._datasets.sources import scheme_less
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.spark import is_local, read_conf
-from mdstorm_backend.storage import has_scheme, normalize_url
+from mdstorm_backend.storage import has_scheme, normalize_url, url_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ ENVIRONMENT_VARIABLE = "MDSTORM_PARENT_CACHE_DIR_URL"
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
-def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
+def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | None = None) -> str:
     """Return the URL of the parent cache directory, normalised.
 
     The first one given takes precedence: `argument`, the conf ``mdstorm.…``, the conf
@@ -52,7 +53,7 @@ def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
     return normalized
 
 
-def checked_directory(url: str, what: str = "directory") -> str:
+def checked_directory(url: str | os.PathLike[str], what: str = "directory") -> str:
     """Return the URL of a directory, normalised.
 
     Raises
@@ -60,11 +61,9 @@ def checked_directory(url: str, what: str = "directory") -> str:
     UnsupportedURLError
         If it has no scheme and is not on a Databricks mount.
     """
+    url = str(url_of(url))
     if not has_scheme(url):
-        raise UnsupportedURLError(
-            f"ERROR! A scheme-less {what} url ({url}) is no longer supported. Please prepend "
-            '"file://" for local filesystem.'
-        )
+        raise UnsupportedURLError(scheme_less(url, what))
     return normalize_url(url)
 
 

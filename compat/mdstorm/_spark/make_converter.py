@@ -28,7 +28,7 @@ from mdstorm_backend.format import (
 )
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark import check_driver_writes, checked_shard_size, materialize
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, url_of
 from mdstorm_backend.tables import AsOf, is_table_name
 
 if TYPE_CHECKING:
@@ -53,17 +53,17 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 @public("mdstorm.spark.spark_dataset_converter")
 def make_spark_converter(
-    df: DataFrame | str,
+    df: DataFrame | str | os.PathLike[str],
     parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
     compression_codec: str | None = None,
     dtype: str | None = "float32",
     *,
     decimals: str | None = None,
-    parent_cache_dir_url: str | None = None,
+    parent_cache_dir_url: str | os.PathLike[str] | None = None,
     cache_key: str | None = None,
     keep: bool | None = None,
     staging: bool | None = None,
-    staging_dir_url: str | None = None,
+    staging_dir_url: str | os.PathLike[str] | None = None,
     version: int | None = None,
     timestamp: str | datetime | None = None,
 ) -> SparkDatasetConverter:
@@ -74,7 +74,7 @@ def make_spark_converter(
 
     Parameters
     ----------
-    df : pyspark.sql.DataFrame or str
+    df : pyspark.sql.DataFrame, str or path
         The frame, of a classic or a Spark Connect session. Or the path or URL of Parquet files, of
         a Delta table or of an MDS dataset: they are read where they are, whatever the other
         arguments but `decimals`, `version` and `timestamp` say, and `SparkDatasetConverter.delete`
@@ -90,7 +90,7 @@ def make_spark_converter(
         What decimals, and arrays of them, become: the nearest numbers, which can be trained on, or
         what they are. That is also the default, with a warning when a loader delivers them. Of data
         at a path it says as what they are read.
-    parent_cache_dir_url : str, optional
+    parent_cache_dir_url : str or path, optional
         Directory for converted copies, before any configuration: see `parent_cache_dir`.
     cache_key : str, optional
         Name under which other processes find the copy: it is reused if it was written with the same
@@ -101,7 +101,7 @@ def make_spark_converter(
         Whether Spark writes Parquet, which the driver converts and removes. By default it does
         where executors cannot write below the parent cache directory. Conf
         ``mdstorm.spark.converter.staging``, environment variable ``MDSTORM_STAGING``.
-    staging_dir_url : str, optional
+    staging_dir_url : str or path, optional
         Where that Parquet goes, by default below the parent cache directory. Conf
         ``mdstorm.spark.converter.stagingDirUrl``, environment variable ``MDSTORM_STAGING_DIR_URL``.
     version, timestamp : optional
@@ -149,6 +149,8 @@ def make_spark_converter(
     check_driver()
     as_of = AsOf(version, timestamp)
     check_decimals(decimals)
+    if isinstance(df, os.PathLike):
+        df = str(url_of(df))
     if isinstance(df, str) and not (is_table_name(df) and not os.path.exists(df)):
         return _converter_of_path(df, decimals, as_of)
     session = session_of(df)

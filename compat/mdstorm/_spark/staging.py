@@ -28,7 +28,10 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
 def staging_dir(
-    session: SparkSession, parent: str, staging: bool | None, staging_dir_url: str | None
+    session: SparkSession,
+    parent: str,
+    staging: bool | None,
+    staging_dir_url: str | os.PathLike[str] | None,
 ) -> str | None:
     """Return the URL of the directory to stage Parquet in; None if executors write the copy.
 
@@ -41,7 +44,7 @@ def staging_dir(
     staging : bool or None
         Whether to stage; None finds out whether executors can write below `parent`. Local ones can,
         unless the conf or the variable is ``auto``, which has them asked as well.
-    staging_dir_url : str or None
+    staging_dir_url : str, path or None
         Where to stage.
 
     Raises

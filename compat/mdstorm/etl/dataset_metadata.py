@@ -18,7 +18,7 @@ from mdstorm._datasets.common_metadata import common_metadata_of
 from mdstorm._datasets.hadoop_conf import parquet_settings
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
 from mdstorm._datasets.petastorm_source import stored_unischema
-from mdstorm._datasets.sources import check_urls
+from mdstorm._datasets.sources import checked_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
 from mdstorm.errors import (
@@ -141,7 +141,7 @@ def materialize_dataset(
     if format_ == "parquet":
         dump_unischema(schema)  # refuses a codec before Spark runs
     if filesystem_factory is None:
-        check_urls(dataset_url)
+        dataset_url = checked_urls(dataset_url)
     filesystem = None if filesystem_factory is None else filesystem_factory()
     written = WrittenParquet(Location.of(dataset_url, filesystem=filesystem))
     with parquet_settings(spark, row_group_size_mb):
@@ -211,7 +211,7 @@ def get_schema_from_dataset_url(
     InvalidArgumentError
         If the URL has no scheme; also ValueError.
     """
-    check_urls(dataset_url_or_urls)
+    dataset_url_or_urls = checked_urls(dataset_url_or_urls)
     urls = [dataset_url_or_urls] if isinstance(dataset_url_or_urls, str) else dataset_url_or_urls
     location = Location.of(urls[0], storage_options, filesystem)
     if len(urls) == 1 and filesystem is None and location.exists(INDEX_NAME):

@@ -15,7 +15,7 @@ from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
 from mdstorm._datasets.petastorm_source import decoded
 from mdstorm._datasets.schema_json import unischema_to_json
-from mdstorm._datasets.sources import check_urls
+from mdstorm._datasets.sources import checked_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
@@ -69,7 +69,7 @@ def generate_petastorm_metadata(
     PetastormMetadataGenerationError
         If a column cannot hold its field, or no summary is possible.
     """
-    check_urls(dataset_url)
+    dataset_url = checked_urls(dataset_url)
     schema = None if unischema_class is None else _located(unischema_class)
     location = Location.of(dataset_url)
     if location.exists(INDEX_NAME):

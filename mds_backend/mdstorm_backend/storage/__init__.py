@@ -16,7 +16,7 @@ from mdstorm_backend.storage.filesystems import (
 from mdstorm_backend.storage.location import Location, modification_of
 from mdstorm_backend.storage.mapping import Buffer, map_file
 from mdstorm_backend.storage.secrets import check_no_secrets
-from mdstorm_backend.storage.urls import has_scheme, normalize_url
+from mdstorm_backend.storage.urls import has_scheme, normalize_url, url_of
 
 __all__ = [
     "Buffer",
@@ -30,5 +30,6 @@ __all__ = [
     "normalize_url",
     "open_filesystem",
     "options_in_use",
+    "url_of",
     "use_no_executors",
 ]

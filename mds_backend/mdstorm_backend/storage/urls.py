@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from mdstorm_backend.errors import UnsupportedURLError
 
@@ -25,6 +26,11 @@ def has_scheme(url: str) -> bool:
     return bool(colon and scheme.isidentifier()) or is_on_mount(url)
 
 
+def url_of(place: Any) -> Any:
+    """Return the URL of a local path object; anything else, such as a URL, unchanged."""
+    return f"file://{os.path.abspath(place)}" if isinstance(place, os.PathLike) else place
+
+
 def normalize_url(url: str) -> str:
     """Return the one spelling of `url` that mdstorm uses.
 
@@ -35,12 +41,18 @@ def normalize_url(url: str) -> str:
     Raises
     ------
     UnsupportedURLError
-        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative; or
-        if another URL names nothing, as ``s3://`` does, or no bucket, as ``s3:///x``.
+        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative; if
+        another URL names nothing, as ``s3://`` does, or no bucket, as ``s3:///x``; or if it is a
+        path on Windows.
     """
     scheme, colon, rest = url.partition(":")
     if not (colon and scheme.isidentifier()):
         return "file://" + os.path.abspath(os.path.expanduser(url))
+    if len(scheme) == 1:
+        raise UnsupportedURLError(
+            f"{url!r} is a path on Windows, which is not supported. In WSL the drive is /mnt/"
+            f"{scheme.lower()}"
+        )
     scheme = scheme.lower()
     if scheme not in ("file", "dbfs"):
         if not rest.strip("/"):

@@ -9,13 +9,16 @@ import pytest
 from tests.compat.readers import IN_ORDER, write_parquet
 from tests.mds_backend.small_datasets import write_numbers
 
+from mdstorm import convert
 from mdstorm.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
     UnsupportedArgumentError,
 )
-from mdstorm.reader import make_batch_reader
+from mdstorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import make_spark_converter
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets import Dataset, open_dataset
 
@@ -53,6 +56,29 @@ def test_a_state_of_the_list_is_one_of_the_dataset(dataset: Dataset) -> None:
 def test_urls_may_be_spelled_otherwise(dataset: Dataset) -> None:
     urls = [url.replace("file:///", "file:/") for url in dataset.file_urls[:2]]
     assert numbers(urls) == numbers(dataset.file_urls[:2])
+
+
+@pytest.mark.filterwarnings("ignore:Currently make_reader")
+def test_path_objects_are_taken_where_urls_are(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = Path(dataset.location.path)
+    assert numbers(directory) == numbers(directory / "") == numbers(dataset.url)
+    assert numbers([Path(file[7:]) for file in dataset.file_urls]) == numbers(dataset.url)
+    with make_reader(directory) as reader:
+        assert len(list(reader)) == len(make_spark_converter(directory)) == 500
+    write_parquet(directory.parent / "data", {"number": [1, 2]})
+    monkeypatch.chdir(directory.parent)
+    assert numbers(Path("data/part.parquet")) == [[1, 2]]
+    assert len(convert(Path("data"), Path("out"))) == 2
+    assert get_filesystem_and_path_or_paths(Path("data"))[1] == str(directory.parent / "data")
+    assert FilesystemResolver(Path("data")).get_dataset_path() == str(directory.parent / "data")
+
+
+def test_a_relative_path_is_told_its_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=rf"\(x/y\) .*: write file://{tmp_path}/x/y$"):
+        numbers("x/y")
 
 
 def test_a_file_of_parquet_is_percent_encoded_by_spark(tmp_path: Path) -> None:

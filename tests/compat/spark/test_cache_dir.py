@@ -1,6 +1,7 @@
 """Where copies go: which settings are read, in which order, and which URLs are taken."""
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from mdstorm._spark.cache_dir import parent_cache_dir
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm.spark import make_spark_converter
+from mdstorm_backend.storage import normalize_url
 
 MDSTORM = "mdstorm.spark.converter.parentCacheDirUrl"
 PETASTORM = "petastorm.spark.converter.parentCacheDirUrl"
@@ -45,7 +47,13 @@ def test_a_url_without_a_scheme_is_refused(url: str) -> None:
         parent_cache_dir(session(**{PETASTORM: url}))
     assert isinstance(caught.value, ValueError)
     assert f"({url}) is no longer supported" in str(caught.value)
-    assert 'prepend "file://"' in str(caught.value)
+    assert f'prepend "file://" for local filesystem: write {normalize_url(url)}' in str(
+        caught.value
+    )
+
+
+def test_a_path_object_is_the_directory(tmp_path: Path) -> None:
+    assert parent_cache_dir(session(), tmp_path) == f"file://{tmp_path}"
 
 
 @pytest.mark.parametrize(

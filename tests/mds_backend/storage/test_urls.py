@@ -24,6 +24,13 @@ def test_a_url_that_names_nothing_is_refused(url: str) -> None:
         Location.of(url)
 
 
+@pytest.mark.parametrize("url", ["C:\\Data", "c:/Data"])
+def test_windows_is_not_supported(url: str) -> None:
+    with pytest.raises(UnsupportedURLError, match="on Windows.* In WSL the drive is /mnt/c") as e:
+        normalize_url(url)
+    assert repr(url) in str(e.value)
+
+
 @pytest.mark.parametrize("url", ["s3:///x", "s3a:/x/y", "gs:///x", "abfss:///x"])
 def test_an_object_store_needs_a_bucket(url: str) -> None:
     with pytest.raises(UnsupportedURLError, match=r"URLs must be of the form \w+://bucket/path"):
