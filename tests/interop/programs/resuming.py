@@ -127,3 +127,39 @@ def a_seed_from_the_state(folder: Path) -> Any:
     again = _loader(local, shuffle_seed=6)
     again.load_state_dict(state)
     return [state["shuffle_seed"], _ids(again)]
+
+
+class _Packed(StreamingDataset):
+    """Its loader packs four samples into a row, and counts rows."""
+
+    def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
+        return super().state_dict(int(4.0 * num_samples), from_beginning)
+
+
+class _OfFours(StreamingDataLoader):  # type: ignore[misc]
+    def _get_batch_size(self, batch: Any) -> int:
+        return 4 * len(batch["id"])
+
+
+def rows_packed_of_several_samples(folder: Path) -> Any:
+    local = _write(folder)
+
+    def pack(samples: list[dict[str, int]]) -> Any:
+        return {"id": torch.tensor([sample["id"] for sample in samples]).view(-1, 4)}
+
+    def loader(dataset: Any, loader: Any) -> Any:
+        settings = {"batch_size": 8, "shuffle": True, "num_canonical_nodes": 2}
+        return loader(dataset(local=local, **settings), batch_size=8, collate_fn=pack)
+
+    found = []
+    for kinds in ((_Packed, StreamingDataLoader), (StreamingDataset, _OfFours)):
+        first = loader(*kinds)
+        for _, batch in zip(range(3), first, strict=False):
+            seen = batch["id"].tolist()
+        state = first.state_dict()
+        again = loader(*kinds)
+        again.load_state_dict(state)
+        rest = iter(again)
+        then = [next(rest)["id"].tolist(), _where(again.state_dict()), _ids(rest)]
+        found.append([_where(state), first.num_samples_yielded, seen, then])
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -142,15 +143,29 @@ class BlockBatches:
         passes.load_state_dict(state)
         self._source._mdstorm.go_on_with(passes.reading)
 
-    def run(self) -> Generator[Any, None, None]:
-        """Go through a pass."""
+    def run(self, count_rows: Callable[[Any], int] | None = None) -> Generator[Any, None, None]:
+        """Go through a pass.
+
+        Parameters
+        ----------
+        count_rows : callable, optional
+            Says how many samples a batch counts as; by default those that were read for it.
+        """
         kept = self._kept
         kept.recorders.note_asked()
         kept.counted, passes = None, self.passes
         if not kept.collates:
             check_columns(self._source._mdstorm.options)
         passes.remembers = kept.has_last is not None
-        yield from passes.run(self._delivered)
+        batches = passes.run(self._delivered)
+        if count_rows is None:
+            yield from batches
+            return
+        kept.counted = 0
+        with closing(batches):
+            for batch in batches:
+                kept.counted += count_rows(batch)
+                yield batch
 
     def _delivered(self, leg: Leg) -> Delivered:
         loader, kept = self._loader, self._kept

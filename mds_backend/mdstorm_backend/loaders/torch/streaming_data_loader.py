@@ -202,11 +202,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if self.num_workers and kept.batch_map is not None:
             check_can_be_sent(kept.batch_map, kept.options)
         kept.has_last = FETCHES_AHEAD.get()
-        batches: Generator[Any, None, None] = (
-            BlockBatches(self, kept).run()
-            if kept.reads_blocks
-            else counted_batches(self, kept, self._get_batch_size)
-        )
+        batches: Generator[Any, None, None]
+        if kept.reads_blocks:
+            counts_itself = type(self)._get_batch_size is not StreamingDataLoader._get_batch_size
+            counts_itself = counts_itself or has_own_states(self.dataset)
+            batches = BlockBatches(self, kept).run(self._get_batch_size if counts_itself else None)
+        else:
+            batches = counted_batches(self, kept, self._get_batch_size)
         return kept.threads.follow(batches)
 
     def __copy__(self) -> Self:
