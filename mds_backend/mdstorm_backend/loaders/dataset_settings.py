@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mdstorm_backend.base.integers import is_integer
@@ -81,11 +81,6 @@ class DatasetSettings(StreamDefaults):
         return find_order(self.order, self.batch_size, settings, self.streams)
 
     @property
-    def is_unseeded(self) -> bool:
-        """Whether the seed of the exact order was not given."""
-        return isinstance(self.order, ExactOrder) and not self.order.seed
-
-    @property
     def read_options(self) -> dict[str, Any]:
         """What `ReaderOptions` takes of it."""
         return {
@@ -160,7 +155,7 @@ def find_order(
 ) -> ExactOrder | ElasticShare:
     """Return the order to read in, its seed fixed, and the share of it if one is given.
 
-    Otherwise the share follows the world.
+    Otherwise the share follows the world; only ``ExactOrder(follows_world=False)`` has all rows.
 
     Parameters
     ----------
@@ -193,11 +188,13 @@ def find_order(
         return ElasticShare(order, follows_world=True)
     if isinstance(order, ExactOrder):
         _check_unweighted(streams)
+        if order.follows_world is None:
+            order = replace(order, follows_world=order.world_size == 1)
         return order.resolved()
     if not isinstance(order, ElasticShare):
         raise ArgumentTypeError(
             f"order must be an ExactOrder or an ElasticOrder, found {order!r}: for example "
-            "order=ExactOrder(follows_world=True)"
+            "order=ExactOrder(shuffle_rows=True)"
         )
     return order
 

@@ -54,8 +54,9 @@ class ExactOrder:
         consist of whole shards. 0: none.
     rank, world_size : int
         Which share of the rows is read.
-    follows_world : bool
-        Whether the share is determined only when a pass begins: see `share_of`.
+    follows_world : bool or None
+        Whether the share is determined only when a pass begins: see `share_of`. None, the default,
+        does for a `StreamingDataset`, unless a `world_size` is given, and for nobody else.
     padded_to : int
         Rows of a batch where shares are such that only the last global batch needs padding, see
         `Split`; 0 for shares that differ by one row at most.
@@ -82,7 +83,7 @@ class ExactOrder:
     window: int = 0
     rank: int = 0
     world_size: int = 1
-    follows_world: bool = False
+    follows_world: bool | None = None
     padded_to: int = 0
     history: History | None = None
 

@@ -40,8 +40,7 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
 
 def dataset_of(url: str, order: str = "elastic", **options: Any) -> StreamingDataset:
     if order == "exact":
-        exact = ExactOrder(shuffle_rows=True, follows_world=True)
-        return StreamingDataset(local=url, order=exact, **options)
+        return StreamingDataset(local=url, order=ExactOrder(shuffle_rows=True), **options)
     return StreamingDataset(local=url, batch_size=BATCH, shuffle=True, **options)
 
 
@@ -68,6 +67,17 @@ def test_a_loader_made_before_the_launch_reads_a_share(
         assert (len(loader), len(loader.dataset)) == (ROWS // BATCH // 2, ROWS // 2)
         seen += numbers(loader)
     assert Counter(seen) == Counter(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("order", "rows"),
+    [(ExactOrder(follows_world=False), ROWS), (ExactOrder(world_size=4), ROWS // 4)],
+)
+def test_a_share_that_was_given_stays(
+    url: str, launch: Launch, order: ExactOrder, rows: int
+) -> None:
+    launch(1, 2)
+    assert len(StreamingDataset(local=url, order=order)) == rows
 
 
 @in_either_order

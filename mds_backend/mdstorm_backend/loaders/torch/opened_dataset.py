@@ -19,7 +19,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Reading
 from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.sample_maker import SampleMaker
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import find_world
 from mdstorm_backend.read.source import SampleSource
 
@@ -204,16 +204,11 @@ class OpenedDataset:
     @property
     def is_told_its_share(self) -> bool:
         """Whether the share is one that was given, whatever the world."""
-        return self.order.is_share and not self.order.follows_world
+        return not self.order.follows_world
 
     def shared(self) -> Self:
         """Return a copy of which each rank of the world reads a share; itself if it has shares."""
-        if self.order.is_share:
-            return self
-        order = replace(self.order, follows_world=True)
-        if self.settings.is_unseeded and isinstance(order, ExactOrder):
-            order = replace(order, seed=DEFAULT_SEED)
-        return self.in_order(order)
+        return self
 
     def count_ranks(self) -> int:
         """Return among how many ranks the samples are shared out."""

@@ -68,10 +68,10 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         Further arguments of the only `Stream`.
     order : ExactOrder or ElasticOrder, optional
         The order of the samples and this process's share of it, instead of the arguments for them.
-        By default the order is elastic, and the rank and world size come from ``torch.distributed``
-        or the launcher's environment, see `find_world`: they are asked for by ``len``, by states,
-        and when an iteration begins, which keeps them to its end. Then nothing is opened before the
-        first use.
+        By default the order is elastic. Unless the order says otherwise, rank and world size come
+        from ``torch.distributed`` or the launcher's environment, see `find_world`: they are asked
+        for by ``len``, by states, and when an iteration begins, which keeps them to its end.
+        With an order nothing is opened before the first use.
     columns : sequence of str, optional
         Columns to read; all by default.
     num_epochs, transform, fill_nulls, null_masks, workers, prefetch
