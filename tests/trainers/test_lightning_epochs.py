@@ -81,8 +81,7 @@ def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) ->
 
 @pytest.mark.parametrize("options", [{}, {"limit_train_batches": 4}], ids=str)
 @pytest.mark.parametrize(
-    "kind",
-    ["module", "validated module", "converter", "seedless", "without length", "streaming"],
+    "kind", ["module", "validated module", "converter", "seedless", "without length", "streaming"]
 )
 def test_the_epochs_after_a_checkpoint_are_those_of_an_uninterrupted_run(
     url: str, tmp_path: Path, kind: str, options: dict[str, Any]

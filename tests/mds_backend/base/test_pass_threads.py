@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import threading
 from collections.abc import Generator, Iterator
@@ -66,12 +65,10 @@ def test_a_generator_that_is_let_go_of_does_not_wait_for_its_threads(work: Work)
     assert not work.ended.is_set()
 
 
-def outer(work: Work, threads: PassThreads, error: Exception | None = None) -> Iterator[int]:
+def outer(work: Work, threads: PassThreads) -> Iterator[int]:
     """Take two results in a generator around theirs."""
     with threads.closing(work.results()) as results:
         yield 0
-        if error is not None:
-            raise error
         yield next(results)
 
 
@@ -96,17 +93,6 @@ def test_threads_of_a_pass_have_ended_when_the_next_one_begins(work: Work) -> No
     second.go.set()
     assert list(outer(second, threads)) == [0, 1]
     assert work.ended.is_set()
-
-
-@pytest.mark.parametrize("error", [KeyError("outer"), None])
-def test_a_generator_around_it_waits_when_it_ends_by_itself(
-    work: Work, error: Exception | None
-) -> None:
-    work.go.set()
-    results = outer(work, PassThreads(), error)
-    with contextlib.suppress(KeyError):
-        list(results)
-    assert not own_threads()
 
 
 def test_the_garbage_may_be_collected_by_a_thread_of_its_own(work: Work) -> None:

@@ -14,10 +14,6 @@ from mdstorm_backend.base import prefetch
 from mdstorm_backend.base.prefetch import Prefetcher
 
 
-def own_threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name.startswith("mdstorm-prefetch")]
-
-
 @pytest.mark.parametrize(("depth", "own_depth"), [(3, None), (10, 3)])
 def test_no_more_items_are_taken_than_may_be_ahead(depth: int, own_depth: int | None) -> None:
     taken: list[int] = []
@@ -73,26 +69,6 @@ def test_items_are_taken_in_the_callers_thread() -> None:
     with Prefetcher(2, 2) as prefetcher:
         list(prefetcher.map(lambda n: n, items()))
     assert threads == {threading.current_thread()}
-
-
-def test_threads_end_with_the_block_even_if_work_is_left() -> None:
-    with Prefetcher(2, 10) as prefetcher:
-        results = prefetcher.map(lambda n: n, range(1000))
-        next(results)
-        assert own_threads()
-    assert own_threads() == []
-
-
-def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
-    def items() -> Iterator[int]:
-        yield from range(3)
-        raise KeyError("fourth")
-
-    with Prefetcher(2, 8) as prefetcher:
-        results = prefetcher.map(str, items())
-        assert [next(results) for _ in range(3)] == ["0", "1", "2"]
-        with pytest.raises(KeyError, match="fourth"):
-            next(results)
 
 
 #: Forks while a thread makes Arrow import pandas, and lets the child process use Arrow.

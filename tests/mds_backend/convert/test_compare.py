@@ -98,11 +98,7 @@ def test_columns_with_the_same_values_in_other_rows_are_found(tmp_path: Path) ->
     assert problems(found) == []
     assert [example.other_row for example in found.examples[:3]] == [None] * 3
     assert [example.source_row for example in found.examples[3:]] == [None] * 3
-    assert found.examples[0].values == {
-        "id": (0, None),
-        "half": (0.0, None),
-        "text": ("0", None),
-    }
+    assert found.examples[0].values == {"id": (0, None), "half": (0.0, None), "text": ("0", None)}
 
 
 def test_missing_rows_are_shown(tmp_path: Path) -> None:

@@ -251,10 +251,7 @@ def test_nulls_of_a_lost_schema_are_nan_in_floats(tmp_path: Path) -> None:
 
 def test_hundreds_of_mapped_shards_stay_open(tmp_path: Path) -> None:
     dataset = write_dataset(
-        tmp_path,
-        {"x": [bytes(100_000)] * 6},
-        {"x": "binary"},
-        shard_size=150_000,
+        tmp_path, {"x": [bytes(100_000)] * 6}, {"x": "binary"}, shard_size=150_000
     )
     opened = [dataset.shard(number) for number in range(6)]
     references = [weakref.ref(shard) for shard in opened]

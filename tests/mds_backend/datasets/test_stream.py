@@ -11,11 +11,7 @@ from mdstorm_backend.datasets.open_streams import derive, open_stream, shape_of
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_defaults import StreamDefaults
 from mdstorm_backend.elastic import StreamWeight
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-)
+from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,7 @@ def global_batches(work: Any) -> list[Counter[int]]:
 @patient
 @given(orders, st.lists(shards, min_size=1, max_size=3), counts, counts, counts, counts)
 def test_the_ranks_have_parts_of_the_world_of_one_shape(
-    order: ElasticOrder,
-    sizes: list[list[int]],
-    nodes: int,
-    ranks: int,
-    workers: int,
-    epoch: int,
+    order: ElasticOrder, sizes: list[list[int]], nodes: int, ranks: int, workers: int, epoch: int
 ) -> None:
     streams = [StreamShape(tuple(of_stream)) for of_stream in sizes]
     world = World(0, nodes * ranks, ranks)
@@ -156,16 +151,8 @@ def test_defaults_depend_on_nodes_and_algorithm(
         ({"partition_algo": "x"}, InvalidArgumentError, "partition_algo must be one of relaxed"),
         ({"batching_method": "x"}, InvalidArgumentError, "batching_method must be one of random"),
         ({"sampling_method": "x"}, InvalidArgumentError, "sampling_method must be one of balanced"),
-        (
-            {"sampling_granularity": 0},
-            InvalidArgumentError,
-            "sampling_granularity must be",
-        ),
-        (
-            {"num_canonical_nodes": 0},
-            InvalidArgumentError,
-            "num_canonical_nodes must be at",
-        ),
+        ({"sampling_granularity": 0}, InvalidArgumentError, "sampling_granularity must be"),
+        ({"num_canonical_nodes": 0}, InvalidArgumentError, "num_canonical_nodes must be at"),
         ({"shuffle_block_size": 0}, InvalidArgumentError, "shuffle_block_size must be at least 1"),
         (
             {"shuffle": True, "shuffle_algo": "py1br", "shuffle_block_size": 1},
@@ -225,12 +212,7 @@ def test_streams_and_worlds_that_a_method_cannot_serve_are_refused(
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        {"epoch": -1},
-        {"sample_in_epoch": -1},
-        {"initial_physical_nodes": 0},
-        {"num_workers": 0},
-    ],
+    [{"epoch": -1}, {"sample_in_epoch": -1}, {"initial_physical_nodes": 0}, {"num_workers": 0}],
     ids=str,
 )
 def test_progress_is_checked(arguments: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import StreamShape, sampling
-from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
+from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.weights import parse_epoch_size, weigh
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -27,16 +27,6 @@ def test_an_epoch_is_shared_in_proportion_without_a_rest(
     for weight, (size, _) in zip(found, streams, strict=True):
         assert abs(weight.choose - weight.proportion * epoch_size) <= 1 + 1e-6
         assert weight.repeat == weight.choose / size
-
-
-def test_without_weights_every_sample_comes_once() -> None:
-    found = weigh([StreamShape((3, 1)), StreamShape((6,))], None, 0)
-    assert [(w.proportion, w.repeat, w.choose) for w in found] == [(0.4, 1, 4), (0.6, 1, 6)]
-
-
-def test_an_epoch_size_without_weights_is_shared_by_size() -> None:
-    found = weigh([StreamShape((4,)), StreamShape((6,))], 20, 0)
-    assert [w.choose for w in found] == [8, 12]
 
 
 def test_absolute_weights_decide_the_size_of_the_epoch() -> None:
@@ -130,11 +120,6 @@ def test_a_shard_before_an_empty_one_gives_whole_picks_as_mosaics_does() -> None
     assert counts.tolist() == [2, 3, 0, 2, 3, 2, 2, 2, 2, 4, 2]
 
 
-def test_samples_are_taken_in_granules() -> None:
-    counts = samples_per_shard([20, 20, 20, 20], 40, 10, 0, 0, False)
-    assert set(counts.tolist()) <= {0, 10, 20}
-
-
 @patient
 @given(shards, st.integers(1, 30))
 def test_picks_are_counted_piece_by_piece_as_all_at_once(sizes: list[int], chunk: int) -> None:
@@ -143,13 +128,6 @@ def test_picks_are_counted_piece_by_piece_as_all_at_once(sizes: list[int], chunk
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampling, "CHUNK", chunk)
         assert samples_per_shard(sizes, choose, 2, 5, 0, False).tolist() == expected
-
-
-def test_whole_shards_need_no_table() -> None:
-    sizes = np.array([3, 0, 4])
-    found = resample([ShardSample(0, sizes, sizes), ShardSample(7, sizes, sizes)], 0)
-    assert found.ids is None
-    assert found.units.tolist() == [3, 4, 3, 4]
 
 
 def test_nothing_can_be_taken_of_empty_shards() -> None:

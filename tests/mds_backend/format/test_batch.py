@@ -8,11 +8,7 @@ import pyarrow as pa
 import pytest
 
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
-from mdstorm_backend.format.values.batch import (
-    Values,
-    as_arrow,
-    concat_values,
-)
+from mdstorm_backend.format.values.batch import Values, as_arrow, concat_values
 
 
 @pytest.mark.parametrize(

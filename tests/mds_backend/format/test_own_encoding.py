@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +25,6 @@ from mdstorm_backend.errors import (
     UnsupportedTypeError,
 )
 from mdstorm_backend.format.encodings import Encoding, parse_encoding, register, unregister
-from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.maintenance.head import head
@@ -144,29 +141,6 @@ def test_a_damaged_value_is_found(write: Callable[[Path], None], tmp_path: Path)
     report = verify(str(directory))
     assert not report.is_good
     assert any("column 'u' holds a value that cannot be" in p.problem for p in report.problems)
-
-
-def test_other_processes_are_told_of_it(tmp_path: Path) -> None:
-    (tmp_path / "column").write_bytes(pickle.dumps(Column("u", "own_uuid")))
-    program = (
-        "import pickle; from pathlib import Path;"
-        f"print(pickle.loads(Path({str(tmp_path / 'column')!r}).read_bytes()).is_late)"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert found.stdout.split() == [b"True"]
-
-
-@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
-def test_workers_of_pytorch_read_it(context: str, tmp_path: Path) -> None:
-    write_samples(tmp_path)
-    loader = torch_loader(
-        open_dataset(str(tmp_path)),
-        batch_size=10,
-        num_workers=1,
-        multiprocessing_context=context,
-    )
-    (tensors,) = loader
-    assert sorted(tensors["u"]) == UUIDS
 
 
 def test_an_unknown_encoding_is_named(unknown: None, tmp_path: Path) -> None:

@@ -65,15 +65,6 @@ def test_shards_come_by_directory_partition_and_number(permutation: list[int]) -
     assert order(*(expected[i] for i in permutation)) == expected
 
 
-def test_two_attempts_of_a_partition_are_refused_by_name() -> None:
-    paths = ["part-00000-1.00000.mds", "part-00001-2.00000.mds", "part-00001-3.00000.mds"]
-    with pytest.raises(WriteError, match="2 attempts of partition 1") as caught:
-        order(*paths)
-    assert paths[1] in str(caught.value)
-    assert paths[2] in str(caught.value)
-    assert paths[0] not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "paths",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 import sys
 from collections.abc import Iterator
@@ -34,12 +33,7 @@ from mdstorm_backend.errors import (
     UnsupportedEncodingError,
 )
 from mdstorm_backend.format.encodings import parse_encoding, unregister_encoding
-from mdstorm_backend.format.encodings.registry import (
-    adopt,
-    foreign_encodings,
-    kind_of,
-    register,
-)
+from mdstorm_backend.format.encodings.registry import adopt, foreign_encodings, kind_of, register
 from mdstorm_backend.format.encodings.user_encoding import LostKind, UserKind
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
@@ -309,9 +303,3 @@ def test_a_class_that_cannot_be_imported_is_missed_only_where_it_is_needed() -> 
     assert parse_encoding("local").encode(["a"]) == b"a"
     unregister_encoding("local")
     assert parse_encoding("local").is_opaque
-
-
-def test_other_processes_find_a_class_by_its_name() -> None:
-    kind = UserKind("words", Words)
-    assert ForkingPickler.loads(ForkingPickler.dumps(kind)) == kind
-    assert copy.copy(kind) == kind

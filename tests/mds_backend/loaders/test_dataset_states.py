@@ -77,15 +77,29 @@ def test_samples_go_on_from_a_state_without_arguments(
         ("first_epoch", "x", "'first_epoch' has to be an integer"),
         ("first_epoch", 1, "its pass began with epoch 1, and it stands in 0"),
         ("first_epoch", 10**30, "its pass began with epoch 10{30}, and it stands in 0"),
+        ("epoch", None, "'epoch' has to be an integer"),
+        ("epoch", -2, "'epoch' has to be an integer"),
+        ("sample_in_epoch", "4", "'sample_in_epoch' has to be an integer"),
+        ("num_canonical_nodes", 0, "'num_canonical_nodes' has to be an integer"),
+        ("shuffle_seed", True, "'shuffle_seed' has to be an integer"),
+        ("initial_physical_nodes", 1.0, "'initial_physical_nodes' has to be an integer"),
+        # Each node gets a sample, so that laying them out would not end.
+        ("num_canonical_nodes", 10**7, "is 10000000, and nobody has more"),
+        ("initial_physical_nodes", 10**30, "is 10{30}, and nobody has more"),
     ],
 )
-def test_damaged_states_are_refused(url: str, key: str, value: Any, message: str) -> None:
+def test_damaged_states_are_refused_and_change_nothing(
+    url: str, key: str, value: Any, message: str
+) -> None:
     loader = loader_of(dataset_of(url, "elastic"))
-    next(iter(loader))
+    rows(loader)
     state = loader.state_dict()
-    state["mdstorm"][key] = value
-    with pytest.raises(StateMismatchError, match=message):
-        loader_of(dataset_of(url, "elastic")).load_state_dict(state)
+    (state if key in state else state["mdstorm"])[key] = value
+    dataset = dataset_of(url, "elastic")
+    for wrong, expected in ((state, message), ("state", "a state is the dict that state_dict")):
+        with pytest.raises(StateMismatchError, match=expected):
+            loader_of(dataset).load_state_dict(wrong)  # type: ignore[arg-type]
+    assert dataset.next_epoch == 0
 
 
 def test_every_sample_is_counted_when_it_is_delivered(url: str) -> None:

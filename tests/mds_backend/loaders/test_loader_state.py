@@ -49,12 +49,7 @@ def through_json(state: dict[str, Any]) -> dict[str, Any]:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    shuffles,
-    st.integers(1, 50),
-    st.integers(1, 3),
-    st.integers(0, 2),
-    st.integers(1, 3),
-    st.data(),
+    shuffles, st.integers(1, 50), st.integers(1, 3), st.integers(0, 2), st.integers(1, 3), st.data()
 )
 def test_a_state_gives_exactly_the_rest(
     numbers: Dataset,

@@ -32,18 +32,6 @@ def options(dataset: Dataset, **given: Any) -> ReaderOptions:
     return ReaderOptions(dataset, ExactOrder(seed=1), **given)
 
 
-def test_a_column_whose_nulls_are_treated_has_none(dataset: Dataset) -> None:
-    nulls = {
-        name: getattr(options(dataset, **given).column("a"), "null_count", None)
-        for name, given in {
-            "left": {},
-            "filled": {"fill_nulls": {"a": 0}},
-            "masked": {"null_masks": ("a",)},
-        }.items()
-    }
-    assert nulls == {"left": 1, "filled": 0, "masked": 0}
-
-
 def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
     class Plus(Renamed):
         def __call__(self, batch: Batch) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "text": ("string", ["x", None, ""]),
     "bytes": ("binary", [None, b"\0x", b""]),
     "date": ("date", [date(2020, 2, 3), None, date(1969, 1, 1)]),
+    "time": ("timestamp", [datetime(2024, 5, 6, 7, tzinfo=timezone.utc)] * 3),
     "list": (array_of("integer"), [[1, 2], None, []]),
     "full": ("integer", [1, 2, 3]),
 }
@@ -41,12 +42,22 @@ def shown(sample: dict[str, Any]) -> list[tuple[str, type, str]]:
     return [(name, type(value), repr(value)) for name, value in sample.items()]
 
 
-@pytest.mark.parametrize("names", [SIMPLE, [*SIMPLE, "date"], ["list"], list(COLUMNS)])
-def test_samples_with_nulls_are_those_of_blocks(with_nulls: str, names: list[str]) -> None:
-    dataset = StreamingDataset(local=with_nulls, columns=names)
+@pytest.mark.parametrize(
+    ("names", "nulls"),
+    [
+        *((names, {}) for names in (SIMPLE, [*SIMPLE, "date"], ["list"], list(COLUMNS))),
+        (list(COLUMNS), {"fill_nulls": {"long": 7}, "null_masks": ["bool"]}),
+    ],
+)
+def test_samples_with_nulls_are_those_of_blocks(
+    with_nulls: str, names: list[str], nulls: dict[str, Any]
+) -> None:
+    dataset = StreamingDataset(local=with_nulls, columns=names, **nulls)
     iterated = [shown(sample) for sample in dataset]
-    assert [shown(dataset[i]) for i in range(3)] == iterated
-    assert {len(sample) for sample in iterated} == {len(names)}
+    assert [shown(dataset[i]) for i in (0, 1, -1)] == iterated
+    assert {len(sample) for sample in iterated} == {len(names) + bool(nulls)}
+    with pytest.raises(IndexError, match="sample 3 of 3"):
+        dataset[3]
 
 
 @pytest.mark.parametrize("stated", [True, False])

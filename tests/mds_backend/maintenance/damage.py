@@ -9,6 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.mds_backend.small_datasets import array_of, struct_of
+
+#: Four rows with nulls.
+FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
+ROWS = {
+    "n": [1, None, 3, 4],
+    "text": ["ab", "c", None, ""],
+    "list": [[1], [], [2, None], None],
+    "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
+}
 
 GOLDEN = Path(__file__).parents[2] / "interop" / "golden"
 #: NumPy 1 has no arrays of the 63 dimensions that one of them holds.

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 from tests.mds_backend.fuzz.mutations import header_of, with_header
-from tests.mds_backend.maintenance.damage import GOLDEN_NAMES, change_index, copy_of, rewrite
+from tests.mds_backend.maintenance.damage import (
+    FIELDS,
+    GOLDEN_NAMES,
+    ROWS,
+    change_index,
+    copy_of,
+    rewrite,
+)
 from tests.mds_backend.small_datasets import (
-    array_of,
-    struct_of,
     write_dataset,
     write_numbers,
     write_shards,
@@ -25,14 +30,6 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
-
-FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
-ROWS = {
-    "n": [1, None, 3, 4],
-    "text": ["ab", "c", None, ""],
-    "list": [[1], [], [2, None], None],
-    "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
-}
 
 
 def lose_index(directory: Path) -> bytes:
@@ -122,10 +119,7 @@ def test_what_looks_odd_is_noted(tmp_path: Path) -> None:
     (tmp_path / "copy of a shard.mds").write_bytes(b"x")
     report = reindex(str(tmp_path))
     assert [note.to_json() for note in report.notes] == [
-        {
-            "file": "copy of a shard.mds",
-            "problem": "was left out: its name is not a shard's",
-        },
+        {"file": "copy of a shard.mds", "problem": "was left out: its name is not a shard's"},
         {"file": second.name, "problem": "is missing: later ones are here"},
     ]
     assert verify(str(tmp_path)).problems == ()

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.fuzz.mutations import header_of, with_header
 from tests.mds_backend.maintenance.damage import (
+    FIELDS,
     GOLDEN,
     GOLDEN_NAMES,
+    ROWS,
     change_index,
     copy_of,
     rewrite,
@@ -23,14 +25,6 @@ from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import VerifyReport, verify
 from mdstorm_backend.write.mds_writer import MDSWriter
-
-FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
-ROWS = {
-    "n": [1, None, 3, 4],
-    "text": ["ab", "c", None, ""],
-    "list": [[1], [], [2, None], None],
-    "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
-}
 
 #: A white pixel as a PNG file.
 ONE_PIXEL = bytes.fromhex(

@@ -48,13 +48,7 @@ def test_all_ranks_have_the_same_number_of_batches(
 
 @pytest.mark.parametrize(
     ("rows", "batches", "expected"),
-    [
-        (10, 4, [3, 3, 3, 1]),
-        (9, 3, [3, 3, 3]),
-        (9, 4, [3, 3, 2, 1]),
-        (1, 2, [1, 0]),
-        (0, 0, []),
-    ],
+    [(10, 4, [3, 3, 3, 1]), (9, 3, [3, 3, 3]), (9, 4, [3, 3, 2, 1]), (1, 2, [1, 0]), (0, 0, [])],
 )
 def test_a_rank_that_is_short_of_rows_splits_what_it_has_left(
     rows: int, batches: int, expected: list[int]

@@ -91,12 +91,7 @@ def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
 
 
 @moderate
-@given(
-    st.sampled_from(SIZES),
-    st.integers(1, 5),
-    st.integers(1, 20),
-    st.integers(1, 3),
-)
+@given(st.sampled_from(SIZES), st.integers(1, 5), st.integers(1, 20), st.integers(1, 3))
 def test_dropped_last_batches_are_the_same_on_all_ranks(
     datasets: dict[int, Dataset], size: int, world_size: int, batch_size: int, epochs: int
 ) -> None:
@@ -254,10 +249,7 @@ def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None
     dataset = write_dataset(tmp_path, rows, fields)
     for block_rows in (1, 8192):
         reader = BatchReader(
-            dataset,
-            ExactOrder(rank=0, world_size=2),
-            batch_size=1,
-            block_rows=block_rows,
+            dataset, ExactOrder(rank=0, world_size=2), batch_size=1, block_rows=block_rows
         )
         full, empty = reader
         assert [len(values) for values in full.values()] == [1] * 4

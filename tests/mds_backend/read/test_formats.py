@@ -112,13 +112,7 @@ def test_null_elements_are_nan_in_every_batch(element: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        [[1], [2, 3], []],
-        [[1, 2], None],
-        [None, None],
-        [[], []],
-        [[1], None, [2, 3], [4, 5]],
-    ],
+    [[[1], [2, 3], []], [[1, 2], None], [None, None], [[], []], [[1], None, [2, 3], [4, 5]]],
     ids=str,
 )
 @pytest.mark.parametrize("batch_size", [1, 2, 100])

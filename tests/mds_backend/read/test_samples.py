@@ -170,8 +170,7 @@ def plain(value: Any) -> str:
 
 @few
 @given(
-    st.lists(typed_values(), min_size=1, max_size=5),
-    st.sampled_from([[0, 1, 2], [1], [0, 2], []]),
+    st.lists(typed_values(), min_size=1, max_size=5), st.sampled_from([[0, 1, 2], [1], [0, 2], []])
 )
 def test_a_batch_holds_the_values_of_its_samples(
     columns: list[tuple[str, int | None, list[Any]]], rows: list[int]

@@ -115,12 +115,7 @@ def test_reading_from_any_position_repeats_the_function_and_gives_the_rest(
 ) -> None:
     order = ExactOrder(seed=4, shuffle_shards=True, shuffle_rows=True, window=window)
     reader = BatchReader(
-        dataset,
-        order,
-        batch_size=4,
-        num_epochs=2,
-        transform=OnNumbers(function),
-        block_rows=1,
+        dataset, order, batch_size=4, num_epochs=2, transform=OnNumbers(function), block_rows=1
     )
 
     def from_position(start: Position) -> list[tuple[Position, Any]]:

@@ -42,14 +42,7 @@ def test_the_widest_column_decides() -> None:
 @reads_conf
 @pytest.mark.parametrize(
     ("before", "inside"),
-    [
-        (None, "128"),
-        ("5000", "128"),
-        ("128", "128"),
-        ("7", "7"),
-        ("0", "128"),
-        ("-1", "128"),
-    ],
+    [(None, "128"), ("5000", "128"), ("128", "128"), ("7", "7"), ("0", "128"), ("-1", "128")],
 )
 def test_the_setting_is_lowered_and_restored(
     spark: Any, set_conf: Any, before: str | None, inside: str
@@ -61,23 +54,15 @@ def test_the_setting_is_lowered_and_restored(
 
 
 @reads_conf
-@pytest.mark.parametrize("before", [None, "5000", "7"])
-def test_the_setting_is_restored_after_a_failure(
-    spark: Any, set_conf: Any, before: str | None
-) -> None:
-    set_conf(CONF, before)
-    with pytest.raises(KeyboardInterrupt), sized_arrow_batches(spark, BINARIES):
-        raise KeyboardInterrupt
-    assert spark.conf.get(CONF, None) == before
-
-
-@reads_conf
 @pytest.mark.parametrize("before", [None, "5000"])
-def test_writing_restores_the_setting(
+def test_the_setting_is_restored_after_writing_and_after_a_failure(
     spark: Any, set_conf: Any, target: Path, before: str | None
 ) -> None:
     set_conf(CONF, before)
     materialize(spark.sql("SELECT X'00' AS x"), str(target))
+    assert spark.conf.get(CONF, None) == before
+    with pytest.raises(KeyboardInterrupt), sized_arrow_batches(spark, BINARIES):
+        raise KeyboardInterrupt
     assert spark.conf.get(CONF, None) == before
 
 

@@ -79,13 +79,6 @@ def test_compressed_shards(spark: Any, target: Path, compression: str) -> None:
     assert ids(target) == list(range(100))
 
 
-@pytest.mark.parametrize("name", ["a+b per%20cent", "deep/ümlaut"])
-def test_directories_of_any_name(spark: Any, tmp_path: Path, name: str) -> None:
-    dataset = materialize(spark.range(3), f"file://{tmp_path}/{name}")
-    assert dataset.url == f"file://{tmp_path}/{name}"
-    assert ids(tmp_path / name) == [0, 1, 2]
-
-
 def test_one_job_writes_everything(classic_spark: Any, target: Path) -> None:
     context = classic_spark.sparkContext
     context.setJobGroup("one job", "one job")
@@ -98,14 +91,6 @@ def test_an_existing_dataset_is_refused_and_left_alone(spark: Any, target: Path)
     with pytest.raises(WriteError, match="already holds a dataset"):
         materialize(spark.range(5), str(target))
     assert ids(target) == [0, 1, 2]
-
-
-def test_files_of_others_do_not_disturb(spark: Any, target: Path) -> None:
-    target.mkdir()
-    (target / "notes.txt").write_text("mine")
-    materialize(spark.range(3), str(target))
-    assert ids(target) == [0, 1, 2]
-    assert (target / "notes.txt").read_text() == "mine"
 
 
 REFUSED_LITERALS = {

@@ -56,23 +56,6 @@ def files(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
 
 
-def test_partitions_and_the_whole_are_datasets_in_order(target: Path) -> None:
-    job = make_job(target)
-    reports = write(job, 10, 5, None) + write(job, 2, *range(200)) + write(job, 0, 7)
-    publish_partitions(job, SCHEMA, list(reversed(reports)), merged=True)
-    assert numbers_in(target / "00002") == list(range(200))
-    assert numbers_in(target) == [7, *range(200), 5, None]
-    assert open_dataset(str(target)).schema["n"].null_count == 1
-    assert open_dataset(str(target / "00002")).schema["n"].null_count == 0
-
-
-def test_without_merging_there_is_no_index_in_the_root(target: Path) -> None:
-    job = make_job(target)
-    publish_partitions(job, None, write(job, 0, 1), merged=False)
-    assert numbers_in(target / "00000") == [1]
-    assert not (target / "index.json").exists()
-
-
 def test_attempts_that_lost_are_removed_and_other_files_stay(target: Path) -> None:
     job, other = make_job(target), make_job(target, name="89abcdef")
     write(job, 0, 1, 2, attempt=1)
@@ -106,13 +89,6 @@ def test_a_copy_that_is_not_whole_gets_no_index_and_a_warning(target: Path) -> N
         publish_partitions(job, SCHEMA, reports, merged=True)
     assert numbers_in("memory://whole") == [1, 2]
     assert not (target / "index.json").exists()
-
-
-def test_a_copy_that_is_whole_gets_the_same_files(target: Path) -> None:
-    job = make_job(target, "memory://copied")
-    publish_partitions(job, SCHEMA, write(job, 0, 1) + write(job, 1, 2), merged=True)
-    assert numbers_in(target) == [1, 2]
-    assert files(target) == set(Location.of("memory://copied").list_names())
 
 
 def test_a_dataset_of_another_job_is_left_as_it_is(target: Path) -> None:

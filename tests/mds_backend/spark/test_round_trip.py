@@ -22,12 +22,7 @@ SCALARS = [
     case("boolean", pa.bool_(), ["true", "NULL", "false"], [True, None, False]),
     case("byte", pa.int8(), ["-128Y", "127Y", "NULL"], [-128, 127, None]),
     case("short", pa.int16(), ["-32768S", "32767S", "NULL"], [-32768, 32767, None]),
-    case(
-        "int",
-        pa.int32(),
-        ["-2147483648", "2147483647", "NULL"],
-        [-(2**31), 2**31 - 1, None],
-    ),
+    case("int", pa.int32(), ["-2147483648", "2147483647", "NULL"], [-(2**31), 2**31 - 1, None]),
     case(
         "long",
         pa.int64(),
@@ -59,12 +54,7 @@ SCALARS = [
         ["a\0", "\0", "häß 🎉", "", None],
     ),
     case("varchar", pa.string(), ["CAST('ab' AS VARCHAR(3))"], ["ab"]),
-    case(
-        "binary",
-        pa.binary(),
-        ["X'00FF00'", "X''", "NULL"],
-        [b"\x00\xff\x00", b"", None],
-    ),
+    case("binary", pa.binary(), ["X'00FF00'", "X''", "NULL"], [b"\x00\xff\x00", b"", None]),
     case(
         "date",
         pa.date32(),
@@ -92,11 +82,7 @@ SCALARS = [
     case(
         "timestamp_ntz",
         WALL_CLOCK,
-        [
-            "TIMESTAMP_NTZ'2020-01-01 00:00:00'",
-            "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
-            "NULL",
-        ],
+        ["TIMESTAMP_NTZ'2020-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'", "NULL"],
         [dt.datetime(2020, 1, 1), dt.datetime.max, None],
     ),
     case(

@@ -100,9 +100,7 @@ def test_azure_with_a_wrong_key(azure: AzureServer, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string(key))
     location = Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x")
     refused(
-        location,
-        "Azure storage (abfss:) gives no access",
-        "set: AZURE_STORAGE_CONNECTION_STRING)",
+        location, "Azure storage (abfss:) gives no access", "set: AZURE_STORAGE_CONNECTION_STRING)"
     )
     # What is set after that lets us in.
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string())

@@ -81,10 +81,7 @@ def test_options_that_delta_rs_knows_by_other_names(
     monkeypatch.setenv("AZURE_ACCOUNT_NAME", ACCOUNT)
     monkeypatch.setenv("AZURE_ACCOUNT_ACCESS_KEY", "a2V5")
     _, found = of(f"abfss://c@{ACCOUNT}.dfs.core.windows.net/t")
-    assert found == {
-        "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
-        "AZURE_STORAGE_ACCOUNT_KEY": "a2V5",
-    }
+    assert found == {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}
     assert of("gs://b/t", token="anon")[1] == {"GOOGLE_SKIP_SIGNATURE": "true"}
     assert of("gs://b/t", token="/k.json")[1] == {"GOOGLE_SERVICE_ACCOUNT": "/k.json"}
     assert of("gs://b/t", token={"a": "b"})[1] == {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"a": "b"}'}

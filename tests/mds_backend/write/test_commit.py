@@ -14,12 +14,7 @@ from tests.mds_backend.small_datasets import (
 )
 
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import (
-    CredentialsError,
-    MDStormError,
-    StorageError,
-    WriteError,
-)
+from mdstorm_backend.errors import CredentialsError, MDStormError, StorageError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories

@@ -157,10 +157,7 @@ def test_a_writer_that_is_dropped_gives_the_directory_back(out: Path) -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_writer_cannot_be_copied(out: Path, duplicate: Callable[[object], object]) -> None:
-    with (
-        start(out) as writer,
-        pytest.raises(ArgumentTypeError, match="in the process that writes"),
-    ):
+    with start(out) as writer, pytest.raises(ArgumentTypeError, match="in the process that writes"):
         duplicate(writer)
 
 

@@ -232,11 +232,7 @@ def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
     [
         ("ndarray:int64:2,2", [[[1, 2, 3]]], r"a row has the shape \(1, 3\), and not \(2, 2\)"),
         ("ndarray:int64:2,2", [[[1, 2], [3]]], "lists of various lengths, or null ones"),
-        (
-            "ndarray:int64",
-            [[[1, 2], [3]]],
-            "lists of various lengths, or null ones",
-        ),
+        ("ndarray:int64", [[[1, 2], [3]]], "lists of various lengths, or null ones"),
     ],
 )
 def test_rows_that_have_no_form_in_a_given_encoding_are_refused(

@@ -244,10 +244,7 @@ def expected_counts(values: list[bytes], limit: int | None, empty: int) -> list[
     return [count for count in counts if count]
 
 
-@given(
-    st.lists(st.integers(0, 200).map(bytes), max_size=40),
-    st.none() | st.integers(1, 1500),
-)
+@given(st.lists(st.integers(0, 200).map(bytes), max_size=40), st.none() | st.integers(1, 1500))
 def test_shards_end_where_the_next_sample_would_not_fit(
     values: list[bytes], limit: int | None
 ) -> None:

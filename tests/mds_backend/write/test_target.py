@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.errors import (
-    DatasetExistsError,
-    InvalidArgumentError,
-    UnsupportedURLError,
-)
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.mds_writer import MDSWriter
 from mdstorm_backend.write.target import clear_target, find_targets

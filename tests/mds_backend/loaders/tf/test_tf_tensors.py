@@ -30,11 +30,7 @@ def test_dates_and_timestamps_are_nanoseconds() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [
-        pa.array(["é", ""]),
-        pa.array(["é".encode(), b""]),
-        np.array(["é".encode(), b""], object),
-    ],
+    [pa.array(["é", ""]), pa.array(["é".encode(), b""]), np.array(["é".encode(), b""], object)],
 )
 def test_strings_are_bytes(values: Any) -> None:
     found = to_tf(values, ColumnSpec("a", "string"))

@@ -80,9 +80,7 @@ def test_the_first_epoch_settles_what_was_left_open(urls: list[str]) -> None:
     assert dataset.num_canonical_nodes == 1
 
 
-def test_a_seed_set_after_a_state_was_loaded_counts_once_its_epoch_is_over(
-    urls: list[str],
-) -> None:
+def test_a_seed_set_after_a_state_was_loaded_counts_once_its_epoch_is_over(urls: list[str]) -> None:
     first = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True, shuffle_seed=5)
     state = first.state_dict(20, True) | {"epoch": 0}
     dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)

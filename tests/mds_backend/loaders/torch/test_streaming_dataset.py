@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,9 @@ import pytest
 from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
-from mdstorm_backend import (
-    ElasticOrder,
-    ExactOrder,
-    Stream,
-    StreamingDataLoader,
-    StreamingDataset,
-)
+from mdstorm_backend import ElasticOrder, ExactOrder, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import (
     ArgumentTypeError,
-    DatasetNotFoundError,
     InvalidArgumentError,
     StateMismatchError,
 )
@@ -158,11 +152,8 @@ def test_weights_that_do_not_go_together_are_refused(
         ({"replication": 0}, "replication must be at least 1"),
         ({"batch_size": 0}, "batch_size must be a positive"),
         ({"cache_limit": "lots"}, "the cache limit must be a positive number of bytes"),
-        ({"download_retry": -1}, "download_retry must be a number of attempts"),
-        ({"download_timeout": 0}, "download_timeout must be a positive"),
         ({"streams": []}, "You must provide either `streams` or"),
         ({"stream_name": "other"}, "stream_name='other' is no kind of stream"),
-        ({"stream_config": {"repeat": 1, "choose": 2}}, "at most one of"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(
@@ -172,9 +163,20 @@ def test_wrong_arguments_are_refused_at_once(
         StreamingDataset(local=str(data / "0"), **options)
 
 
-def test_a_dataset_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(DatasetNotFoundError, match="give that place as remote"):
-        StreamingDataset(local=str(tmp_path))
+def test_a_dataset_can_be_pickled_before_and_after_reading(data: Path) -> None:
+    dataset, other = (StreamingDataset(local=str(data / "2"), shuffle=True) for _ in range(2))
+    copies = [pickle.loads(pickle.dumps(dataset))]  # noqa: S301 - our own bytes
+    expected = list(other)
+    assert list(dataset) == expected
+    dataset.set_epoch(0)
+    copies.append(pickle.loads(pickle.dumps(dataset)))  # noqa: S301 - our own bytes
+    assert [list(copy) for copy in copies] == [expected, expected]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"local": "a", "streams": [Stream(local="a")]}])
+def test_streams_or_one_place_are_wanted(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="You must provide either `streams` or"):
+        StreamingDataset(**arguments)
 
 
 def test_the_only_stream_takes_a_configuration(data: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
-
-SHUFFLED = {"seed": 5, "shuffle_shards": True, "shuffle_rows": True, "window": 30}
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +48,6 @@ def test_rows_come_in_stored_order(numbers: Dataset, batch_size: int, num_worker
     assert list(chain.from_iterable(batches)) == list(range(100))
     assert len(batches) == len(loader)
     assert {len(batch) for batch in batches[:-1]} <= {batch_size}
-
-
-def test_processes_deliver_the_same_batches_as_threads(numbers: Dataset) -> None:
-    options = {"shuffle": SHUFFLED, "batch_size": 9, "num_epochs": 2}
-    threads, processes = (column(torch_loader(numbers, num_workers=n, **options)) for n in (0, 2))
-    assert processes == threads
-    assert Counter(chain.from_iterable(threads)) == Counter([*range(100)] * 2)
 
 
 def test_endless_epochs_have_no_length(numbers: Dataset) -> None:
@@ -117,13 +107,6 @@ def test_more_ranks_than_rows_are_no_data(tmp_path: Path) -> None:
     loader = torch_loader(dataset, shuffle={"rank": 0, "world_size": 3})
     with pytest.raises(NoDataAvailableError, match="2 rows for 3 ranks"):
         next(iter(loader))
-
-
-def test_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
-    loader = torch_loader(write_numbers(tmp_path, 0))
-    with pytest.warns(UserWarning, match="No matching data is available"):
-        assert list(loader) == []
-    assert len(loader) == 0
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
