@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format.shard_info import ShardInfo
+
+if TYPE_CHECKING:
+    from mdstorm_backend.read.source import SampleSource
 
 Counts = npt.NDArray[np.int64]
 
@@ -115,3 +119,46 @@ class Spanner:
             raise IndexError(f"Invalid sample index {index}: there are {self.num_samples} samples")
         shard = int(np.searchsorted(self.shard_bounds, index, side="right")) - 1
         return shard, int(index - self.shard_bounds[shard])
+
+
+class StoredShard(Array):
+    """A shard of a dataset: its samples by number, its sizes, and what the index says of it.
+
+    Parameters
+    ----------
+    info : ShardInfo
+        What the index says: its attributes are those of this object, too.
+    dataset : SampleSource
+        The dataset.
+    number : int
+        Number of the shard there.
+    """
+
+    def __init__(self, info: ShardInfo, dataset: SampleSource, number: int) -> None:
+        self.info, self._dataset, self._number = info, dataset, number
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "info":  # not yet, while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.info, name)
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return self.info.samples
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return self.info.samples
+
+    def get_item(self, idx: int) -> dict[str, Any]:
+        """Return one sample, as it was written."""
+        return self._dataset.shard(self._number).sample(idx)
+
+    def get_raw_size(self) -> int:
+        """Bytes of the uncompressed shard."""
+        return self.info.raw_data.bytes
+
+    def get_zip_size(self) -> int | None:
+        """Bytes of the compressed shard; None without compression."""
+        return None if self.info.zip_data is None else self.info.zip_data.bytes

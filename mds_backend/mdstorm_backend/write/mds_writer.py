@@ -11,6 +11,7 @@ from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.shard_info import INDEX_VERSION
 from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.write.arrow_plan import check_columns
 from mdstorm_backend.write.directories import DEFAULT_RETRY
@@ -194,6 +195,12 @@ class MDSWriter(OwnContext):
             If a file could not be stored; then all are removed.
         """
         self._mdstorm.finish()
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what the header of a shard says: the format, its settings, the columns."""
+        names = ("format", "compression", "hashes", "size_limit")
+        columns = ("column_names", "column_encodings", "column_sizes")
+        return {"version": INDEX_VERSION, **{n: getattr(self, n) for n in (*names, *columns)}}
 
     def __reduce__(self) -> Any:
         raise ArgumentTypeError(

@@ -146,6 +146,9 @@ def local_dataset(folder: Path) -> Any:
         [own[2:9:3], own[-4:], own[[1, [2, 3]]], own[np.array([[4, 5], [-1, 0]])], own[50:40]],
         _flat(DataLoader(own, batch_size=5, num_workers=2)),
         [shard.samples for shard in dataset.shards],
+        [[len(s), s.size, s.get_raw_size(), s.get_zip_size()] for s in dataset.shards],
+        [int(dataset.shards[1][j]["number"]) for j in (0, 3, -1)],
+        [int(sample["number"]) for sample in StreamingDataset(local=data).shards[4][2:5]],
         [int(number) for number in dataset.spanner[33]],
         len(errors),
     ]
@@ -227,6 +230,22 @@ def json_columns(folder: Path) -> Any:
     ]
 
 
+def unsigned_columns(folder: Path) -> Any:
+    columns = {"a": "uint16", "b": "uint32", "c": "ndarray:uint16:2", "d": "ndarray"}
+    out = str(folder / "unsigned")
+    with MDSWriter(columns=columns, out=out) as writer:
+        for n in range(4):
+            array = np.array([n, 2**16 - 1], np.uint16)
+            numbers = {"a": 2**16 - 1 - n, "b": 2**32 - 1 - n}
+            writer.write({**numbers, "c": array, "d": array.astype(np.uint32)})
+    found = []
+    for workers in (0, 2):
+        dataset = StreamingDataset(local=out, batch_size=2)
+        for batch in StreamingDataLoader(dataset, batch_size=2, num_workers=workers):
+            found.append({name: [str(t.dtype), t.numpy().tolist()] for name, t in batch.items()})
+    return found
+
+
 def writer(folder: Path) -> Any:
     made = MDSWriter(
         columns={"b": "str", "a": "ndarray:float32:2"},
@@ -240,4 +259,4 @@ def writer(folder: Path) -> Any:
     found = {name: getattr(made, name) for name in (*names, *options)}
     made.write({"a": np.zeros(2, np.float32), "b": "x"})
     made.finish()
-    return found
+    return {**found, "config": made.get_config()}

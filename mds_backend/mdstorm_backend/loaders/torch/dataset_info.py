@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.datasets.sample_access import Spanner
-from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
+from mdstorm_backend.datasets.sample_access import Spanner, StoredShard
+from mdstorm_backend.errors import MissingAttributeError
+from mdstorm_backend.format.index import INDEX_NAME
 
 Counts = npt.NDArray[np.int64]
 
@@ -173,9 +174,10 @@ class DatasetInfo:
         return len(self._mdstorm.dataset.shard_sizes)
 
     @fact
-    def shards(self) -> list[ShardInfo]:
-        """What the indexes say of the shards."""
-        return [shard for part in self._mdstorm.parts for shard in part.index.shards]
+    def shards(self) -> list[StoredShard]:
+        """The shards: their samples, and what the indexes say of them."""
+        infos = [shard for part in self._mdstorm.parts for shard in part.index.shards]
+        return [StoredShard(info, self._mdstorm.dataset, i) for i, info in enumerate(infos)]
 
     @fact
     def samples_per_shard(self) -> Counts:
@@ -243,6 +245,27 @@ class DatasetInfo:
         """
         dataset = self._mdstorm.dataset
         dataset.shard(range(len(dataset.shard_sizes))[shard_id])
+
+    def evict_shard(self, shard_id: int) -> None:
+        """Remove the copy of a shard that the cache made: it is made again when it is needed.
+
+        A shard that is read in place stays, and so does one that is open until it is closed.
+
+        Parameters
+        ----------
+        shard_id : int
+            Its number.
+        """
+        part = self._mdstorm.parts[self.stream_per_shard[shard_id]]
+        part.files.discard(self.shards[shard_id].info)
+
+    @fact
+    def evict_coldest_shard(self) -> Any:
+        """Absent."""
+        raise MissingAttributeError(
+            "evict_coldest_shard is not needed: the cache keeps to cache_limit by itself. Delete "
+            "the call, or name a shard, evict_shard(i)"
+        )
 
 
 def _offsets(counts: Counts) -> Counts:

@@ -9,8 +9,7 @@ import numpy as np
 from torch.utils.data import Dataset as TorchDataset
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.datasets.sample_access import Array, Spanner
-from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
 from mdstorm_backend.loaders.torch.dataset_info import fact
 
 
@@ -67,9 +66,10 @@ class LocalDataset(Array, TorchDataset[Any]):
         return len(self._mdstorm)
 
     @fact
-    def shards(self) -> list[ShardInfo]:
-        """What the index says of the shards."""
-        return list(self._mdstorm.index.shards)
+    def shards(self) -> list[StoredShard]:
+        """The shards: their samples, and what the index says of them."""
+        infos = self._mdstorm.index.shards
+        return [StoredShard(info, self._mdstorm, i) for i, info in enumerate(infos)]
 
     @fact
     def spanner(self) -> Spanner:

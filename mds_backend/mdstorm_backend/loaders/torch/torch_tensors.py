@@ -35,6 +35,8 @@ Collated: TypeAlias = TorchValues | Mapping[str, Any]
 _OBJECTS = ("json", "pkl")
 #: Petastorm's promotions of what PyTorch does not compute with.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
+#: Whether PyTorch has tensors of these types, as it does from 2.3 on.
+_HAS_UNSIGNED = hasattr(torch, "uint16")
 
 
 def needs_value(column: Column) -> bool:
@@ -48,7 +50,9 @@ def needs_value(column: Column) -> bool:
     return not _has_nan(type_) or (column.is_array and column.null_count > 0)
 
 
-def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
+def to_torch(
+    values: Values, column: Column | None, name: str, *, promotes: bool = True
+) -> TorchValues:
     """Return one column of a block as a tensor, or as a list.
 
     Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
@@ -67,6 +71,8 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
         Its place in the schema; None for a column that a transform has made.
     name : str
         Its name, for error messages.
+    promotes : bool
+        Whether uint16 becomes int32, and uint32 int64.
 
     Raises
     ------
@@ -81,43 +87,46 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     """
     if column is not None and column.is_array and column.spark_type and _holds_objects(values):
         # A transform has returned arrays of several shapes.
-        return [_object_to_torch(value, name) for value in values]
+        return [_object_to_torch(value, name, promotes) for value in values]
     if column is not None and column.spark_type is None and _holds_objects(values):
-        objects = [_object_to_torch(value, name) for value in values]
+        objects = [_object_to_torch(value, name, promotes) for value in values]
         return _Alike(objects) if column.is_array else objects
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
         # In a worker process of PyTorch the other processors are busy with other batches.
         workers = None if get_worker_info() is None else 1
-        decoded = _late_to_torch(LateDecoder(column)(values, workers=workers), name)
+        decoded = _late_to_torch(LateDecoder(column)(values, workers=workers), name, promotes)
         is_alike = column.is_image or (
             column.parsed_encoding.joins_arrays
             and all(isinstance(value, torch.Tensor) for value in decoded)
         )
         return _Alike(decoded) if is_alike and isinstance(decoded, list) else decoded
     if isinstance(values, np.ndarray):
-        return _array_to_torch(values, name)
+        return _array_to_torch(values, name, promotes)
     is_array = column is None or column.is_array or depth_of(values.type) == 1
     if is_array and pa.types.is_list(values.type) and _has_tensor(element_type(values.type)):
-        return _lists_to_torch(values, column, name)
+        return _lists_to_torch(values, column, name, promotes)
     if not _has_tensor(values.type):
         return _to_list(values)
     if not _has_nan(values.type):
         if values.null_count:
             raise null_error(name, values.null_count, "PyTorch")
-        return _array_to_torch(scalars_to_numpy(values, has_nulls=False), name)
+        return _array_to_torch(scalars_to_numpy(values, has_nulls=False), name, promotes)
     has_nulls = values.null_count > 0 if column is None else column.null_count > 0
-    return _array_to_torch(scalars_to_numpy(values, has_nulls), name)
+    return _array_to_torch(scalars_to_numpy(values, has_nulls), name, promotes)
 
 
 def to_collated(values: Values, column: Column | None, name: str) -> TorchValues:
-    """Return the same as `to_torch`, with Python objects as PyTorch's own collation has them.
+    """Return the same as `to_torch`, with types and objects as PyTorch's own collation has them.
 
-    So JSON, pickles and the values of users' encodings are in the batches of MosaicML Streaming.
+    So unsigned integers, JSON, pickles and the values of users' encodings are in the batches of
+    MosaicML Streaming.
     `split_values` collates them, each batch by itself; what cannot be collated stays a list, and so
     do columns with a Spark type.
     """
-    found = to_torch(values, column, name)
-    if column is None or column.spark_type is not None or type(found) is not list:
+    if column is None or column.spark_type is not None:
+        return to_torch(values, column, name)
+    found = to_torch(values, column, name, promotes=not _HAS_UNSIGNED)
+    if type(found) is not list:
         return found
     encoding = column.parsed_encoding
     is_objects = encoding.kind in _OBJECTS or encoding.joins_arrays
@@ -134,18 +143,18 @@ def _holds_objects(values: Values) -> bool:
     return isinstance(values, np.ndarray) and values.dtype == object
 
 
-def _late_to_torch(decoded: npt.NDArray[Any], name: str) -> TorchValues:
+def _late_to_torch(decoded: npt.NDArray[Any], name: str, promotes: bool) -> TorchValues:
     if decoded.dtype != object:
-        return _array_to_torch(decoded, name)
-    return [_object_to_torch(value, name) for value in decoded]
+        return _array_to_torch(decoded, name, promotes)
+    return [_object_to_torch(value, name, promotes) for value in decoded]
 
 
-def _object_to_torch(value: Any, name: str) -> Any:
+def _object_to_torch(value: Any, name: str, promotes: bool) -> Any:
     """Return arrays as tensors, also in a list of images, and other objects as they are."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
-        return _array_to_torch(value, name)
+        return _array_to_torch(value, name, promotes)
     if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
-        return [_array_to_torch(item, name) for item in value]
+        return [_array_to_torch(item, name, promotes) for item in value]
     return value
 
 
@@ -210,10 +219,10 @@ def _has_nan(type_: pa.DataType) -> bool:
     )
 
 
-def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
+def _array_to_torch(array: npt.NDArray[Any], name: str, promotes: bool) -> TorchValues:
     kind = array.dtype.kind
     if kind in "OSU" and array.ndim == 1:
-        return [_object_to_torch(value, name) for value in array.tolist()]
+        return [_object_to_torch(value, name, promotes) for value in array.tolist()]
     if kind in "OSU":
         return list(array)
     if kind == "M" and array.dtype == "datetime64[D]":
@@ -222,19 +231,21 @@ def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
         array = nanoseconds(array, name, "PyTorch")
     elif kind == "b":
         array = array.view(np.uint8)
-    elif kind == "u" and array.dtype in _PROMOTED:
+    elif promotes and array.dtype in _PROMOTED:
         array = array.astype(_PROMOTED[array.dtype])
     if not array.flags.writeable:
         array = array.copy()
     return torch.from_numpy(array)
 
 
-def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> TorchValues:
+def _lists_to_torch(
+    lists: pa.Array, column: Column | None, name: str, promotes: bool
+) -> TorchValues:
     inside = null_lists_in(lists)
     nulls = lists.null_count + inside
     if nulls:
         raise null_error(name, nulls, "PyTorch", inside=inside > 0)
-    flat = to_torch(elements_of(lists), _elements_of(column), name)
+    flat = to_torch(elements_of(lists), _elements_of(column), name, promotes=promotes)
     assert isinstance(flat, torch.Tensor)
     shape = None if column is None else column.value_shape
     if shape is not None:

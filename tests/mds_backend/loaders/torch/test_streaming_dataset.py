@@ -215,6 +215,12 @@ def test_remote_shards_are_brought_to_the_local_directory(
     assert len([path for path in files if path.suffix == ".mds"]) == 6
     assert dataset.cache_usage == sum(path.stat().st_size for path in files)
     assert StreamingDataset(local=str(tmp_path / "remote")).cache_usage == 0
+    shard = pickle.loads(pickle.dumps(dataset.shards[-1]))  # noqa: S301  # made here
+    dataset.evict_shard(5)
+    present = {path.name for path in (tmp_path / "local").iterdir()}
+    assert {path.name for path in files} - present == {shard.raw_data.basename}
+    assert shard[0]["number"] == dataset[-len(shard)]["number"]
+    assert not hasattr(dataset, "evict_coldest_shard")
 
 
 def test_shards_can_be_prepared(data: Path) -> None:

@@ -13,9 +13,11 @@ from tests.mds_backend.loaders.loaders import listed, torch_loader
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_dataset
 
 from mdstorm_backend.errors import NullValueError
+from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.spark_types import SparkType
 from mdstorm_backend.loaders.timestamps import nanoseconds
-from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_torch
+from mdstorm_backend.loaders.torch import torch_tensors
+from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_collated, to_torch
 
 UTC = timezone.utc
 
@@ -120,6 +122,15 @@ def test_columns_of_a_transform_are_converted_by_their_dtype(
     found = to_torch(array, None, "a")
     assert isinstance(found, torch.Tensor)
     assert found.dtype == dtype
+
+
+def test_unsigned_integers_are_promoted_where_pytorch_has_no_such_tensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    column, values = Column("a", "uint16"), np.array([1], np.uint16)
+    assert to_collated(values, column, "a").dtype == torch.uint16  # type: ignore[union-attr]
+    monkeypatch.setattr(torch_tensors, "_HAS_UNSIGNED", False)
+    assert to_collated(values, column, "a").dtype == torch.int32  # type: ignore[union-attr]
 
 
 def test_object_arrays_of_a_transform_are_lists() -> None:
