@@ -38,10 +38,11 @@ def test_keras_takes_every_row_once_an_epoch_and_knows_how_many_batches_there_ar
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("strategy", "processes"), [("MirroredStrategy", 1), ("MultiWorkerMirroredStrategy", 2)]
+    ("strategy", "processes", "batches"),
+    [("MirroredStrategy", 1, 11), ("MultiWorkerMirroredStrategy", 2, 6)],
 )
 def test_replicas_of_a_strategy_share_the_rows_in_equal_steps(
-    url: str, tmp_path: Path, strategy: str, processes: int
+    url: str, tmp_path: Path, strategy: str, processes: int, batches: int
 ) -> None:
     cluster = [sys.executable, str(PROGRAMS / "tf_cluster.py"), str(processes)]
     launcher = cluster if processes > 1 else None
@@ -57,6 +58,7 @@ def test_replicas_of_a_strategy_share_the_rows_in_equal_steps(
             assert len(steps) == processes
             assert len(set(steps)) == 1, (part, share)
     assert run.delivered("from function").rows == each_once(ROWS)
+    assert run.output.count(f"batches of a worker: {batches}\n") == processes
     if processes > 1:
         assert run.delivered("of a reader").rows == each_once(ROWS)
         assert "rows would be lost" in run.output

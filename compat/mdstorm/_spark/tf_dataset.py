@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mdstorm._readers.sample_order import sample_order
@@ -22,12 +23,14 @@ from mdstorm_backend.loaders.tf import (
 def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
     """Make the dataset, for eager and for graph mode; of namedtuples unless inputs are named."""
     arguments, inputs = files.arguments, files.inputs
-    order, spec = sample_order(arguments, is_shared=in_cluster()), arguments.transform_spec
+    is_split = in_cluster()
+    order, spec = sample_order(arguments, is_shared=is_split), arguments.transform_spec
 
     def options() -> ReaderOptions:
         options = files.options(files.dataset(), order)
         files.warn_of_decimals(options, "TensorFlow")
-        return options
+        # TensorFlow leaves out the rows of others: that all are read is no cause for a warning.
+        return replace(options, on_pass=None) if is_split else options
 
     def specs(options: ReaderOptions) -> Sequence[ColumnSpec]:
         names = inputs.columns(options.delivered)

@@ -14,6 +14,7 @@ from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
 from tests.programs import run_program
 
 from mdstorm._readers import options
+from mdstorm._spark import tf_dataset
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.reader import make_batch_reader, make_reader
@@ -175,6 +176,18 @@ class TestWarning:
         launch(0, 2)
         list(loader)
         assert len(caplog.records) == 1
+
+    def test_it_stays_away_where_a_strategy_of_tensorflow_shards(
+        self,
+        thousand: SparkDatasetConverter,
+        launch: Launch,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        launch(1, 2)
+        monkeypatch.setattr(tf_dataset, "in_cluster", lambda: True)
+        assert len(list(thousand.make_tf_dataset(ROWS, **SHUFFLED))) == 1
+        assert not caplog.records
 
     def test_half_of_the_variables_is_no_error(
         self,

@@ -76,7 +76,9 @@ for share, arguments in shares.items():
     part = f"distribute {share}"
     run(part, strategy.experimental_distribute_dataset(make(**arguments)))
 
-run("from function", strategy.distribute_datasets_from_function(lambda _: make(cur_shard="auto")))
+from_function = strategy.distribute_datasets_from_function(lambda _: make(cur_shard="auto"))
+print("batches of a worker:", int(from_function.cardinality))
+run("from function", from_function)
 
 if name == "MultiWorkerMirroredStrategy":
     for seed in (None, 5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from traceback import walk_stack
 from typing import Any
 
 import tensorflow as tf
@@ -61,24 +62,28 @@ def v1_class() -> Any:
 
 
 _WORKERS = ("chief", "worker")
+#: What calls the function that a user gives to ``strategy.distribute_datasets_from_function``.
+_ASKS_PER_WORKER = "tensorflow.python.distribute.input_lib"
 
 
 def num_workers() -> int:
-    """Return how many processes train together under a strategy of TensorFlow's.
+    """Return among how many processes a strategy of TensorFlow's splits a dataset made now.
 
     A strategy for several workers joins its cluster when it is made, which it has to be before any
-    dataset is. From then on the devices of all of them are known. Graphs know no such strategy.
+    dataset is. From then on the devices of all of them are known. Graphs know no such strategy, and
+    what a strategy asks for worker by worker it does not split.
     """
-    if not tf.executing_eagerly():
+    callers = (frame.f_globals.get("__name__") for frame, _ in walk_stack(None))
+    if not tf.executing_eagerly() or _ASKS_PER_WORKER in callers:
         return 1
     devices = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
     return max(1, len({(d.job, d.task) for d in devices if d.job in _WORKERS}))
 
 
 def in_cluster() -> bool:
-    """Whether a strategy of TensorFlow's spans several processes, of which this is one.
+    """Whether a strategy of TensorFlow's splits a dataset made now among several processes.
 
-    It shards a dataset by leaving out batches, which takes the same order in all of them.
+    It does so by leaving out batches, which takes the same order in all of them.
     """
     return num_workers() > 1
 
