@@ -141,10 +141,28 @@ class CacheDirectory:
         if self.described() == described:
             return False
         if os.path.dirname(self.path) == cache_root():
-            _make_private(cache_root())
+            os.makedirs(cache_root(), mode=0o700, exist_ok=True)
+        self.check_root()
         os.makedirs(self.notes, exist_ok=True)
         self.replace(self.descriptor, json.dumps(described).encode())
         return True
+
+    def check_root(self) -> None:
+        """Refuse a default cache that is not this user's alone: it is in a shared place.
+
+        Raises
+        ------
+        PermissionError
+            If its root is a link, or another user owns it or can write to it.
+        """
+        root = cache_root()
+        named = os.environ.get("MDSTORM_CACHE_DIR") or not hasattr(os, "getuid")
+        if named or os.path.dirname(self.path) != root or not os.path.lexists(root):
+            return
+        found = os.lstat(root)
+        is_private = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o022
+        if found.st_uid != os.getuid() or not is_private:
+            raise PermissionError(f"{root} is a link, or another user owns it or can write to it")
 
     def described(self) -> dict[str, str]:
         """Return the URL and the fingerprint of the dataset that was downloaded here last."""
@@ -205,13 +223,3 @@ class CacheDirectory:
 
 def _owner(part: str) -> str:
     return part.removesuffix(_PART_SUFFIX).rpartition(".")[0]
-
-
-def _make_private(root: str) -> None:
-    """Make the root of the cache for this user alone: in a shared place it could be another's."""
-    os.makedirs(root, mode=0o700, exist_ok=True)
-    found = os.stat(root)
-    if os.environ.get("MDSTORM_CACHE_DIR") or not hasattr(os, "getuid"):
-        return
-    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
-        raise PermissionError(f"{root} belongs to, or can be written by, another user")

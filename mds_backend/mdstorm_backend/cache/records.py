@@ -6,6 +6,7 @@ modification time is the shard's last use.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -44,8 +45,10 @@ class FileIdentity:
         """Identity of the file at `path`; None if there is none."""
         try:
             return cls.of(os.stat(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return None
+            raise
 
 
 @dataclass(frozen=True)

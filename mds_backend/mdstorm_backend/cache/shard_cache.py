@@ -76,6 +76,7 @@ class ShardCache:
         check_hash_is_recorded(info, self.source.options.validate_hash)
         self._join()
         try:
+            self._directory.check_root()
             content = self._find(info)
             if content is None:
                 with self._lock(info) as lock:

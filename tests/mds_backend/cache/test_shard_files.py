@@ -63,14 +63,23 @@ def test_files_of_this_machine_are_read(
     assert bytes(again.open(infos[0])) == contents(infos)[0]
 
 
-@pytest.mark.parametrize("kind", ["directory", "loop"])
-def test_something_else_in_the_place_of_a_file_is_named(kind: str, source: Path) -> None:
-    (info,) = make_shards(source, 1)
-    path = source / info.raw_data.basename
+@pytest.mark.parametrize(
+    ("kind", "compression", "message"),
+    [
+        ("directory", None, r"is not a file \(.*Is a directory\)"),
+        ("directory", "gz", r"is not a file \(.*Is a directory\)"),
+        ("loop", None, r"is not a file \(.*symbolic links\)"),
+        ("loop", "gz", "is gone"),
+    ],
+)
+def test_something_else_in_the_place_of_a_file_is_named(
+    kind: str, compression: str | None, message: str, source: Path
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression)
+    path = source / info.stored.basename
     path.unlink()
     path.mkdir() if kind == "directory" else path.symlink_to(path)
-    reason = "Is a directory" if kind == "directory" else "symbolic links"
-    with pytest.raises(CorruptDatasetError, match=rf"{path} is not a file \(.*{reason}\)"):
+    with pytest.raises((CorruptDatasetError, DatasetNotFoundError), match=f"{path} {message}"):
         shard_files(Location.of(str(source)), FINGERPRINT).open(info)
 
 
@@ -182,9 +191,17 @@ def test_the_default_directory_is_this_users_alone(
     root = tmp_path / f"mdstorm-cache-{os.getuid()}"
     assert cache_root() == str(root)
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
-    root.chmod(0o777)
-    with pytest.raises(StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
-        cache(source, fingerprint="other").open(info)
+    for fingerprint in ("other", FINGERPRINT):  # what is to be made there, and what is there
+        root.chmod(0o777)
+        with pytest.raises(StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
+            cache(source, fingerprint=fingerprint).open(info)
+        root.chmod(0o700)
+        elsewhere = root.rename(tmp_path / "elsewhere")
+        root.symlink_to(elsewhere)
+        with pytest.raises(StorageError, match=r"is a link.*MDSTORM_CACHE_DIR"):
+            cache(source, fingerprint=fingerprint).open(info)
+        root.unlink()
+        elsewhere.rename(root)
 
 
 def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
