@@ -13,7 +13,7 @@ from urllib.parse import ParseResult, urlparse
 from mdstorm._datasets.sources import checked_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.storage import normalize_url, open_filesystem
+from mdstorm_backend.storage import check_scheme, normalize_url, open_filesystem
 
 __all__ = [
     "FilesystemResolver",
@@ -60,7 +60,7 @@ class FilesystemResolver:
         url = dataset_url.geturl() if isinstance(dataset_url, ParseResult) else dataset_url
         self._dataset_url: str = checked_urls(url).rstrip("/")
         self._storage_options = dict(storage_options or {})
-        self._filesystem, self._path = _open(self._dataset_url, self._storage_options)
+        check_scheme(self._dataset_url)  # opened when it is asked for: that may need the network
 
     def parsed_dataset_url(self) -> ParseResult:
         """Return the parts of the URL."""
@@ -68,11 +68,11 @@ class FilesystemResolver:
 
     def get_dataset_path(self) -> str:
         """Return the path of the dataset in its file system."""
-        return self._path
+        return _open(self._dataset_url, self._storage_options)[1]
 
     def filesystem(self) -> Any:
         """Return the file system, one of fsspec."""
-        return self._filesystem
+        return self.filesystem_factory()()
 
     def filesystem_factory(self) -> Callable[[], Any]:
         """Return a function that creates the file system, also in another process."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import socket
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,8 +35,20 @@ def check_reachable(filesystem: Any) -> None:
     ConnectionError
         If it has no address or refuses connections.
     """
-    url = urlsplit(_endpoint(filesystem))
-    if not url.hostname or _has_proxy(url.scheme, url.hostname):
+    configured = getattr(filesystem, "config_kwargs", None) or {}
+    check_endpoint(_endpoint(filesystem), configured.get("proxies"))
+
+
+def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> None:
+    """Connect once to the host of a URL, unless a proxy does, by its scheme or the environment.
+
+    Raises
+    ------
+    ConnectionError
+        If it has no address or refuses connections.
+    """
+    url = urlsplit(endpoint)
+    if not url.hostname or url.scheme in (proxies or ()) or _has_proxy(url.scheme, url.hostname):
         return
     address = (url.hostname, url.port or _PORTS.get(url.scheme, 443))
     try:

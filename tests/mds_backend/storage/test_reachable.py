@@ -25,9 +25,9 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     connect = socket.create_connection
 
-    def connected(address: Any, timeout: float) -> socket.socket:
+    def connected(address: Any, *rest: Any, **options: Any) -> socket.socket:
         found.append(address)
-        return connect(address, timeout)
+        return connect(address, *rest, **options)
 
     monkeypatch.setattr(reachable.socket, "create_connection", connected)
     return found
@@ -37,10 +37,16 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     ("endpoint", "reason"),
     [(REFUSING, "Connection refused"), ("http://nowhere.invalid", "[nN]ame")],
 )
+@pytest.mark.parametrize("kind", ["s3", "databricks"])
 def test_a_host_that_is_not_there_is_asked_once_for_each_attempt(
-    endpoint: str, reason: str, s3: S3Server, connections: list[Any]
+    endpoint: str, reason: str, kind: str, connections: list[Any], request: pytest.FixtureRequest
 ) -> None:
-    location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": endpoint})
+    request.getfixturevalue(kind)
+    location = (
+        Location.of(f"s3://{BUCKET}/x", {"endpoint_url": endpoint})
+        if kind == "s3"
+        else Location.of("dbfs:/Volumes/main/default/volume/x", {"host": endpoint})
+    )
     for read in (lambda: location.read("index.json"), location.list_names):
         connections.clear()
         with pytest.raises(StorageError, match=f"{endpoint} cannot be reached: .*{reason}"):
@@ -64,6 +70,13 @@ def test_a_host_behind_a_proxy_is_left_to_the_client(
     assert len(connections) == 1
     assert reachable._has_proxy("http", "storage.example")
     assert not reachable._has_proxy("https", "storage.example")
+
+
+def test_so_is_one_behind_a_proxy_of_the_options(s3: S3Server, connections: list[Any]) -> None:
+    options = {"endpoint_url": REFUSING, "config_kwargs": {"proxies": {"http": s3.url}}}
+    Location.of(f"s3://{BUCKET}/x", options).write("y", [b"1"])
+    assert connections == []
+    assert s3.count("PUT", f"/{BUCKET}/x/y") == 1
 
 
 def test_a_filled_directory_is_read_while_the_storage_is_away(
