@@ -9,16 +9,22 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import random
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TypeVar
 
 from fsspec import AbstractFileSystem
 
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.storage.reachable import check_endpoint
+
+T = TypeVar("T")
 
 _CHUNK = 1 << 20
+#: How often a request is made that the workspace answers with an error of its own, as to S3.
+_ATTEMPTS = 5
 _VARIABLES = "DATABRICKS_"
 
 
@@ -64,6 +70,8 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         client_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        host = (client_options or {}).get("host") or os.environ.get("DATABRICKS_HOST") or ""
+        check_endpoint(host if "://" in host else f"https://{host}")
         client = require("databricks.sdk").WorkspaceClient(**(client_options or {}))
         self._api: _Volumes | _Dbfs = _Volumes(client) if is_volume else _Dbfs(client)
 
@@ -71,19 +79,15 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Describe a file or a directory."""
         path = self._strip_protocol(path)
         try:
-            return self._api.file_info(path)
-        except Exception as error:
-            if not _is_absent(error):
-                raise
-        with _absence_told(path):
-            next(self._api.entries(path), None)
+            return _ask(path, lambda: self._api.file_info(path))
+        except FileNotFoundError:
+            _ask(path, lambda: next(self._api.entries(path), None))
         return {"name": path, "size": 0, "type": "directory"}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """List a directory."""
         path = self._strip_protocol(path)
-        with _absence_told(path):
-            found = list(self._api.entries(path))
+        found = _ask(path, lambda: list(self._api.entries(path)))
         return found if detail else [entry["name"] for entry in found]
 
     def cat_file(
@@ -100,12 +104,11 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
         """Write a file in one request."""
-        self._api.upload(self._strip_protocol(path), value)
+        _ask(path, lambda: self._api.upload(self._strip_protocol(path), value))
 
     def rm_file(self, path: str) -> None:
         """Remove a file."""
-        with _absence_told(path):
-            self._api.remove(self._strip_protocol(path))
+        _ask(path, lambda: self._api.remove(self._strip_protocol(path)))
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Remove a file, or a directory with everything in it."""
@@ -119,16 +122,14 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
-        self._api.remove_directory(self._strip_protocol(path))
+        _ask(path, lambda: self._api.remove_directory(self._strip_protocol(path)))
 
     def makedirs(self, path: str, exist_ok: bool = True) -> None:
         """Create a directory and its parents; one that exists is not an error."""
-        self._api.make_directory(self._strip_protocol(path))
+        _ask(path, lambda: self._api.make_directory(self._strip_protocol(path)))
 
     def _reader(self, path: str) -> BinaryIO:
-        path = self._strip_protocol(path)
-        with _absence_told(path):
-            return self._api.reader(path)
+        return _ask(path, lambda: self._api.reader(self._strip_protocol(path)))
 
 
 class _Volumes:
@@ -208,16 +209,23 @@ def _unmounted(path: str) -> str:
     return path.removeprefix("/dbfs")
 
 
-@contextmanager
-def _absence_told(path: str) -> Iterator[None]:
-    """Raise FileNotFoundError where the SDK says that there is nothing."""
-    try:
-        yield
-    except Exception as error:
-        if _is_absent(error):
-            raise FileNotFoundError(path) from error
-        raise
+def _ask(path: str, action: Callable[[], T]) -> T:
+    """Call the API, and again where the workspace fails, which the SDK leaves to its users.
 
-
-def _is_absent(error: Exception) -> bool:
-    return any(kind.__name__ == "NotFound" for kind in type(error).__mro__)
+    Raises
+    ------
+    FileNotFoundError
+        If it says that there is nothing.
+    """
+    attempt = 1
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            if "NotFound" in kinds:
+                raise FileNotFoundError(path) from error
+            if "InternalError" not in kinds or attempt == _ATTEMPTS:
+                raise
+        time.sleep(random.random() * 2 ** (attempt - 1))
+        attempt += 1

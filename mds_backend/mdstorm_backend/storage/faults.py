@@ -81,6 +81,7 @@ _REFUSALS = {
 _REFUSING_TEXTS = (
     "cannot configure default credentials",
     "default auth:",
+    "more than one authorization method",
     "must provide either a connection_string or account_name with credentials",
     "public access is not permitted",
 )
@@ -169,4 +170,6 @@ def _what_to_set(lookup: _Lookup) -> str:
         return f"{lookup.variables[1]} and {lookup.variables[2]}, or {lookup.variables[0]}"
     if lookup is _GOOGLE:
         return f"{lookup.variables[0]}, or {lookup.variables[1]} and {lookup.variables[2]}"
+    if lookup is _DATABRICKS:
+        return "DATABRICKS_HOST and DATABRICKS_TOKEN, and nothing else or DATABRICKS_AUTH_TYPE=pat"
     return " and ".join(lookup.variables[:2])

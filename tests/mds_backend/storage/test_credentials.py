@@ -133,6 +133,15 @@ def test_databricks_with_a_wrong_token(
     assert Location.of(url).list_names() == []
 
 
+def test_two_ways_into_databricks_are_refused(
+    databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABRICKS_CLIENT_ID", "me")
+    monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "client-secret")
+    location = Location.of("dbfs:/Volumes/main/default/volume/x")
+    refused(location, "more than one authorization method", "nothing else or DATABRICKS_AUTH_TYPE")
+
+
 def test_credentials_may_come_as_options(
     databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import plan
 from tests.mds_backend.storage.conftest import Store
+from tests.servers.databricks import DatabricksServer
+from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import DatasetNotFoundError, WriteError
+from mdstorm_backend.errors import DatasetNotFoundError, StorageError, WriteError
 from mdstorm_backend.format.index import Index
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.write.commit import commit, mark_directory, remove_dataset
 from mdstorm_backend.write.shard_writer import ShardWriter
@@ -107,6 +110,19 @@ def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path:
     location.remove("b/c")
     assert location.list_names() == []
     location.remove_directory_if_empty()
+
+
+@pytest.mark.parametrize(("failures", "succeeds"), [(4, True), (5, False)])
+def test_a_workspace_that_fails_is_asked_again(
+    failures: int, succeeds: bool, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databricks_files.time, "sleep", lambda seconds: None)
+    location = Location.of("dbfs:/Volumes/main/default/volume/x")
+    location.write("a", [b"1"])
+    answers = iter([respond("500 Internal Server Error")] * failures)
+    databricks.fault = lambda method, path: next(answers, None)
+    with nullcontext() if succeeds else pytest.raises(StorageError, match="InternalError"):
+        assert location.size("a") == 1
 
 
 def test_files_that_another_client_writes_are_seen(s3: S3Server) -> None:

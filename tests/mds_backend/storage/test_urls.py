@@ -26,7 +26,7 @@ def test_a_url_that_names_nothing_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["C:\\Data", "c:/Data"])
 def test_windows_is_not_supported(url: str) -> None:
-    with pytest.raises(UnsupportedURLError, match="on Windows.* In WSL the drive is /mnt/c") as e:
+    with pytest.raises(UnsupportedURLError, match=r"on Windows.* In WSL the drive is /mnt/c") as e:
         normalize_url(url)
     assert repr(url) in str(e.value)
 
