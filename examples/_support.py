@@ -27,6 +27,8 @@ def spark_session(cache_dir: str) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
     )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # A JVM that runs for half a minute does not repay that it compiles well.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # The JVM inherits a stderr that leads nowhere; what goes wrong in it is raised here as well.
     stderr = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

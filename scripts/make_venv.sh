@@ -5,7 +5,7 @@
 #   scripts/make_venv.sh TARGET_VENV_DIR ARGUMENTS OF pip install…
 #
 # PYTHON names the interpreter (3.11). Of pip's settings, PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS count;
-# uv's own variables take precedence.
+# uv's own variables take precedence. Without any, PyTorch comes from its own index.
 set -euo pipefail
 
 if [[ $# -lt 2 ]]; then
@@ -33,4 +33,9 @@ if [[ -n ${PIP_FIND_LINKS:-} ]]; then
     export UV_FIND_LINKS=${UV_FIND_LINKS:-${PIP_FIND_LINKS// /,}}
 fi
 
-"$target/bin/uv" pip install --quiet --python "$python" "$@"
+# PyTorch's own index has the build for CPUs, which the constraints mean.
+if ! "$python" -m pip config list | grep -Eq 'index-url|find-links'; then
+    export UV_TORCH_BACKEND=${UV_TORCH_BACKEND:-cpu}
+fi
+
+"$target/bin/uv" pip install --python "$python" "$@"

@@ -36,31 +36,16 @@ def test_every_example_is_tested_here_or_is_a_notebook() -> None:
 
 
 @pytest.mark.long
-def test_quickstart_prints_a_table_of_models_that_have_learned(tmp_path: Path) -> None:
+def test_quickstart_trains_a_model_that_has_learned(tmp_path: Path) -> None:
     done = run(tmp_path, EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
-    assert done.stderr == ""  # Spark and TensorFlow are kept quiet
-    cells = [re.split(r"\s*[│┃]\s*", line)[1:-1] for line in done.stdout.splitlines()]
-    table = {row[0]: row[1:] for row in cells if row}
-    assert table[""] == ["flights", "digits as arrays", "digits as PNG"]
-    flights, *digits = map(number, table["rows"])
-    assert 0.9 * 4000 < flights < 4000  # without the flights that were cancelled or diverted
-    assert digits == [1797, 1797]
-    for figure in (
-        "bytes on disk",
-        "seconds to write",
-        "rows/s in PyTorch",
-        "rows/s in TensorFlow",
-    ):
-        assert all(number(cell) > 0 for cell in table[figure]), figure
-
-    before = [number(cell) for cell in table["held out, before training"]]
-    after = [number(cell) for cell in table["held out, after training"]]
-    assert after[0] < before[0] - 5  # minutes
-    assert min(after[1:]) > max(before[1:]) + 30  # per cent
-    assert after[1] == pytest.approx(after[2], abs=2)  # however the images are stored
+    assert done.stderr == ""  # Spark is kept quiet
+    _, written, read, *held_out = done.stdout.splitlines()
+    rows, size, seconds = numbers(written)
+    assert 0.9 * 4000 < rows < 4000  # without the flights that were cancelled or diverted
+    assert min(size, seconds, *numbers(read)) > 0
+    before, after = (numbers(line)[-1] for line in held_out)
+    assert after < before - 5  # minutes
 
 
-def number(cell: str) -> float:
-    found = re.match(r"[\d,.]+", cell)
-    assert found, cell
-    return float(found[0].replace(",", ""))
+def numbers(line: str) -> list[float]:
+    return [float(found.replace(",", "")) for found in re.findall(r"\d[\d,.]*", line)]
