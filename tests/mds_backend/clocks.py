@@ -1,7 +1,5 @@
 """A clock that goes only when a test says so."""
 
-from __future__ import annotations
-
 
 class Clock:
     """Seconds since the test began."""

@@ -1,7 +1,5 @@
 """Shards and datasets as another writer makes them, without a word of ours."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

@@ -3,8 +3,6 @@
 It shares no code with the engine. Nulls come from the bitmaps in the header.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Datasets for the tests, written by the real writer and without Spark."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random Spark types, values and tables, for property tests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta, timezone
 from decimal import Decimal

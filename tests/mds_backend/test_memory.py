@@ -1,7 +1,5 @@
 """Reading takes memory for the rows at hand, not for the dataset nor for the time it goes on."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections.abc import Iterable

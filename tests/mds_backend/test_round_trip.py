@@ -1,7 +1,5 @@
 """What is written comes back: any type, any nulls, any shards, any order, any columns."""
 
-from __future__ import annotations
-
 from random import Random
 from tempfile import TemporaryDirectory
 

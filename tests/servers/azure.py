@@ -1,7 +1,5 @@
 """Azure's blob storage on localhost: Azurite, in a process of its own."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

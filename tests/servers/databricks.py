@@ -1,7 +1,5 @@
 """A Databricks workspace on localhost: the Files API and the DBFS API, files in memory."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

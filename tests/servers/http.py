@@ -1,7 +1,5 @@
 """HTTP servers in a thread of the tests' process, which count requests and fail as told."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any

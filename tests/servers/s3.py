@@ -1,7 +1,5 @@
 """S3 on localhost: moto's server, in a thread of the tests' process."""
 
-from __future__ import annotations
-
 import urllib.request
 from typing import Any
 

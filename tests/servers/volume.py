@@ -9,8 +9,6 @@ and no library. Files live in a directory of the local disk. As on ``/Volumes`` 
 - a listing stays as it was for a second, whatever was written or removed in the meantime.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

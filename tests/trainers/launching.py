@@ -1,7 +1,5 @@
 """Run a program of `programs` in one process or several, and collect the rows that it was given."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

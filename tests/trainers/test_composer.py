@@ -1,7 +1,5 @@
 """Composer's Trainer, whose checkpoints hold what the dataset says of its place."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

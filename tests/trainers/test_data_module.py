@@ -1,7 +1,5 @@
 """What Lightning's data module takes, and the loaders that it makes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

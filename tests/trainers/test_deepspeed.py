@@ -1,7 +1,5 @@
 """A loop of the user's own over DeepSpeed's engine, under torchrun."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lightning's Trainer, with loaders and datasets handed to `fit`, and with the data module."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lightning goes on from checkpoints of the end of an epoch with the epochs that come next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +77,9 @@ def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) ->
     return [model.rows.get(epoch, []) for epoch in range(epochs)]
 
 
-@pytest.mark.parametrize("options", [{}, {"limit_train_batches": 4}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"limit_train_batches": 4}, marks=pytest.mark.long)], ids=str
+)
 @pytest.mark.parametrize(
     "kind", ["module", "validated module", "converter", "seedless", "without length", "streaming"]
 )

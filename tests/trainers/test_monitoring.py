@@ -1,7 +1,5 @@
 """Statistics in MLflow, TensorBoard and OpenTelemetry, read back by their own clients."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The example notebooks that need trainers, tuners or both: run from top to bottom."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

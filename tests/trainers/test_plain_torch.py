@@ -6,6 +6,8 @@ import pytest
 from tests.trainers.conftest import ROWS
 from tests.trainers.launching import Delivered, each_once, launch, torchrun
 
+pytestmark = pytest.mark.long
+
 
 def train(url: str, at: Path, number: int, processes: int, steps: int = 0) -> Delivered:
     """Go on for so many steps, or to the end, where the run before has stopped."""
@@ -25,7 +27,6 @@ def test_the_ranks_of_torchrun_read_every_row_once(url: str, tmp_path: Path) -> 
     assert delivered.steps == [11, 11]
 
 
-@pytest.mark.long
 def test_the_state_of_rank_0_goes_on_with_more_ranks_and_with_fewer(
     url: str, tmp_path: Path
 ) -> None:
@@ -38,7 +39,6 @@ def test_the_state_of_rank_0_goes_on_with_more_ranks_and_with_fewer(
     assert [run.steps for run in runs] == [[4, 4], [2, 2, 2], [7]]
 
 
-@pytest.mark.long
 def test_the_state_of_rank_0_goes_on_with_as_many_ranks(url: str, tmp_path: Path) -> None:
     runs = [train(url, tmp_path, 0, 2, steps=7), train(url, tmp_path, 1, 2)]
     assert runs[0].rows + runs[1].rows == each_once(ROWS)

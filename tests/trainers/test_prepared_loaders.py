@@ -1,7 +1,5 @@
 """Loaders that Accelerate prepares, in this process: what it may split, and what it is given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Ray Train's TorchTrainer, and the loader that its `prepare_data_loader` makes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

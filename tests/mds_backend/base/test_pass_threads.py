@@ -1,7 +1,5 @@
 """Generators with threads of their own: closed by chance, and closed on purpose."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Generator, Iterator

@@ -1,8 +1,5 @@
 """What a recorder makes of waits, work and threads; time is the tests' own."""
 
-from __future__ import annotations
-
-import pickle
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -10,7 +7,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.clocks import Clock
 
-from mdstorm_backend.base.recorded_work import Cause, count, work
+from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.base.recorder import Recorder, Results, current_recorder
 
 
@@ -51,26 +48,6 @@ def busy(clock: Clock, **seconds: float) -> Any:
         return item
 
     return function
-
-
-def test_waiting_training_and_the_start_are_told_apart(clock: Clock) -> None:
-    recorder = Recorder(clock)
-    clock.advance(7)  # for the first batch
-    recorder.deliver(32)
-    for _ in range(3):
-        clock.advance(2)  # training
-        recorder.ask()
-        clock.advance(1)  # waiting
-        recorder.deliver(32)
-    clock.advance(2)
-    recorder.ask()
-    clock.advance(5)
-    recorder.end(is_waiting=True)
-    totals = recorder.totals()
-    assert (totals["batches"], totals["rows"]) == (4, 128)
-    assert totals["startup_seconds"] == 7
-    assert totals["training_seconds"] == 8
-    assert totals["waited_seconds"] == totals["waited_for_batching"] == 3 + 5
 
 
 def test_a_wait_is_divided_as_the_making_of_the_result_was(
@@ -126,24 +103,6 @@ def test_downloads_at_the_same_time_keep_the_link_busy_once(
     assert totals["download_seconds"] > 10
 
 
-def test_threads_count_for_themselves_and_sums_are_right(recorder: Recorder) -> None:
-    def add(_: int) -> None:
-        for _ in range(1_000):
-            count("downloads")
-        count("downloaded_bytes", 5)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(recorder.task(add), range(40)))
-    totals = recorder.totals()
-    assert (totals["downloads"], totals["downloaded_bytes"]) == (40_000, 200)
-
-
-def test_nothing_is_counted_where_nobody_records() -> None:
-    count("downloads")
-    with work(Cause.DOWNLOADS):
-        assert current_recorder() is None
-
-
 def test_an_error_ends_the_work_that_is_recorded(clock: Clock, recorder: Recorder) -> None:
     def fail(_: object) -> None:
         with work(Cause.TRANSFORMS):
@@ -166,7 +125,3 @@ def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder
     assert [results.take(future) for future in futures] == [0, 1, 2]
     totals = recorder.totals()
     assert (totals["results"], totals["results_ready"]) == (3, 3 + 2 + 1)
-
-
-def test_a_recorder_stays_in_its_process(recorder: Recorder) -> None:
-    assert pickle.loads(pickle.dumps(recorder)) is None  # noqa: S301

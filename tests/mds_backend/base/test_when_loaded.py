@@ -1,7 +1,5 @@
 """Functions of modules that are wrapped when these are loaded."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """Every test of the cache has a default cache directory and a remote storage of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

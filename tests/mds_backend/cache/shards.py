@@ -1,7 +1,5 @@
 """Shards whose content does not matter to the cache, and a storage that can fail."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

@@ -1,7 +1,5 @@
 """The limit holds, the least recently used shards go first, and only what the cache brought."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A disk that is full: a clear error, nothing half-written, and it works when there is room."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The index is read with patience, and a copy of it stays beside the shards."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

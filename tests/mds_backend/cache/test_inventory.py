@@ -1,7 +1,5 @@
 """Listing and clearing the cache, which removes what the cache made and nothing else."""
 
-from __future__ import annotations
-
 import gc
 import os
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """One holder at a time, in any process; a holder that is gone holds nothing."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from itertools import count

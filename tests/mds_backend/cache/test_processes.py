@@ -1,7 +1,5 @@
 """Many processes share a cache directory: each shard comes once, and an error reaches everybody."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

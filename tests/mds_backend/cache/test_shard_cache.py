@@ -1,7 +1,5 @@
 """Shards come once, are checked, and are found again; other people's files are left alone."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

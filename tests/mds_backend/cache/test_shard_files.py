@@ -1,7 +1,5 @@
 """Which files are read where they are, and which come through the cache."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import stat

@@ -1,7 +1,5 @@
 """Parquet files for the tests of conversions."""
 
-from __future__ import annotations
-
 import datetime
 from decimal import Decimal
 from pathlib import Path

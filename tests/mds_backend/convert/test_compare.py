@@ -1,7 +1,5 @@
 """`compare` says whether two datasets hold the same rows, and where they do not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A conversion takes memory for a shard and a batch, not for a row group nor for the dataset."""
 
-from __future__ import annotations
-
 import threading
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parquet becomes MDS with the same values, types and order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An interrupted conversion goes on where it was; a failed one leaves nothing."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Hashes of values are equal for equal values, and for no others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

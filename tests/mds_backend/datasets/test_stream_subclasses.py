@@ -1,7 +1,5 @@
 """Subclasses of `Stream`: what they override is called, and their names are their own."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Objects show themselves: in one line, in a notebook, and in whatever state they are."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

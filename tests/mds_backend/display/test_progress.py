@@ -1,7 +1,5 @@
 """Progress: in terminals and notebooks, once, and nowhere else."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -1,7 +1,5 @@
 """`install_as_streaming`: programs that import `streaming` run on mdstorm."""
 
-from __future__ import annotations
-
 import importlib.util
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """How examples of property tests are run."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, settings
 
 #: None is too slow: the machine may have other things to do.

@@ -1,7 +1,5 @@
 """What MosaicML Streaming gave, recorded: these tests need no environment that has it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

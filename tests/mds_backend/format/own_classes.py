@@ -1,7 +1,5 @@
 """Encodings as users of MosaicML Streaming define them; they travel to other processes by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -38,7 +36,7 @@ class Square:
         self.side, self.size = side, side * side
 
     @classmethod
-    def from_str(cls, text: str) -> Square:
+    def from_str(cls, text: str) -> "Square":
         return cls(int(text))
 
     def encode(self, obj: Any) -> bytes:

@@ -1,7 +1,5 @@
 """An encoding as somebody else would add one: everything is here."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

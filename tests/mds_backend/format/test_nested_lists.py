@@ -1,7 +1,5 @@
 """Shapes and rows of nested lists, compared with a look at every Python list."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

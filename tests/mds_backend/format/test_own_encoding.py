@@ -1,7 +1,5 @@
 """An encoding that one class in one file adds works everywhere, and an unknown one is named."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encodings that users define with a class of their own, or in the place of the format's."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from collections.abc import Iterator

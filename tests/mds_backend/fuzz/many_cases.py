@@ -1,6 +1,7 @@
-"""Run by `test_fuzz`: many cases in one process of little memory; prints their number."""
+"""Run by `test_fuzz`: many cases in one process of little memory; prints their number.
 
-from __future__ import annotations
+Argument: a factor of that number.
+"""
 
 import resource
 import sys
@@ -23,9 +24,9 @@ _ROOM = 384 << 20
 PLAN = [
     (attack, name, cases)
     for attack, names, cases in (
-        (attack_shard, NAMES, 100),
-        (attack_index, NAMES, 60),
-        (attack_compression, CODECS, 200),
+        (attack_shard, NAMES, 25 * int(sys.argv[1])),
+        (attack_index, NAMES, 15 * int(sys.argv[1])),
+        (attack_compression, CODECS, 50 * int(sys.argv[1])),
     )
     for name in names
 ]

@@ -1,7 +1,5 @@
 """Damage of all kinds, drawn from a source of random numbers."""
 
-from __future__ import annotations
-
 import copy
 import json
 import struct

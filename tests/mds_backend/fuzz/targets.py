@@ -1,7 +1,5 @@
 """What damage is done to, and the reading that has to survive it."""
 
-from __future__ import annotations
-
 import atexit
 import json
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Arguments of `StreamingDataset` that are refused where they are said."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """States and epochs of the dataset itself, as torch, torchdata and Composer ask for them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What the first pass of a loader shows of its downloads."""
 
-from __future__ import annotations
-
 import io
 import multiprocessing
 import os

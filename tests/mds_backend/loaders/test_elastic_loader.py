@@ -1,7 +1,5 @@
 """The elastic order through datasets and loaders: MosaicML Streaming's ids, batches and states."""
 
-from __future__ import annotations
-
 import json
 from itertools import chain, islice
 from pathlib import Path

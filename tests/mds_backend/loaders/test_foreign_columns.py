@@ -1,7 +1,5 @@
 """Columns without a Spark type, as every adapter delivers them."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """What a loader refuses, what its copies know, and which iteration its state describes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """A state, taken anywhere, lets another loader continue exactly there."""
 
-from __future__ import annotations
-
 import json
 from itertools import chain, islice
 from pathlib import Path

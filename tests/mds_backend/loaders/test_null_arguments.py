@@ -1,7 +1,5 @@
 """What ``fill_nulls`` and ``null_masks`` refuse."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from decimal import Decimal
 from typing import Any

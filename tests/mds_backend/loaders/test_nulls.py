@@ -1,7 +1,5 @@
 """Nulls on their way into PyTorch: delivered as NaN or None, filled, masked, or refused."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path

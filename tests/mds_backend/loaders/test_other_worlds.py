@@ -1,7 +1,5 @@
 """A pass in the exact order goes on in another world, and every row still comes once."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import islice

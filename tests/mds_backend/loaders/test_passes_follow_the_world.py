@@ -1,7 +1,5 @@
 """The world is asked for when a pass begins, wherever and whenever the dataset was made."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections import Counter

@@ -1,7 +1,5 @@
 """States where batches are row groups, which only the rank itself can go on with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any

@@ -1,7 +1,5 @@
 """The loop that runs passes, without any framework: what it counts, copies and closes."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable, Generator, Iterator

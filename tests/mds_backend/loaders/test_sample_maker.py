@@ -1,7 +1,5 @@
 """Single samples: the same as in the blocks that iterating reads."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any

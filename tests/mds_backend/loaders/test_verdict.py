@@ -1,7 +1,5 @@
 """Statistics as numbers, as a table and as a verdict."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

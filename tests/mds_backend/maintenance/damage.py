@@ -1,7 +1,5 @@
 """Datasets that can be damaged, and golden ones that can be copied."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

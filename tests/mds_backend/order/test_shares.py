@@ -1,49 +1,16 @@
-from __future__ import annotations
-
 from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.shares import (
     PassRows,
     Place,
     Split,
     batch_sizes,
     ceil_div,
-    rows_of_batches,
 )
-
-
-@given(st.integers(0, 300), st.integers(1, 16))
-def test_shares_differ_by_one_row_and_are_all_rows(num_rows: int, world_size: int) -> None:
-    shares = [Split(world_size).share(num_rows, rank) for rank in range(world_size)]
-    assert [row for rows in shares for row in rows] == list(range(num_rows))
-    sizes = [len(rows) for rows in shares]
-    assert max(sizes) - min(sizes) <= 1
-    assert (sizes[0], sizes[-1]) == (min(sizes), max(sizes))
-
-
-@given(st.integers(1, 300), st.integers(1, 8), st.integers(1, 40), st.integers(1, 3))
-def test_all_ranks_have_the_same_number_of_batches(
-    num_rows: int, world_size: int, batch_size: int, epochs: int
-) -> None:
-    if num_rows < world_size:
-        return
-    batches = ceil_div(ceil_div(num_rows, world_size) * epochs, batch_size)
-    for rank in range(world_size):
-        start, stop = ExactOrder(rank=rank, world_size=world_size).rows(num_rows)
-        sizes = list(batch_sizes((stop - start) * epochs, batches, batch_size))
-        assert len(sizes) == batches
-        assert sum(sizes) == (stop - start) * epochs
-        assert max(sizes) <= batch_size
-        assert sizes == sorted(sizes, reverse=True)
-        rows = (stop - start) * epochs
-        assert [0, *accumulate(sizes)] == [
-            rows_of_batches(rows, batches, batch_size, first) for first in range(batches + 1)
-        ]
 
 
 @pytest.mark.parametrize(
@@ -75,27 +42,6 @@ def test_only_the_end_of_the_last_global_batch_needs_padding(
         assert [0, *accumulate(of_rank)] == [
             split.delivered(len(rows), batches, batch_size, first) for first in range(batches + 1)
         ]
-
-
-pass_rows = st.builds(
-    PassRows,
-    first_epoch=st.integers(0, 3),
-    stop_epoch=st.just(99) | st.none(),
-    begun=st.lists(st.integers(0, 4), max_size=3).map(tuple),
-    per_epoch=st.integers(1, 5),
-)
-
-
-@given(pass_rows, st.integers(0, 40))
-def test_a_place_is_found_again_by_the_rows_before_it(rows: PassRows, delivered: int) -> None:
-    place = rows.place(delivered)
-    assert rows.before(place) == delivered
-    assert place.row <= rows.of_epoch(place.epoch)
-    # It moves on with the rows: an epoch ends with its last row, and not before the next one's.
-    following = rows.place(delivered + 1)
-    assert following == place._replace(row=place.row + 1) or (
-        place.row == rows.of_epoch(place.epoch) and following.row == 1
-    )
 
 
 def test_the_rows_of_a_pass_are_those_of_its_epochs() -> None:

@@ -1,11 +1,8 @@
 """PyTorch and TensorFlow from row groups: batches, shares, states, worker processes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +10,7 @@ import tensorflow as tf
 import torch
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import MDStormError, NullValueError
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -71,42 +68,6 @@ def write(directory: Path, columns: dict[str, Any], **options: Any) -> Path:
     return directory
 
 
-@pytest.fixture
-def numbers(tmp_path: Path) -> Path:
-    return write(tmp_path, {"n": range(ROWS)}, row_group_size=PER_GROUP)
-
-
-def column(batches: Any, name: str = "n") -> list[Any]:
-    return [batch[name].tolist() for batch in batches]
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_shuffled_pass_resumes_in_the_middle(numbers: Path, num_workers: int) -> None:
-    order = {"seed": 3, "shuffle_shards": True, "window": 25}
-    first = loader(numbers, order=order, num_epochs=2, num_workers=num_workers)
-    batches = iter(first)
-    begun = column(next(batches) for _ in range(6))
-    state = first.state_dict()
-    rest = column(batches)
-    other = loader(numbers, order={**order, "seed": 9}, num_epochs=2, num_workers=num_workers)
-    other.load_state_dict(state)
-    assert column(other) == rest
-    assert sorted(n for batch in begun + rest for n in batch) == sorted([*range(ROWS)] * 2)
-
-
-def test_the_elastic_order_over_row_groups(numbers: Path) -> None:
-    share = ElasticShare(ElasticOrder(batch_size=10, shuffle=True, shuffle_seed=4))
-    first = StreamingDataLoader(Rows(numbers, share), batch_size=10)
-    batches = iter(first)
-    begun = column(next(batches) for _ in range(2))
-    state = first.state_dict()
-    rest = column(batches)
-    other = StreamingDataLoader(Rows(numbers, share), batch_size=10, num_workers=2)
-    other.load_state_dict(state)
-    assert column(other) == rest
-    assert sorted(n for batch in begun + rest for n in batch) == list(range(ROWS))
-
-
 def test_arrays_of_one_length_arrive_as_tensors(tmp_path: Path) -> None:
     path = write(tmp_path, {"v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0]]})
     first, second = (batch["v"] for batch in loader(path, batch_size=2))
@@ -140,15 +101,3 @@ def test_nulls_that_nobody_counted_are_refused_where_they_come(tmp_path: Path) -
     assert repr(batch["n"].tolist()) == "[1.0, nan]"
     with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 null"):
         list(tf_batches(path, 2, columns=("n",)))
-
-
-def test_a_transform_sees_one_row_group_at_a_time(numbers: Path) -> None:
-    class Even:
-        columns = ("n",)
-
-        def __call__(self, batch: Any) -> Any:
-            assert len(batch["n"]) == PER_GROUP
-            return {"n": batch["n"][batch["n"] % 2 == 0]}
-
-    found = column(loader(numbers, transform=Even()))
-    assert np.concatenate(found).tolist() == list(range(0, ROWS, 2))

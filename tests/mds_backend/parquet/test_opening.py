@@ -1,7 +1,5 @@
 """Which files are found behind URLs, and in which order they are read."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A row group is decoded once while it is open, and only the columns asked for."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from typing import Any

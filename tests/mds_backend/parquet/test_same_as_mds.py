@@ -1,7 +1,5 @@
 """Parquet delivers what the same data delivers from MDS shards."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 from random import Random

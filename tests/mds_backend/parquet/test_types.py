@@ -1,7 +1,5 @@
 """Types that files of Parquet have, in the form in which batches have them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import closing
 from itertools import islice
@@ -91,26 +89,6 @@ def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
 
 
 @moderate
-@given(st.sampled_from(SIZES), st.integers(1, 5), st.integers(1, 20), st.integers(1, 3))
-def test_dropped_last_batches_are_the_same_on_all_ranks(
-    datasets: dict[int, Dataset], size: int, world_size: int, batch_size: int, epochs: int
-) -> None:
-    if size < world_size:
-        return
-    counts = []
-    for rank in range(world_size):
-        order = ExactOrder(rank=rank, world_size=world_size)
-        reader = BatchReader(
-            datasets[size], order, batch_size=batch_size, num_epochs=epochs, drop_last=True
-        )
-        batches = numbers(reader)
-        assert {len(batch) for batch in batches} <= {batch_size}
-        assert len(batches) == len(reader)
-        counts.append(len(batches))
-    assert counts == [size // world_size * epochs // batch_size] * world_size
-
-
-@moderate
 @given(shuffles)
 def test_rows_are_shuffled_within_windows_of_whole_shards(
     datasets: dict[int, Dataset], shuffle: dict[str, Any]
@@ -159,43 +137,6 @@ def test_epochs_differ_and_a_seed_repeats_them(datasets: dict[int, Dataset]) -> 
     assert len({tuple(epoch) for epoch in first}) == 3
     other = ExactOrder(seed=8, window=60)
     assert numbers(BatchReader(datasets[60], other, batch_size=60)) != first[:1]
-
-
-@moderate
-@given(
-    st.sampled_from(SIZES),
-    st.integers(1, 30),
-    st.integers(1, 3),
-    st.sampled_from([1, 8192]),
-    st.booleans(),
-    shuffles,
-    st.data(),
-)
-def test_reading_from_any_position_gives_exactly_the_rest(
-    datasets: dict[int, Dataset],
-    size: int,
-    batch_size: int,
-    epochs: int,
-    block_rows: int,
-    drop_last: bool,
-    shuffle: dict[str, Any],
-    data: st.DataObject,
-) -> None:
-    reader = BatchReader(
-        datasets[size],
-        ExactOrder(**shuffle),
-        batch_size=batch_size,
-        num_epochs=epochs,
-        block_rows=block_rows,
-        drop_last=drop_last,
-    )
-    ends = [end for block in reader.blocks() for end in block.ends]
-    whole = numbers(reader)
-    assert len(ends) == len(whole)
-    done = data.draw(st.integers(0, len(ends)))
-    start = ends[done - 1] if done else Position()
-    rest = [b["number"].tolist() for block in reader.blocks(start) for b in block.batches()]
-    assert rest == whole[done:]
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])

@@ -1,7 +1,5 @@
 """Samples by number, in batches: any order, repetitions, shards of several layouts."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shards that store a column in another encoding than their neighbours."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """Rows out of packed shards are those out of their columns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

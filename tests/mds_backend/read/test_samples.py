@@ -1,7 +1,5 @@
 """One sample at a time: with Spark types what the core gives, without them what is stored."""
 
-from __future__ import annotations
-
 import gc
 import json
 import pickle

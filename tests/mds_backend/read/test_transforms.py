@@ -1,7 +1,5 @@
 """Functions on the rows of a shard, which may change their number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import chain
 from typing import Any

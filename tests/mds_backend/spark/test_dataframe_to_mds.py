@@ -1,7 +1,5 @@
 """A DataFrame becomes a directory of datasets; classic and Connect sessions alike."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import date

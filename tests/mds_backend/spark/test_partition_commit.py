@@ -1,7 +1,5 @@
 """The end of `dataframe_to_mds`: which files become datasets, and which go."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

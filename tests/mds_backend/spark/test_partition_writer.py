@@ -1,7 +1,5 @@
 """What a task of `dataframe_to_mds` refuses, with a stand-in for Spark's task context."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

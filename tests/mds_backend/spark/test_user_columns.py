@@ -1,7 +1,5 @@
 """Which encodings a user may give for the columns of a DataFrame."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The servers that stand for the storages, each started once, and what a client needs for them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -134,7 +132,16 @@ _URLS = {
 _SERVERS = {"abfss": "azure", "az": "azure", "volume": "databricks", "dbfs": "databricks"}
 
 
-@pytest.fixture(params=_URLS)
+#: Second spellings of a storage's URLs.
+_SECOND = ("az", "dbfs")
+
+
+@pytest.fixture(
+    params=[
+        *(kind for kind in _URLS if kind not in _SECOND),
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in _SECOND),
+    ]
+)
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """Each storage in turn, empty before and after."""
     kind = request.param

@@ -1,7 +1,5 @@
 """Missing, wrong and insufficient credentials are named with what to set; secrets never show."""
 
-from __future__ import annotations
-
 import base64
 import logging
 import pickle

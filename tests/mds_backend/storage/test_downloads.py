@@ -1,7 +1,5 @@
 """The cache against a server that counts requests, cuts answers off, and hangs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What SDKs raise, by the names of their exceptions, becomes errors of ours without secrets."""
 
-from __future__ import annotations
-
 import traceback
 from typing import Any
 

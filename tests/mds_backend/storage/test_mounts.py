@@ -1,7 +1,5 @@
 """Datasets on a mount of remote storage: see `tests.servers.volume` for what it cannot do."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from pathlib import Path

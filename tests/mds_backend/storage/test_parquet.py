@@ -1,7 +1,5 @@
 """Parquet elsewhere: on every storage, brought here once."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A storage whose host refuses connections, or has no address, is an error at once."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Any

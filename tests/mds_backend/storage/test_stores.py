@@ -1,7 +1,5 @@
 """One grammar for every storage, over the protocols that they really speak."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """URLs that name no place are refused, and secrets stay in their process."""
 
-from __future__ import annotations
-
 import pickle
 
 import fsspec

@@ -1,7 +1,5 @@
 """The environment variables by which MosaicML Streaming's programs choose their storage."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

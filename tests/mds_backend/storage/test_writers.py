@@ -1,7 +1,5 @@
 """`MDSWriter` and `merge_index` on every storage, over the protocols that they really speak."""
 
-from __future__ import annotations
-
 import pytest
 from tests.mds_backend.storage.conftest import Store
 

@@ -1,7 +1,5 @@
 """`streaming.base.converters`: what a DataFrame becomes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

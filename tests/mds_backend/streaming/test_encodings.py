@@ -1,7 +1,5 @@
 """The mirror of ``streaming.base.format.mds.encodings``: classes, functions and the registry."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from pathlib import Path
 from typing import Any

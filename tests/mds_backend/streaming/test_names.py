@@ -1,7 +1,5 @@
 """The modules that mirror `streaming`: what is there, and what is not."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """`streaming.base.storage`: single files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

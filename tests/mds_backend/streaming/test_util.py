@@ -1,7 +1,5 @@
 """`streaming.base.util`: small helpers."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`streaming.base.world` and `streaming.base.distributed`."""
 
-from __future__ import annotations
-
 import pytest
 
 from mdstorm_backend.streaming.base import distributed

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import threading
 from pathlib import Path
@@ -27,7 +25,7 @@ class Failing(Location):
     failures: list[Exception]
 
     @classmethod
-    def with_failures(cls, url: str, *failures: Exception) -> Failing:
+    def with_failures(cls, url: str, *failures: Exception) -> "Failing":
         location = cls(url)
         object.__setattr__(location, "failures", list(failures))
         return location

@@ -1,7 +1,5 @@
 """Whole columns and single values of one encoding become the same bytes, or are both refused."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """What `MDSWriter` writes, and when it writes nothing."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import json

@@ -1,7 +1,5 @@
 """Nested arrays: the form in which shards hold them, and what comes back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

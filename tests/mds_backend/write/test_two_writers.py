@@ -1,7 +1,5 @@
 """Two jobs that write to one directory do not harm each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

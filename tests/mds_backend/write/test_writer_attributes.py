@@ -1,7 +1,5 @@
 """What an `MDSWriter` tells of itself, and the names that a subclass may use."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

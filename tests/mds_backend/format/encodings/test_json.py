@@ -1,7 +1,5 @@
 """`json_text` and its inverse `decode_json`."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Types of rows, and rows that TensorFlow makes without a walk through their structure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -16,29 +14,6 @@ from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, needs_value, spec_of
 def stored(spark_type: SparkType, **changes: Any) -> Column:
     column = plan({"a": spark_type})["a"]
     return Column(column.name, column.encoding, column.spark_type, **changes)
-
-
-@pytest.mark.parametrize(
-    ("spark_type", "dtype"),
-    [
-        ("boolean", "bool"),
-        ("byte", "int8"),
-        ("short", "int16"),
-        ("integer", "int32"),
-        ("long", "int64"),
-        ("float", "float32"),
-        ("double", "float64"),
-        ("string", "string"),
-        ("binary", "string"),
-        ("decimal(5,2)", "string"),
-        ("date", "int64"),
-        ("timestamp", "int64"),
-        ("timestamp_ntz", "int64"),
-        ("interval day to second", "int64"),
-    ],
-)
-def test_scalars_have_a_dtype(spark_type: str, dtype: str) -> None:
-    assert spec_of_column(stored(spark_type)) == ColumnSpec("a", dtype)
 
 
 def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> None:

@@ -1,7 +1,5 @@
 """States of TensorFlow datasets, in both orders, and between TensorFlow and PyTorch."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 from typing import Any
@@ -62,7 +60,9 @@ def test_tensorflow_and_pytorch_read_the_same_batches(
 
 
 @with_either_order
-@pytest.mark.parametrize("done", [1, 13, 20, 39])
+@pytest.mark.parametrize(
+    "done", [13, 39, *(pytest.param(done, marks=pytest.mark.long) for done in (1, 20))]
+)
 def test_a_state_gives_exactly_the_rest(numbers: Dataset, order: str, done: int) -> None:
     first, second = (make(numbers, order, num_epochs=3) for _ in range(2))
     whole = column(make(numbers, order, num_epochs=3))

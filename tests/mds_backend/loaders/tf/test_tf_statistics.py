@@ -1,7 +1,5 @@
 """What TensorFlow datasets say they have waited for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`StreamingDataLoader` takes what MosaicML Streaming's takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path

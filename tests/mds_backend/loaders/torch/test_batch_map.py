@@ -1,7 +1,5 @@
 """`batch_map`: what the model takes, made of each batch."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`StreamingDataset.as_batches`: whole batches for PyTorch's own loader."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 from typing import Any

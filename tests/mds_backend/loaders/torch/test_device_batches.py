@@ -1,7 +1,5 @@
 """`device`: batches that are copied ahead, on a stream of their own."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager

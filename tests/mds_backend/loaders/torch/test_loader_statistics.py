@@ -1,7 +1,5 @@
 """What PyTorch's loaders say they have waited for."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import threading

@@ -1,7 +1,5 @@
 """`LocalDataset`: samples by number, for PyTorch's own loaders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

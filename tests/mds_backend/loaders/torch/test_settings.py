@@ -1,7 +1,5 @@
 """The arguments of a dataset are attributes, and setting them counts from the next iteration on."""
 
-from __future__ import annotations
-
 import inspect
 from copy import copy
 from itertools import islice

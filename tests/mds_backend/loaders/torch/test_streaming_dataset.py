@@ -1,13 +1,10 @@
 """The arguments and attributes of MosaicML Streaming's `StreamingDataset`."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
@@ -92,20 +89,6 @@ def test_counts_and_offsets_go_through_all_streams(data: Path) -> None:
     assert dataset.next_epoch == 0
 
 
-def test_samples_are_picked_as_from_an_array(data: Path) -> None:
-    dataset = StreamingDataset(streams=streams(data))
-    assert dataset[10] == dataset[np.int64(-50)] == {"number": 100}
-    assert dataset[8:11] == [{"number": 8}, {"number": 9}, {"number": 100}]
-    assert dataset[::-30] == [{"number": 229}, {"number": 119}]
-    assert dataset[[[0], np.array([30, -1])]] == [
-        [{"number": 0}],
-        [{"number": 200}, {"number": 229}],
-    ]
-    for beyond in (60, -61):
-        with pytest.raises(IndexError, match="of 60"):
-            dataset[beyond]
-
-
 def test_weights_are_worked_out_and_streams_can_be_used_again(data: Path) -> None:
     given = streams(data, {"proportion": 2}, {"proportion": 1}, {"proportion": 1})
     dataset = StreamingDataset(streams=given, epoch_size=40, batch_size=4)
@@ -127,21 +110,6 @@ def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
     assert (dataset.epoch_size, given[2].choose) == (18, 15)
     with pytest.raises(InvalidArgumentError, match="has a weight, and in the exact order"):
         StreamingDataset(streams=given, order=ExactOrder())
-
-
-@pytest.mark.parametrize(
-    ("weights", "options", "text"),
-    [
-        ([{"proportion": 1}, {"repeat": 1}], {}, "relative and absolute weights"),
-        ([{"proportion": 1}, {}], {}, "relative and absolute weights"),
-        ([{"choose": 3}, {}], {"epoch_size": 9}, "epoch_size cannot be combined"),
-    ],
-)
-def test_weights_that_do_not_go_together_are_refused(
-    data: Path, weights: list[dict[str, Any]], options: dict[str, Any], text: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=text):
-        StreamingDataset(streams=streams(data, *weights), **options)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Subclasses give attributes whatever names they like: our own state is behind one of them."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from itertools import islice

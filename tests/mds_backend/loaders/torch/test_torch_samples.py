@@ -1,7 +1,5 @@
 """Loaders that go through samples: a collate_fn, or a __getitem__ of a subclass."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 from typing import Any

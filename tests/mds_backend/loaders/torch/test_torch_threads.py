@@ -1,7 +1,5 @@
 """The threads that read ahead: there while a pass runs, gone with it."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Iterator

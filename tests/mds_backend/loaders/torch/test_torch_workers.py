@@ -1,7 +1,5 @@
 """Worker processes: what they deliver, how long they live, and where their errors go."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os
@@ -100,7 +98,9 @@ def test_persistent_workers_go_back_to_a_state(numbers: Dataset, make: Any) -> N
     loader.close()
 
 
-@MAKERS
+@pytest.mark.parametrize(
+    "make", [elastic_loader, pytest.param(exact_loader, marks=pytest.mark.long)]
+)
 def test_spawned_workers_deliver_the_same(numbers: Dataset, make: Any) -> None:
     spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
     is_elastic = make is elastic_loader

@@ -1,7 +1,5 @@
 """The states that the workers of a plain loader give, each of its own part."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
