@@ -1,4 +1,4 @@
-"""Whole projects: what they require afterwards, and that an installer takes it.
+"""Whole projects: what they require afterwards.
 
 A project is ``cases/NAME.txt``; ``cases/NAME.after.txt`` has what ``-w --unsafe`` changes.
 """
@@ -6,7 +6,6 @@ A project is ``cases/NAME.txt``; ``cases/NAME.after.txt`` has what ``-w --unsafe
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,7 @@ from pathlib import Path
 import pytest
 import yaml  # which LibCST requires
 from tests.migrate.checks import invoke
-from tests.migrate.projects.index import make_index
-from tests.migrate.projects.project import CASES, names, pack, resolve, unpack
+from tests.migrate.projects.project import CASES, names, pack, unpack
 
 from mdstorm_migrate.cli.migrate import migrate as command
 
@@ -24,25 +22,12 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-UV = shutil.which("uv", path=f"{Path(sys.executable).parent}") or shutil.which("uv")
 PARSERS: dict[str, Callable[[str], object]] = {
     ".json": json.loads,
     ".toml": tomllib.loads,
     ".yaml": yaml.safe_load,
     ".yml": yaml.safe_load,
 }
-#: What the gate resolves, too: each takes a third of a second.
-REPRESENTATIVE = {"compose", "lost", "pinned_list", "stays", "uv"}
-#: Petastorm stays required there: code imports it, or conda installs it.
-KEEPING = {"conda_only", "stays_wholly"}
-RESOLVED = [name for name in names() if not (CASES / f"{name}.txt").read_text().startswith("$\n")]
-
-
-@pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheels")
-    make_index(folder)
-    return folder
 
 
 @pytest.fixture
@@ -68,29 +53,6 @@ def test_a_project_becomes_what_it_should(name: str, inside: Path) -> None:
             PARSERS[path.suffix](path.read_text())
     write("--unsafe")
     assert pack(inside, before) == after
-
-
-@pytest.mark.skipif(UV is None, reason="uv is not installed")
-@pytest.mark.newest
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in REPRESENTATIVE else [pytest.mark.long])
-        for name in RESOLVED
-    ],
-)
-def test_an_installer_takes_the_outcome_or_the_pins_that_it_refuses_are_named(
-    name: str, inside: Path, wheels: Path
-) -> None:
-    what = unpack((CASES / f"{name}.txt").read_text(), inside)
-    report = inside.parent / "report.json"
-    write("--report", str(report))
-    found = json.loads(report.read_text())["conditions"]
-    if any(one["subject"] in ("pin", "python") for one in found):
-        return
-    assert UV is not None
-    resolved = resolve(UV, inside, what, wheels)
-    assert "mdstorm" in resolved or name in KEEPING
 
 
 def test_every_project_has_its_outcome() -> None:
