@@ -1,16 +1,22 @@
-"""Delete converted copies, on request and at exit."""
+"""Delete converted copies: on request, at exit, and where their job was killed."""
 
 from __future__ import annotations
 
 import atexit
 import logging
 import os
+import re
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 
 from mdstorm._public import public
-from mdstorm_backend.cache import clear_cached
+from mdstorm_backend.cache import CachedDataset, clear_cached
 from mdstorm_backend.storage import Location, use_no_executors
-from mdstorm_backend.write import remove_dataset
+from mdstorm_backend.write import list_unfinished, remove_dataset
+
+#: What `directory_name` calls copies.
+_COPIES = re.compile(r"\d{14}-appid-.+")
+_DAY = timedelta(days=1)
 
 #: Copies to remove at the end, each with the process that wrote it.
 _doomed: dict[str, int] = {}
@@ -78,3 +84,24 @@ def _delete_doomed() -> None:
             delete_dir(dir_url)
         except Exception as error:
             _logger.warning("Delete cache data %s failed due to %r", dir_url, error)
+
+
+def unfinished_copies(parent: str) -> list[CachedDataset]:
+    """List what killed jobs have left of copies in a parent cache directory of this machine."""
+    return list(list_unfinished(parent, _COPIES))
+
+
+def delete_abandoned(parent_url: str) -> None:
+    """Remove what jobs that were killed a day ago, or earlier, have left of copies.
+
+    Object stores, where listing takes long, are left to their own rules.
+    """
+    parent = Location.of(parent_url)
+    for copy in unfinished_copies(parent.path) if parent.is_in_file_tree else ():
+        if copy.last_use is not None and datetime.now(timezone.utc) - copy.last_use > _DAY:
+            try:
+                _remove_ours(copy.directory)
+            except OSError as error:
+                _logger.warning(
+                    "could not remove the unfinished copy %s: %r", copy.directory, error
+                )

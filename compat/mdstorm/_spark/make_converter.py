@@ -13,7 +13,7 @@ from mdstorm._public import public
 from mdstorm._spark.cache_dir import parent_cache_dir
 from mdstorm._spark.conversions import find_or_convert
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm._spark.deletion import delete_at_exit, keep_after_exit
+from mdstorm._spark.deletion import delete_abandoned, delete_at_exit, keep_after_exit
 from mdstorm._spark.identity import identify
 from mdstorm._spark.session import check_driver, directory_name, named_table, session_of
 from mdstorm._spark.staging import staging_dir
@@ -176,6 +176,7 @@ def make_spark_converter(
     def convert() -> str:
         if dtype is not None:
             _tell_of_dtype(dtype)
+        delete_abandoned(parent)
         dir_url = f"{parent}/{directory_name(session)}"
         staged_in = staging_dir(session, parent, staging, staging_dir_url)
         if staged_in is None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import click
 
+from mdstorm._spark.deletion import unfinished_copies
 from mdstorm.cli._errors import Group
 from mdstorm.cli._options import examples, format_option
 from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.display import counted, human_bytes
-from mdstorm_backend.storage import normalize_url
+from mdstorm_backend.storage import Location, normalize_url
+from mdstorm_backend.write import remove_dataset
 
 __all__ = ["cache"]
 
 _directory_option = click.option(
     "--directory",
     metavar="DIRECTORY",
-    help="A cache directory, or a directory of them; by default MDSTORM_CACHE_DIR, or a directory "
-    "in the system's directory for temporary files.",
+    help="A cache directory, or a directory of them, or a converter's parent cache directory; by "
+    "default MDSTORM_CACHE_DIR, or a directory in the system's directory for temporary files.",
 )
 
 
@@ -32,8 +34,11 @@ def cache() -> None:
 @_directory_option
 @format_option
 def ls(directory: str | None, format_: str) -> None:
-    """List the datasets with cached shards, least recently used first."""
-    found = list_cached(directory)
+    """List the datasets with cached shards, least recently used first.
+
+    Copies of DataFrames whose job was killed follow.
+    """
+    found = [*list_cached(directory), *unfinished_copies(directory or cache_root())]
     if format_ == "json":
         write_json([_to_json(one) for one in found])
         return
@@ -59,16 +64,21 @@ def ls(directory: str | None, format_: str) -> None:
 def clear(url: str | None, directory: str | None, yes: bool) -> None:
     """Remove cached shards: all of them, or those of the dataset at URL.
 
-    Only files that the cache made are removed, and none that another process is downloading.
+    Only files that the cache made are removed, and none that another process is downloading; and
+    without URL what killed jobs have left of copies of DataFrames.
     """
     wanted = None if url is None else normalize_url(url)
     found = [one for one in list_cached(directory) if wanted is None or one.url == wanted]
-    if not found:
+    unfinished = unfinished_copies(directory or cache_root()) if wanted is None else []
+    if not (found := [*found, *unfinished]):
         click.echo("nothing is cached", err=True)
         return
     if not yes:
         click.confirm(f"Remove {_size(found)}?", abort=True, err=True)
     removed = clear_cached(directory, url)
+    for copy in unfinished:
+        remove_dataset(Location.of(copy.directory))
+        removed += copy.bytes
     click.echo(f"removed {human_bytes(removed)}")
 
 

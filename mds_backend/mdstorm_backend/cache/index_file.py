@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import time
+from contextlib import suppress
 
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
@@ -15,9 +16,10 @@ from mdstorm_backend.errors import (
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
+    MDStormError,
     StorageError,
 )
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.shard_info import INDEX_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import other_format
 
@@ -84,11 +86,24 @@ def _read(location: Location, options: CacheOptions, sleep: Sleep) -> bytes:
     except (FileNotFoundError, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(
-            other_format(location)
+            _unfinished(location)
+            or other_format(location)
             or f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the "
             "URL; if the dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from error
+
+
+def _unfinished(location: Location) -> str | None:
+    """Return what there is to say of a directory in which a job has begun to write a dataset."""
+    with suppress(MDStormError, OSError):
+        if location.exists(MARKER_NAME):
+            return (
+                f"there is no dataset at {location.url} yet: the job that writes it is not "
+                f"finished, or was killed, since there is no {INDEX_NAME}. Wait for it, or write "
+                "the dataset again"
+            )
+    return None
 
 
 def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:

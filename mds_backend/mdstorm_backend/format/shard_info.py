@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 INDEX_NAME = "index.json"
+#: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
+MARKER_NAME = "_mdstorm"
 #: Version of the format, which stands in the index and again for every shard.
 INDEX_VERSION = 2
 #: Offsets inside a shard are uint32, and the last one is the length of the uncompressed file.

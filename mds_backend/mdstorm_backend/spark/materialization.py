@@ -21,6 +21,7 @@ from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
+from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def materialize(
         If columns cannot be stored; raised before the job starts; the message names all of them.
     InvalidArgumentError
         If an argument has an invalid value, or the frame has no or repeated column names.
-    WriteError
-        If the directory cannot be written, or already holds a dataset.
+    WriteError, DatasetExistsError
+        If the directory cannot be written, already holds a dataset, or another writer has it.
     MissingDependencyError
         If Python on the Spark workers lacks mdstorm or what it needs.
 
@@ -131,6 +132,7 @@ def materialize(
         ", ".join(f"{c.name} {simple_name(c.spark_type or '')} as {c.encoding}" for c in schema),
     )
     mark_directory(location)
+    claim = Claim(location)
     try:
         with (
             sized_arrow_batches(df.sparkSession, schema),
@@ -146,6 +148,8 @@ def materialize(
     except BaseException:
         _abandon(location, job)
         raise
+    finally:
+        claim.release()
     _logger.info("wrote %d shards to %s", len(index.shards), location.url)
     return Dataset(location, index)
 

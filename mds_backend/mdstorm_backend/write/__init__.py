@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.write.commit import MARKER_NAME, remove_dataset, write_index
+from mdstorm_backend.format.shard_info import MARKER_NAME
+from mdstorm_backend.write.commit import remove_dataset, write_index
+from mdstorm_backend.write.unfinished import list_unfinished
 
-__all__ = ["MARKER_NAME", "remove_dataset", "write_index"]
+__all__ = ["MARKER_NAME", "list_unfinished", "remove_dataset", "write_index"]

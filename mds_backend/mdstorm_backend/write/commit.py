@@ -20,12 +20,11 @@ from mdstorm_backend.format.array_forms import with_form
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
+from mdstorm_backend.format.shard_info import MARKER_NAME
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.claim import CLAIM_NAME
 from mdstorm_backend.write.directories import DEFAULT_RETRY, retried, unwritable
 from mdstorm_backend.write.shard_format import ShardReport
-
-#: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
-MARKER_NAME = "_mdstorm"
 
 _OURS = re.compile(
     rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
@@ -192,9 +191,10 @@ def remove_dataset(location: Location) -> list[str]:
     if MARKER_NAME not in names:
         return names
     ours = [n for n in names if _OURS.fullmatch(n) or _TEMPORARY.fullmatch(n)]
-    for name in [INDEX_NAME, *ours, MARKER_NAME]:
+    ours = [INDEX_NAME, *ours, CLAIM_NAME, MARKER_NAME]
+    for name in ours:
         location.remove(name)
-    rest = sorted(set(names) - {INDEX_NAME, MARKER_NAME, *ours})
+    rest = sorted(set(names).difference(ours))
     if not rest:
         location.remove_directory_if_empty()
     return rest

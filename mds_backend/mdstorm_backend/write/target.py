@@ -16,12 +16,11 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.compression import EXTENSIONS, extension
 from mdstorm_backend.format.index import INDEX_NAME, Index
+from mdstorm_backend.format.shard_info import MARKER_NAME
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.claim import CLAIM_NAME, Claim, check_free
 
 Path: TypeAlias = str | os.PathLike[str]
-
-_MARKER_NAME = "_mdstorm"
 
 #: What a writer that was killed leaves in a directory that it had for itself.
 _OF_A_WRITER = re.compile(
@@ -185,7 +184,7 @@ def _own_files(location: Location, names: list[str]) -> list[str]:
             listed.add(shard.zip_data.basename)
     # The parts of a merged dataset have an index each.
     listed |= {posixpath.join(posixpath.dirname(name), INDEX_NAME) for name in listed}
-    listed.add(_MARKER_NAME)
+    listed.add(MARKER_NAME)
     # Only what was found below this directory, whatever the index says.
     return [INDEX_NAME, *(n for n in names if n in listed and n != INDEX_NAME)]
 
