@@ -9,6 +9,7 @@ from tests.trainers.conftest import ROWS
 from tests.trainers.programs.support import converter_of
 
 from mdstorm import TransformSpec
+from mdstorm._readers import sample_order
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 pl: Any = pytest.importorskip("lightning.pytorch")
@@ -38,6 +39,17 @@ class Model(pl.LightningModule):  # type: ignore[misc]
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
+    """Makes a loader for each epoch, where the Trainer is told to ask for it."""
+
+    def __init__(self, converter: Any) -> None:
+        super().__init__()
+        self.converter = converter
+
+    def train_dataloader(self) -> Any:
+        return self.converter.make_torch_dataloader(100, num_epochs=1, cur_shard="auto")
+
+
 def keep_all(frame: Any) -> Any:
     return frame
 
@@ -45,6 +57,9 @@ def keep_all(frame: Any) -> Any:
 def data_of(kind: str, url: str) -> dict[str, Any]:
     """Make what `fit` is given, as another process would."""
     converter = converter_of(url)
+    sample_order._next_epochs.clear()
+    if kind == "made anew":
+        return {"datamodule": MadeAnew(converter)}
     if kind in ("module", "validated module"):
         module = pytest.importorskip("mdstorm.lightning").StreamingDataModule
         splits = {"val": converter} if kind == "validated module" else {}
@@ -81,11 +96,21 @@ def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) ->
     "options", [{}, pytest.param({"limit_train_batches": 4}, marks=pytest.mark.long)], ids=str
 )
 @pytest.mark.parametrize(
-    "kind", ["module", "validated module", "converter", "seedless", "without length", "streaming"]
+    "kind",
+    [
+        "module",
+        "validated module",
+        "converter",
+        "made anew",
+        "seedless",
+        "without length",
+        "streaming",
+    ],
 )
 def test_the_epochs_after_a_checkpoint_are_those_of_an_uninterrupted_run(
     url: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
+    options = {"reload_dataloaders_every_n_epochs": int(kind == "made anew"), **options}
     whole = fit(data_of(kind, url), tmp_path, **options)
     assert len({tuple(rows) for rows in whole}) == EPOCHS
     again = {"ckpt_path": tmp_path / "epoch=1.ckpt", **options}

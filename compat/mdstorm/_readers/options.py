@@ -12,6 +12,7 @@ import pyarrow as pa
 from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.kept_shares import KeptShares
+from mdstorm._readers.sample_order import FirstEpoch
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
@@ -42,6 +43,7 @@ def reader_options(
     *,
     batched: bool = True,
     overlap: int = 0,
+    begins: FirstEpoch | None = None,
 ) -> ReaderOptions:
     """Return how to read `source` as the arguments say.
 
@@ -59,6 +61,8 @@ def reader_options(
     overlap : int
         Rows that a part of a shard has in common with the next one, see `SplitShards` and
         `RankShare`.
+    begins : FirstEpoch, optional
+        With which epoch to begin; by default the first one.
 
     Raises
     ------
@@ -104,7 +108,8 @@ def reader_options(
         null_masks=masks,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
-        on_pass=None if arguments.is_share else _warn_of_whole_passes,
+        first_epoch=begins.epoch if begins else 0,
+        on_pass=begins if arguments.is_share else _warn_of_whole_passes,
     )
     if is_kept:
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
@@ -218,7 +223,7 @@ class Steps:
         return self._change(batch)
 
 
-def _warn_of_whole_passes() -> None:
+def _warn_of_whole_passes(_epoch: int) -> None:
     """Log a warning if there are several processes, once in this one.
 
     What the launcher says and makes no sense is logged too: nothing that is read depends on it.

@@ -13,7 +13,7 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
 from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
-from mdstorm._readers.sample_order import sample_order, with_window
+from mdstorm._readers.sample_order import first_epoch, sample_order, with_window
 from mdstorm._readers.schema_fields import delivered_schema
 from mdstorm._rows.static_types import Row
 from mdstorm._transforms.process_transform import ProcessTransform
@@ -77,7 +77,14 @@ class DatasetReader(Described, OwnContext):
         self._mdstorm_arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
         order = sample_order(arguments)
-        options = reader_options(arguments, opened.source, order, batched=batched, overlap=overlap)
+        options = reader_options(
+            arguments,
+            opened.source,
+            order,
+            batched=batched,
+            overlap=overlap,
+            begins=first_epoch(arguments, opened.source.url),
+        )
         #: Columns of decimals that a loader warns of; who declared a schema knows of them.
         self._mdstorm_undecided = (
             undecided_decimals(options, arguments, options.delivered) if opened.inferred else ()
@@ -111,7 +118,7 @@ class DatasetReader(Described, OwnContext):
             _warn_of_nothing(opened.source.url)
         self._mdstorm_untouched = True
         #: With which a new loader begins: every pass has permutations of its own.
-        self._mdstorm_next_epoch = 0
+        self._mdstorm_next_epoch = options.first_epoch
         #: How often somebody has said with which epoch to begin.
         self._mdstorm_times_set = 0
         self._mdstorm_lock = threading.RLock()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World
+
+#: Of each share that was read without a seed, the epoch with which the next loader begins.
+_next_epochs: dict[tuple[Any, ...], int] = {}
 
 
 def sample_order(
@@ -48,6 +52,45 @@ def sample_order(
         shuffle_block_size=window if window > 1 else None,
     )
     return ElasticShare(order, world, states_batch_size=False, follows_world=follows_world)
+
+
+@dataclass(frozen=True)
+class FirstEpoch:
+    """The epoch with which a loader begins.
+
+    It is called with the first epoch of each pass, which loaders that are made later do not repeat.
+
+    Attributes
+    ----------
+    share : tuple
+        What is read.
+    num_epochs : int
+        Epochs of a pass.
+    epoch : int
+        Its number.
+    """
+
+    share: tuple[Any, ...]
+    num_epochs: int
+    epoch: int
+
+    def __call__(self, epoch: int) -> None:
+        _next_epochs[self.share] = max(epoch + self.num_epochs, _next_epochs.get(self.share, 0))
+
+
+def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
+    """Return the epoch with which a loader of `url` begins that is being made; None for the first.
+
+    Shares without a seed have the same one, so that each loader would repeat the one before.
+    """
+    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
+    shuffles = shuffles or (arguments.shuffling_queue_capacity or 0) > 0
+    if not (shuffles and arguments.is_share) or _seed(arguments, is_shared=False) is not None:
+        return None
+    share = (url, arguments.cur_shard, arguments.shard_count)
+    first = FirstEpoch(share, arguments.num_epochs or 1, _next_epochs.get(share, 0))
+    first(first.epoch)
+    return first
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:

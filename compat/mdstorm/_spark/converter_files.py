@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -13,6 +13,7 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.options import reader_options
+from mdstorm._readers.sample_order import FirstEpoch, first_epoch
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
@@ -41,12 +42,15 @@ class ReadFiles:
         What the user gave.
     inputs : ModelInputs
         Which columns a model takes.
+    begins : FirstEpoch or None
+        With which epoch to begin, if not with the first one.
     """
 
     cache_dir_url: str | None
     file_urls: Sequence[str]
     arguments: ReaderArguments
     inputs: ModelInputs = _ALL_COLUMNS
+    begins: FirstEpoch | None = None
 
     @property
     def directory(self) -> str:
@@ -81,7 +85,13 @@ class ReadFiles:
 
     def options(self, dataset: SampleSource, order: ExactOrder | ElasticShare) -> ReaderOptions:
         """Return how to read what `dataset` has opened."""
-        return self.inputs.narrowed(reader_options(self.arguments, dataset, order))
+        return self.inputs.narrowed(
+            reader_options(self.arguments, dataset, order, begins=self.begins)
+        )
+
+    def begun(self) -> ReadFiles:
+        """Return the same for a loader that is being made, with an epoch to begin with."""
+        return replace(self, begins=first_epoch(self.arguments, self.directory))
 
     def warn_of_decimals(self, options: ReaderOptions, framework: Framework) -> None:
         """Warn once of columns of decimals that are used, and of which nobody has decided."""

@@ -22,6 +22,7 @@ from mdstorm_backend.loaders.tf import (
 
 def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
     """Make the dataset, for eager and for graph mode; of namedtuples unless inputs are named."""
+    files = files.begun()
     arguments, inputs = files.arguments, files.inputs
     is_split = in_cluster()
     order, spec = sample_order(arguments, is_shared=is_split), arguments.transform_spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ class ConvertedDataset(StreamingDataset):
     def __init__(self, files: ReadFiles) -> None:
         order, num_epochs = sample_order(files.arguments), files.arguments.num_epochs
         super().__init__(local=files.directory, order=order, num_epochs=num_epochs)
-        self._mdstorm = _ConvertedStates(self._mdstorm.settings, files)
+        self._mdstorm = _ConvertedStates(self._mdstorm.settings, files.begun())
 
 
 class _ConvertedStates(DatasetStates):
@@ -47,9 +48,9 @@ class _ConvertedStates(DatasetStates):
         if self._files.arguments.is_share:
             return self
         arguments = replace(self._files.arguments, cur_shard="auto")
-        other = self.in_order(sample_order(arguments))
-        other._files = replace(self._files, arguments=arguments)
-        return other
+        other = copy(self)
+        other._files = replace(self._files, arguments=arguments).begun()
+        return other.in_order(sample_order(arguments))
 
     @cached_property
     def dataset(self) -> SampleSource:

@@ -34,6 +34,8 @@ def _restoring(load: Callable[[Any], None]) -> Any:
                 _refuse_other_world(loader, state)
             else:
                 _begin_after(loader, state)
+        if not self.restarting:  # loaders that are made later, each for an epoch, have no state
+            self._combined_loader_states_to_load = []
         load(self)
 
     return load_states

@@ -44,12 +44,12 @@ class ElasticSchedule:
     options : ReaderOptions
         What to read; its order is an `ElasticShare`.
     epochs : ElasticEpochs, optional
-        Counts the epochs; by default from the first one on.
+        Counts the epochs; by default from the first one of the options on.
     """
 
     def __init__(self, options: ReaderOptions, epochs: ElasticEpochs | None = None) -> None:
         self.options = options
-        self.epochs = epochs or ElasticEpochs()
+        self.epochs = epochs or ElasticEpochs(options.first_epoch)
         #: The pass of a loader that was begun last; None for an iteration over samples.
         self.last: ElasticPass | None = None
 
@@ -63,13 +63,7 @@ class ElasticSchedule:
 
     def in_world(self, world: World | None = None) -> ElasticSchedule:
         """Return the same epochs with a share that is known: see `ReaderOptions.in_world`."""
-        return self._with(self.options.in_world(world))
-
-    def begin(self, world: World | None = None) -> ElasticSchedule:
-        """Return the same as `in_world`, for a pass that begins."""
-        return self._with(self.options.begin(world))
-
-    def _with(self, options: ReaderOptions) -> ElasticSchedule:
+        options = self.options.in_world(world)
         return self if options is self.options else ElasticSchedule(options, self.epochs)
 
     @property
@@ -120,7 +114,9 @@ class ElasticSchedule:
             if num_epochs is None and first is not None:
                 self.options.notice.give(self.options.dataset.url)
             work = self.work(start, batching)
-            first = start.epoch if start.first_epoch is None else start.first_epoch
+            if first is None:
+                first = start.epoch if start.first_epoch is None else start.first_epoch
+                self.options.note_pass(first)
             is_last = num_epochs is not None and start.epoch - first + 1 >= num_epochs
             if work.shape[1]:
                 yield replace(start, first_epoch=first), work
@@ -223,7 +219,7 @@ class ElasticPass:
         """Return what the next iteration goes through."""
         if self._goes_on is not None:
             self._schedule.epochs.go_on(self._goes_on)
-        following = ElasticPass(self._schedule, self._batching, here=self._schedule.begin())
+        following = ElasticPass(self._schedule, self._batching, here=self._schedule.in_world())
         self._schedule.last = following
         return following
 

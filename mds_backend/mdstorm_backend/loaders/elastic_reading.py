@@ -53,7 +53,7 @@ class ElasticReading(ElasticSchedule):
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
         batching = _own_batching(batch_size, worker)
-        here, self.last = self.begin(worker.world), None
+        here, self.last = self.in_world(worker.world), None
         for start, work in here.epochs_of_pass(batching, joining):
             yield ElasticLeg(here.options, batching, start, work)
 
@@ -75,7 +75,8 @@ class ElasticReading(ElasticSchedule):
         num_epochs = self.options.num_epochs
         end = None if num_epochs is None else first + num_epochs
         self.epochs.go_on_as_worker(start, start.epoch + 1 if end is None else end, worker.number)
-        here, batching = self.begin(worker.world), _own_batching(batch_size, worker)
+        here, batching = self.in_world(worker.world), _own_batching(batch_size, worker)
+        here.options.note_pass(first)
         while end is None or start.epoch < end:
             yield ElasticLeg(here.options, batching, start, here.work(start, batching), skipped)
             start, skipped = replace(start, epoch=start.epoch + 1, sample_in_epoch=0), 0
@@ -113,7 +114,9 @@ class ElasticReading(ElasticSchedule):
         first_epoch = None
         if ours is not None:
             first_epoch = self._check_ours(ours, state)  # type: ignore[arg-type]
-        self.epochs.load_state_dict(state, first_epoch)
+        start = self.epochs.load_state_dict(state, first_epoch)
+        if start.sample_in_epoch:
+            self.options.note_pass(start.epoch if first_epoch is None else first_epoch)
         self.last = None
 
     def _check_ours(self, ours: object, state: Mapping[str, Any]) -> int | None:

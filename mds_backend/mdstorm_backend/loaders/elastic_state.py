@@ -67,11 +67,18 @@ class Joining:
 
 
 class ElasticEpochs:
-    """The epochs of one dataset object, in its process and in workers that have copies of it."""
+    """The epochs of one dataset object, in its process and in workers that have copies of it.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    first_epoch : int
+        The one that is begun first.
+    """
+
+    def __init__(self, first_epoch: int = 0) -> None:
         #: ``start`` is the epoch that was begun or loaded last, ``next`` the one to begin.
-        self._record = SharedRecord({"start": None, "next": asdict(EpochStart(0)), "joined": []})
+        following = asdict(EpochStart(first_epoch))
+        self._record = SharedRecord({"start": None, "next": following, "joined": []})
         self._begun = 0
 
     @property
@@ -151,9 +158,9 @@ class ElasticEpochs:
         """
         start = start or self.begun
         if start is None:
-            # Nothing was begun: MosaicML Streaming counts such epochs from -1.
+            # Nothing was begun: before the first epoch MosaicML Streaming says -1.
             start = EpochStart(**self._own_record.read()["next"])
-            start = replace(start, epoch=start.epoch - 1)
+            start = replace(start, epoch=start.epoch or -1)
         nodes = world.replicated(order.replication).num_nodes
         resolved = start.order(order).resolved(nodes)
         return {

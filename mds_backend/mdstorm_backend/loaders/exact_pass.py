@@ -30,8 +30,9 @@ class ExactSchedule:
     ----------
     options : ReaderOptions
         What to read.
-    next_epoch : int
-        Epoch with which the next iteration over samples begins, or the first pass of a loader.
+    next_epoch : int, optional
+        Epoch with which the next iteration over samples begins, or the first pass of a loader; by
+        default the first one of the options.
 
     Attributes
     ----------
@@ -41,9 +42,9 @@ class ExactSchedule:
         A state with which the next iteration goes on.
     """
 
-    def __init__(self, options: ReaderOptions, next_epoch: int = 0) -> None:
+    def __init__(self, options: ReaderOptions, next_epoch: int | None = None) -> None:
         self.options = options
-        self._next_epoch = next_epoch
+        self._next_epoch = options.first_epoch if next_epoch is None else next_epoch
         self.times_set = 0
         self.resumes: Mapping[str, Any] | None = None
         #: Epochs in which a loop may be that goes on with it.
@@ -151,9 +152,10 @@ class ExactPass:
             schedule.resumes is None and progress.resumes and self._is_in(schedule.next_epoch)
         ):
             return schedule.first_pass(self._batching, world).following(world)
-        here = schedule.options.begin(world)
+        here = schedule.options.in_world(world)
         progress = replace(self._progress_in(here))
         progress.begin()
+        here.note_pass(progress.first_epoch)
         here = with_history(here, progress.history)
         following = ExactPass(schedule, self._batching, progress, here, is_begun=True)
         schedule.note(following)

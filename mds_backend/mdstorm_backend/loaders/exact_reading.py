@@ -37,7 +37,7 @@ class ExactReading(ExactSchedule):
     def resumed(self, state: object, batching: Batching) -> tuple[ExactReading, ExactPass]:
         """Return how to read, and the pass to go on with, from where a state was taken."""
         here = self.options.in_world()
-        order, progress = ExactProgress.from_dict(state, here, batching)
+        order, progress = _read_state(state, here, batching)
         if self.last is not None and isinstance(state, Mapping):
             self.last.warn_of_other_place(state)
         reading = ExactReading(self._seeded(order), self.next_epoch)
@@ -94,8 +94,8 @@ class ExactReading(ExactSchedule):
         self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
     ) -> Iterator[ExactLeg]:
         """Go on where `state_of_leg` was called; at the end of a pass there is nothing to read."""
-        batching, here = _own_batching(batch_size, worker), self.options.begin(worker.world)
-        order, progress = ExactProgress.from_dict(state, here, batching)
+        batching, here = _own_batching(batch_size, worker), self.options.in_world(worker.world)
+        order, progress = _read_state(state, here, batching)
         self._next_epoch = progress.first_epoch
         self.skip_pass()
         if not progress.finished:
@@ -127,7 +127,7 @@ class ExactReading(ExactSchedule):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state was taken."""
-        order, progress = ExactProgress.from_dict(state, self.options.in_world(), Batching(1))
+        order, progress = _read_state(state, self.options.in_world(), Batching(1))
         self.options = self._seeded(order)
         self.resumes, self.last = state, None
         self._resumed_epochs = progress.epochs_under_way(self.options.in_world(), Batching(1))
@@ -136,6 +136,16 @@ class ExactReading(ExactSchedule):
         after = progress.first_epoch + (self.options.num_epochs or 1)
         self._resumed_by = SharedRecord({"group": None, "workers": [], "epoch_after": after})
         self.times_set += 1
+
+
+def _read_state(
+    state: object, here: ReaderOptions, batching: Batching
+) -> tuple[ExactOrder, ExactProgress]:
+    """Return what `ExactProgress.from_dict` does, and note the pass."""
+    order, progress = ExactProgress.from_dict(state, here, batching)
+    if progress.started:
+        here.note_pass(progress.first_epoch)
+    return order, progress
 
 
 def _own_batching(batch_size: int | None, worker: Worker) -> Batching:

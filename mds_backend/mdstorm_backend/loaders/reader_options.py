@@ -95,8 +95,11 @@ class ReaderOptions:
     predownload : int or None
         In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
         into some hundred MB.
+    first_epoch : int
+        Epoch with which the first pass begins.
     on_pass : callable, optional
-        Called without arguments in this process when a pass begins. It pickles.
+        Called in this process when a pass begins, or the state of one is loaded, with the epoch
+        with which it began. It pickles.
     notice : EndlessNotice
         Says once that passes without an end have begun their second epoch.
     """
@@ -112,7 +115,8 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
-    on_pass: Callable[[], None] | None = None
+    first_epoch: int = 0
+    on_pass: Callable[[int], None] | None = None
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
@@ -139,11 +143,10 @@ class ReaderOptions:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
 
-    def begin(self, world: World | None = None) -> ReaderOptions:
-        """Return the same as `in_world`, for a pass that begins."""
+    def note_pass(self, first_epoch: int) -> None:
+        """Call `on_pass`."""
         if self.on_pass is not None:
-            self.on_pass()
-        return self.in_world(world)
+            self.on_pass(first_epoch)
 
     @cached_property
     def schema(self) -> Schema:

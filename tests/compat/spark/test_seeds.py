@@ -11,6 +11,7 @@ import pytest
 from tests.compat.spark.converters import converter_of
 from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
 
+from mdstorm._readers import sample_order
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend.order.exact import DEFAULT_SEED
 
@@ -43,15 +44,40 @@ def test_two_ranks_read_each_row_once(
 
 @with_each
 @in_either_order
-def test_shares_without_a_seed_have_the_constant_one(
+def test_new_loaders_of_a_share_have_the_epochs_of_a_constant_seed(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
-    found = numbers(thousand, **arguments)
-    assert found == numbers(thousand, seed=DEFAULT_SEED, **arguments)
-    assert found == numbers(thousand, seed=None, **arguments)
+    seeded = {**arguments, "seed": DEFAULT_SEED}
+    epochs = numbers(thousand, **{**seeded, "num_epochs": 3})
+    assert numbers(thousand, **arguments) == epochs[:ROWS] == numbers(thousand, **seeded)
+    numbers(thousand, **{**arguments, "shuffle_rows": False, "shuffle_row_groups": False})
+    assert numbers(thousand, seed=None, **arguments) == epochs[ROWS : 2 * ROWS]
     # 0 is a seed like any other in the elastic order, and none in Petastorm's.
-    assert (found == numbers(thousand, seed=0, **arguments)) == (order == "exact")
+    zero = numbers(thousand, seed=0, **arguments)
+    assert (zero == epochs[2 * ROWS :]) == (order == "exact")
+
+
+@in_either_order
+@pytest.mark.parametrize("taken", [0, 9, None])
+def test_new_loaders_go_on_after_the_epoch_of_a_state(
+    thousand: SparkDatasetConverter, order: str, taken: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
+
+    def read(taken: int | None = None, state: Any = None) -> Any:
+        loader = thousand.make_torch_dataloader(16, **arguments)
+        if state is not None:
+            loader.load_state_dict(state)
+        batches = islice(loader, taken) if taken != 0 else ()
+        return [n for batch in batches for n in batch["number"].tolist()], loader.state_dict()
+
+    first, _ = read()
+    begun, state = read(taken)
+    monkeypatch.setattr(sample_order, "_next_epochs", {})  # as in another process
+    (rest, _), (last, _) = read(state=state), read()
+    arguments |= {"seed": DEFAULT_SEED, "num_epochs": 3 if taken is not None else 4}
+    assert first + begun + rest + last == read()[0]
 
 
 @with_each
