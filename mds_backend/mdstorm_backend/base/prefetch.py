@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.base.pass_threads import PoolContext
 from mdstorm_backend.base.recorded_work import Cause
 from mdstorm_backend.base.recorder import Recorder, Results
@@ -49,7 +50,7 @@ class Prefetcher(PoolContext):
         if workers:
             _make_forks_safe()
         self._pool = (
-            ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
+            OrderedPool(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
         )
 
     def map(

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.cache.attempts import LocalDiskError, Sleep, try_again, watched
@@ -66,7 +67,7 @@ def download(
     def attempt() -> str:
         path = new_path()
         try:
-            _copy(location, file.basename, path, timeout)
+            _copy(location, file, path, timeout)
             check_content(file, mapped(path), hash_name, url)
         except IsADirectoryError as error:
             raise not_a_file(file, url, error) from error
@@ -98,7 +99,7 @@ def not_a_file(file: FileInfo, url: str, error: OSError) -> CorruptDatasetError:
     return CorruptDatasetError.of_file(url, what)
 
 
-def _copy(location: Location, name: str, path: str, timeout: float) -> None:
+def _copy(location: Location, file: FileInfo, path: str, timeout: float) -> None:
     def progress() -> tuple[int, int]:
         try:
             found = os.stat(path)
@@ -107,7 +108,11 @@ def _copy(location: Location, name: str, path: str, timeout: float) -> None:
         return found.st_size, found.st_mtime_ns
 
     try:
-        watched(lambda: location.download(name, path), timeout=timeout, progress=progress)
+        if location.is_on_s3:
+            location.download_known(file.basename, path, size=file.bytes, timeout=timeout)
+            return
+        copy = partial(location.download, file.basename, path)
+        watched(copy, timeout=timeout, progress=progress)
     except Exception as error:
         # Storage errors chain their causes: the first one may be a failure of the local disk.
         cause = error if isinstance(error, OSError) and error.errno else error.__cause__ or error

@@ -16,6 +16,7 @@ from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
 from mdstorm_backend.storage.mapping import Buffer, map_file
+from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
 from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
 from mdstorm_backend.storage.stale_listings import wait_until_current
 from mdstorm_backend.storage.urls import OBJECT_STORES, is_on_mount, normalize_url
@@ -234,11 +235,25 @@ class Location:
         FileNotFoundError
             If there is no such file.
         """
-        if not self.is_local_disk:
-            with self._files(name) as (fs, path):
-                return bytes(fs.cat_file(path))
-        with open(f"{self.path}/{name}", "rb") as file:
-            return map_file(file.fileno())
+        if self.is_local_disk:
+            with open(f"{self.path}/{name}", "rb") as file:
+                return map_file(file.fileno())
+        with self._files(name) as (fs, path):
+            return read_object(fs, path)[0] if is_s3(fs) else bytes(fs.cat_file(path))
+
+    def read_dated(self, name: str) -> tuple[bytes, str]:
+        """Read a file, and return with it what `modified` returns; by one request where possible.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        """
+        with self._files(name) as (fs, path):
+            if is_s3(fs):
+                content, described = read_object(fs, path)
+                return content, modification_of(described)
+        return bytes(self.read(name)), self.modified(name)
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
         """Read the bytes `start` to `stop` of a file.
@@ -250,6 +265,25 @@ class Location:
         """
         with self._files(name) as (fs, path):
             return read_range(fs, path, start, stop)
+
+    @property
+    def is_on_s3(self) -> bool:
+        """Whether `download_known` can be used."""
+        if self.filesystem is None and scheme_of(self.url) not in ("s3", "s3a"):
+            return False
+        with self._files() as (fs, _):
+            return is_s3(fs)
+
+    def download_known(self, name: str, path: str, *, size: int, timeout: float) -> None:
+        """Copy a file of S3, said to have `size` bytes, as `download_object` does.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        """
+        with self._files(name) as (fs, source):
+            download_object(fs, source, path, size, timeout)
 
     def download(self, name: str, path: str) -> None:
         """Copy a file to the local `path` in chunks; an error may leave part of it.

@@ -46,7 +46,7 @@ class AtOnce:
 def test_a_result_that_is_there_does_not_wait_for_all_that_may_be_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(prefetch, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(prefetch, "OrderedPool", AtOnce)
     taken: list[int] = []
     with Prefetcher(2, 10) as prefetcher:
         results = prefetcher.map(taken.append, range(20))

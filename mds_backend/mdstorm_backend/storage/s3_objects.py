@@ -1,0 +1,200 @@
+"""Read objects of S3 in as few requests as it takes, large ones by ranges.
+
+s3fs by itself asks for an object's size before it reads it, and does not see when an object is
+replaced between the ranges that it reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, BinaryIO, TypeVar
+from weakref import WeakKeyDictionary
+
+from mdstorm_backend.base.ordered_pool import place
+from mdstorm_backend.errors import StorageError
+
+#: Bytes of a range.
+_RANGE = 8 << 20
+#: Ranges that a process reads at a time: as many as its client of S3 has connections.
+_AT_A_TIME = 10
+#: How often a range is asked for whose connection breaks off.
+_ATTEMPTS = 5
+_CHUNK = 1 << 20
+
+_T = TypeVar("_T")
+
+
+class _Turns:
+    """Lets ranges take turns in the order of the work that needs them. Of one event loop."""
+
+    def __init__(self) -> None:
+        self._free = _AT_A_TIME
+        self._waiting: list[tuple[int, int, int, asyncio.Future[None]]] = []
+        self._count = count()
+
+    @asynccontextmanager
+    async def taken(self, work: int, start: int) -> AsyncIterator[None]:
+        """Wait for a turn, and keep it: for the range from `start` of an object."""
+        turn = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (work, start, next(self._count), turn))
+        self._give()
+        try:
+            await turn
+            yield
+        finally:
+            if not turn.cancelled():
+                self._free += 1
+            self._give()
+
+    def _give(self) -> None:
+        while self._free and self._waiting:
+            turn = heappop(self._waiting)[-1]
+            if not turn.done():  # those of downloads that failed are cancelled
+                turn.set_result(None)
+                self._free -= 1
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+
+
+def is_s3(filesystem: Any) -> bool:
+    """Whether a file system is that of s3fs."""
+    return "s3" in filesystem.protocol and hasattr(filesystem, "_call_s3")
+
+
+def read_object(filesystem: Any, path: str) -> tuple[bytes, dict[str, Any]]:
+    """Return the content of an object, and what the answer says about it, by one request."""
+
+    async def read() -> tuple[bytes, dict[str, Any]]:
+        answer = await _get(filesystem, path)
+        return await answer["Body"].read(), answer
+
+    return _waited_for(filesystem, read)
+
+
+def download_object(filesystem: Any, path: str, target: str, size: int, timeout: float) -> None:
+    """Copy an object to a local file, by ranges that are all of one version of it.
+
+    Objects that are copied at the same time get their ranges one object after the other, in the
+    order of the work of threads of an `OrderedPool`. Where a connection breaks off, what is left of
+    its range is asked for again.
+
+    Parameters
+    ----------
+    filesystem : s3fs.S3FileSystem
+        Where the object is.
+    path : str
+        Its path there.
+    target : str
+        The local file. An error may leave part of it.
+    size : int
+        The bytes that the object should have. If it has others, the file has as many, but not its
+        content.
+    timeout : float
+        Seconds that a range may wait without receiving data.
+
+    Raises
+    ------
+    StorageError
+        If no data were received for so long, or the object was replaced meanwhile.
+    """
+    with open(target, "wb") as file:
+        _waited_for(filesystem, _Download(filesystem, path, file, size, timeout).run)
+
+
+class _Download:
+    """An object on its way to a file. Everything happens in the event loop of its file system."""
+
+    def __init__(
+        self, filesystem: Any, path: str, file: BinaryIO, size: int, timeout: float
+    ) -> None:
+        self._fs = filesystem
+        self._path = path
+        self._file = file
+        self._size = size
+        self._timeout = timeout
+        self._version: Any = None
+        self._work = place()
+
+    async def run(self) -> None:
+        starts = range(0, max(self._size, 1), _RANGE)
+        tasks = [asyncio.ensure_future(self._copy(start)) for start in starts]
+        try:
+            await asyncio.gather(*tasks)
+        except OSError as error:
+            found = None
+            if error.errno == errno.EINVAL:  # no such range, or one of an object of another size
+                found = (await self._fs._info(self._path, refresh=True))["size"]
+            if found in (None, self._size):
+                raise
+            self._file.truncate(found)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _copy(self, start: int) -> None:
+        """Copy the range that begins at `start`."""
+        from botocore.exceptions import IncompleteReadError
+        from s3fs.core import S3_RETRYABLE_ERRORS
+
+        stop = min(start + _RANGE, self._size)
+        turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
+        async with turns.taken(self._work, start):
+            for _ in range(_ATTEMPTS):
+                body = await self._ask(start, stop)
+                with suppress(ConnectionError, IncompleteReadError, *S3_RETRYABLE_ERRORS):
+                    while chunk := await self._in_time(body.read(_CHUNK)):
+                        self._file.seek(start)
+                        self._file.write(chunk)
+                        start += len(chunk)
+                body.close()
+                if start >= stop:
+                    return
+        raise StorageError(f"the connection broke off {_ATTEMPTS} times, at last at byte {start}")
+
+    async def _ask(self, start: int, stop: int) -> Any:
+        """Return the body of the answer to the request for a range."""
+        is_whole = stop - start == self._size
+        ranges = {} if is_whole else {"Range": f"bytes={start}-{stop - 1}"}
+        answer = await self._in_time(_get(self._fs, self._path, **ranges))
+        body, version = answer["Body"], answer.get("ETag")
+        size = answer["ContentLength"] if is_whole else answer["ContentRange"].rpartition("/")[2]
+        if int(size) != self._size:
+            body.close()
+            raise OSError(errno.EINVAL, f"it has {size} bytes and not {self._size}")
+        if self._version not in (None, version):
+            body.close()
+            raise StorageError("it was replaced while it was read")
+        self._version = version
+        return body
+
+    async def _in_time(self, received: Awaitable[_T]) -> _T:
+        try:
+            return await asyncio.wait_for(received, self._timeout)
+        except asyncio.TimeoutError as error:
+            raise StorageError(f"no data was received for {self._timeout:g} s") from error
+
+
+async def _get(filesystem: Any, path: str, **arguments: str) -> dict[str, Any]:
+    bucket, key, version = filesystem.split_path(path)
+    if version:
+        arguments["VersionId"] = version
+    arguments |= filesystem.req_kw
+    answer: dict[str, Any] = await filesystem._call_s3(
+        "get_object", Bucket=bucket, Key=key, **arguments
+    )
+    return answer
+
+
+def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    """Run a coroutine in the event loop of a file system, and return its result."""
+    from fsspec.asyn import sync
+
+    result: _T = sync(filesystem.loop, run)
+    return result

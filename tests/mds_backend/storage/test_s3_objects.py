@@ -1,0 +1,138 @@
+"""Objects of S3 by ranges: which requests there are, and what comes of faults in between."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, respond
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm_backend.errors import StorageError
+from mdstorm_backend.storage import Location, s3_objects
+from mdstorm_backend.storage.s3_objects import _Turns
+
+RANGE, SIZE = 1000, 5500
+CONTENT = bytes(i % 251 for i in range(SIZE))
+OTHER = CONTENT[::-1]
+SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Message></Error>"
+
+
+@pytest.fixture
+def location(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Location:
+    monkeypatch.setattr(s3_objects, "_RANGE", RANGE)
+    retries = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+    found = Location.of(f"s3://{BUCKET}/ranges", {"endpoint_url": s3.url, **retries})
+    found.write("object", [CONTENT])
+    s3.reset()
+    return found
+
+
+def download(location: Location, path: Path, *, timeout: float = 20) -> bytes:
+    location.download_known("object", str(path), size=SIZE, timeout=timeout)
+    return path.read_bytes()
+
+
+def broken_off(app: WSGIApp) -> WSGIApp:
+    """Another application whose answers end in their middle, whatever their headers say."""
+
+    def shortened(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        body = b"".join(app(environ, start))
+        return [body[: len(body) // 2]]
+
+    return shortened
+
+
+@pytest.mark.parametrize(
+    ("fault", "times", "requests"),
+    [
+        (None, 0, 6),
+        (broken_off, 1, 7),
+        (broken_off, 4, 10),
+        (lambda _: respond("503 Slow Down", SLOW_DOWN, ("Retry-After", "1")), 2, 8),
+    ],
+    ids=["no fault", "one reset", "four resets", "slow down"],
+)
+def test_only_the_rest_of_a_range_is_asked_for_again(
+    fault: Any, times: int, requests: int, s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    left = iter(range(times))
+
+    def fail(method: str, path: str) -> WSGIApp | None:
+        return None if next(left, None) is None else fault(s3.app)
+
+    s3.fault = fail
+    assert download(location, tmp_path / "copy") == CONTENT
+    assert (s3.count("GET"), len(s3.requests)) == (requests, requests)
+
+
+@pytest.mark.parametrize("size", [0, 400, 2000, SIZE + 1, 9000])
+def test_an_object_of_another_size_gives_a_file_of_that_size(
+    size: int, location: Location, tmp_path: Path
+) -> None:
+    location.write("object", [bytes(size)])
+    assert len(download(location, tmp_path / "copy")) == size
+
+
+def test_ranges_of_two_objects_are_never_put_together(
+    s3: S3Server, location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_objects, "_AT_A_TIME", 1)
+
+    def replace(method: str, path: str) -> None:
+        if s3.count("GET") == 3:
+            s3.fault = None
+            location.write("object", [OTHER])
+
+    s3.fault = replace
+    with pytest.raises(StorageError, match="replaced while it was read"):
+        download(location, tmp_path / "copy")
+    assert download(location, tmp_path / "copy") == OTHER
+
+
+@pytest.mark.parametrize("broken", [True, False], ids=["always reset", "hung"])
+def test_a_range_that_does_not_come_is_an_error(
+    broken: bool, s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    release = threading.Event()
+
+    def fail(method: str, path: str) -> WSGIApp | None:
+        if not broken:
+            release.wait(30)
+        return respond("206 Partial Content", b"", ("Content-Range", f"bytes 0-1/{SIZE}"))
+
+    s3.fault = fail
+    text = "broke off 5 times" if broken else r"no data was received for 0\.2 s"
+    try:
+        with pytest.raises(StorageError, match=text):
+            download(location, tmp_path / "copy", timeout=20 if broken else 0.2)
+    finally:
+        release.set()
+
+
+def test_earlier_work_has_its_turns_first_and_errors_give_theirs_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(s3_objects, "_AT_A_TIME", 1)
+    order: list[tuple[int, int]] = []
+
+    async def take(turns: _Turns, *place: int) -> None:
+        async with turns.taken(*place):
+            order.append(place)
+            await asyncio.sleep(0)
+            if place == (2, 0):
+                raise ValueError
+
+    async def main() -> None:
+        turns = _Turns()
+        places = [(2, 0), (2, 8), (3, 0), (1, 8), (1, 0), (1, 0)]
+        tasks = [asyncio.ensure_future(take(turns, *place)) for place in places]
+        await asyncio.sleep(0)
+        tasks[2].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+    assert order == [(2, 0), (1, 0), (1, 0), (1, 8), (2, 8)]
