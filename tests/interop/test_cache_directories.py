@@ -30,7 +30,7 @@ def without_shards(dataset: Path) -> Path:
 def bring_all(dataset: Path, directory: Path) -> list[bytes]:
     """Open all shards through a cache in the directory."""
     location, options = Location.of(str(dataset)), CacheOptions(directory=str(directory))
-    index = Index.from_bytes(read_index(location, options), url="")
+    index = Index.from_bytes(read_index(location, options)[0], url="")
     files = shard_files(location, "fingerprint", options)
     return [bytes(files.open(info)) for info in index.shards]
 

@@ -28,8 +28,8 @@ _logger = logging.getLogger(__name__)
 
 def read_index(
     location: Location, options: CacheOptions | None = None, *, sleep: Sleep = time.sleep
-) -> bytes:
-    """Return the content of a dataset's ``index.json``.
+) -> tuple[bytes, str | None]:
+    """Return the content of a dataset's ``index.json``, and when it was written.
 
     If `options` names a directory, a copy is kept in it, as other readers of the format do. While
     the storage cannot be reached, denies access, or has no dataset any more, the copy is used, with
@@ -43,6 +43,13 @@ def read_index(
         Attempts, timeout, and the directory.
     sleep : callable
         Sleeps between attempts.
+
+    Returns
+    -------
+    content : bytes
+        The file.
+    written : str or None
+        As `Location.modified` says; None where to ask costs nothing, and for the copy.
 
     Raises
     ------
@@ -59,27 +66,27 @@ def read_index(
         return _read(location, options, sleep)
     directory = CacheDirectory(named)
     try:
-        content = _read(location, options, sleep)
+        content, written = _read(location, options, sleep)
     except (CredentialsError, DatasetNotFoundError, StorageError) as error:
         copy = _content(directory.file(INDEX_NAME))
         if copy is None or directory.described().get("url", location.url) != location.url:
             raise
         _logger.warning("%s; reading the copy of the index in %s instead", error, named)
-        return copy
+        return copy, None
     try:
         _keep(directory, location.url, content)
     except OSError as error:
         raise directory.failure(error) from error
-    return content
+    return content, written
 
 
-def _read(location: Location, options: CacheOptions, sleep: Sleep) -> bytes:
+def _read(location: Location, options: CacheOptions, sleep: Sleep) -> tuple[bytes, str | None]:
     url = location.file_url(INDEX_NAME)
 
-    def attempt() -> bytes:
+    def attempt() -> tuple[bytes, str | None]:
         if location.is_local_disk:
-            return bytes(location.read(INDEX_NAME))
-        return bytes(watched(lambda: location.read(INDEX_NAME), timeout=options.timeout))
+            return bytes(location.read(INDEX_NAME)), None
+        return watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
 
     try:
         return try_again(attempt, url=url, attempts=options.retry, sleep=sleep)

@@ -57,6 +57,7 @@ def shard_files(
     options: CacheOptions | None = None,
     *,
     shards: Iterable[ShardInfo] = (),
+    written: str | None = None,
     sleep: Sleep = time.sleep,
 ) -> ShardFiles:
     """Return the files of a dataset's shards.
@@ -76,6 +77,8 @@ def shard_files(
         How to cache.
     shards : iterable of ShardInfo, optional
         The shards that will be opened, to report a limit that is too small now.
+    written : str, optional
+        When the index was written, if that is known: see `read_index`.
     sleep : callable, optional
         Sleeps between attempts at a download.
 
@@ -90,7 +93,7 @@ def shard_files(
     local = options.directory is None or options.directory == _local_directory(location)
     if local and (location.is_local_disk or location.url.startswith("memory:")):
         return DirectFiles(location, fingerprint, options)
-    cache = _cache(location, fingerprint, options, sleep)
+    cache = _cache(location, fingerprint, options, sleep, written)
     cache.source.check_limit(shards)
     return cache
 
@@ -100,12 +103,19 @@ def _local_directory(location: Location) -> str | None:
 
 
 def _cache(
-    location: Location, fingerprint: str, options: CacheOptions, sleep: Sleep = time.sleep
+    location: Location,
+    fingerprint: str,
+    options: CacheOptions,
+    sleep: Sleep = time.sleep,
+    written: str | None = None,
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
         directory = None  # a dataset on a read-only disk
-    state = _state(location, fingerprint, directory, options, sleep)
+    if written is None:
+        state = _state(location, fingerprint, directory, options, sleep)
+    else:
+        state = _state_of(fingerprint, written)
     place = CacheDirectory(directory or default_directory(location.url, state))
     source = ShardSource(location, state, place, options, sleep)
     return ShardCache(source, exclusive=directory is None)
@@ -133,7 +143,11 @@ def _state(
         if isinstance(error, FileNotFoundError) or (directory and known is None):
             return fingerprint
         raise
-    return f"{fingerprint} {modified}".rstrip()
+    return _state_of(fingerprint, modified)
+
+
+def _state_of(fingerprint: str, written: str) -> str:
+    return f"{fingerprint} {written}".rstrip()
 
 
 class DirectFiles:

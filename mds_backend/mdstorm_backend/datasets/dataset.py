@@ -68,13 +68,14 @@ def open_dataset(
     from mdstorm_backend.cache import read_index
 
     location = Location.of(url, storage_options)
-    data = read_index(location, cache)
+    data, written = read_index(location, cache)
     return Dataset(
         location,
         Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
         fingerprint=_fingerprint(data),
         cache=cache,
         allow_unsafe_types=allow_unsafe_types,
+        written=written,
     )
 
 
@@ -95,6 +96,8 @@ class Dataset(SampleDataset):
         Fingerprint of the dataset that this is a part of, see `with_shards`.
     prepare : callable, optional
         Called with each shard before its file is opened. It pickles.
+    written : str, optional
+        When the index was written, if that is known: see `read_index`.
 
     Attributes
     ----------
@@ -120,6 +123,7 @@ class Dataset(SampleDataset):
         allow_unsafe_types: bool = False,
         whole: str | None = None,
         prepare: PrepareShard | None = None,
+        written: str | None = None,
     ) -> None:
         self.location = location
         self.url = location.url
@@ -131,7 +135,8 @@ class Dataset(SampleDataset):
         self.allow_unsafe_types = allow_unsafe_types
         self.whole = whole or self.fingerprint
         self._prepare = prepare
-        self._shards = DatasetShards(location, index, self.whole, cache, prepare)
+        self._written = written
+        self._shards = DatasetShards(location, index, self.whole, cache, prepare, written)
 
     def __reduce__(self) -> tuple[Any, ...]:
         make = partial(
@@ -141,6 +146,7 @@ class Dataset(SampleDataset):
             allow_unsafe_types=self.allow_unsafe_types,
             whole=self.whole,
             prepare=self._prepare,
+            written=self._written,
         )
         return make, (self.location, self.index)
 
@@ -189,6 +195,7 @@ class Dataset(SampleDataset):
             cache=self.cache,
             allow_unsafe_types=self.allow_unsafe_types,
             whole=self.whole,
+            written=self._written,
         )
 
     @property
@@ -227,6 +234,11 @@ class Dataset(SampleDataset):
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
         return self._shards.are_mapped
+
+    @property
+    def bytes_ahead(self) -> int:  # type: ignore[override]
+        """Bytes of shards to open ahead of use, as `SampleDataset` says."""
+        return self._shards.bytes_ahead
 
     @property
     def files(self) -> ShardFiles:

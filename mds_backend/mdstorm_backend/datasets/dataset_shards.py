@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 #: Mapped shards to keep open with a limited cache, which cannot free their space while they are.
 _KEPT_OF_LIMITED_CACHE = 4
+#: Bytes of shards that are downloaded ahead of use: more than any link has under way. At least and
+#: at most so many shards, of which each takes a file descriptor.
+_BYTES_AHEAD = 128 << 20
+_FEWEST_AHEAD, _MOST_AHEAD = 2, 64
 #: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
 
@@ -43,6 +47,8 @@ class DatasetShards:
         How shards are downloaded to this machine.
     prepare : callable, optional
         Called with each shard before its file is opened.
+    written : str, optional
+        When the index was written, if that is known.
     """
 
     def __init__(
@@ -52,12 +58,14 @@ class DatasetShards:
         fingerprint: str,
         cache: CacheOptions | None,
         prepare: PrepareShard | None = None,
+        written: str | None = None,
     ) -> None:
         self._location = location
         self._index = index
         self._fingerprint = fingerprint
         self._cache = cache
         self._prepare = prepare
+        self._written = written
         # The cache limit bounds disk use, and removed files use the disk while they are open.
         limited = cache is not None and cache.limit is not None
         self.opened: OpenShards[MDSShard] = (
@@ -69,8 +77,13 @@ class DatasetShards:
         """Where the bytes of the shards come from."""
         from mdstorm_backend.cache import shard_files
 
-        shards = self._index.shards
-        return shard_files(self._location, self._fingerprint, self._cache, shards=shards)
+        return shard_files(
+            self._location,
+            self._fingerprint,
+            self._cache,
+            shards=self._index.shards,
+            written=self._written,
+        )
 
     @cached_property
     def are_mapped(self) -> bool:
@@ -82,6 +95,20 @@ class DatasetShards:
             and self._location.is_local_disk
             and not any(info.zip_data for info in self._index.shards)
         )
+
+    @cached_property
+    def bytes_ahead(self) -> int:
+        """Bytes of shards to open ahead of use; 0 if that only maps files.
+
+        With a limited cache no more than half of it, since what is open takes its room.
+        """
+        shards = self._index.shards
+        if self.are_mapped or not shards:
+            return 0
+        mean = sum(info.raw_data.bytes for info in shards) // len(shards)
+        room = min(max(_BYTES_AHEAD, _FEWEST_AHEAD * mean), _MOST_AHEAD * mean)
+        limit = self._cache.limit if self._cache else None
+        return room if limit is None else min(room, limit // 2)
 
     @cached_property
     def index_with_schema(self) -> Index:

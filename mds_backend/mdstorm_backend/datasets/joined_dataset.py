@@ -69,6 +69,11 @@ class JoinedDataset(Described):
         """Whether opening a shard only maps a file."""
         return all(part.is_mapped for part in self.parts)
 
+    @property
+    def bytes_ahead(self) -> int:
+        """Bytes of shards to open ahead of use."""
+        return max(part.bytes_ahead for part in self.parts)
+
     @cached_property
     def nbytes(self) -> int:
         """Bytes of all shards, uncompressed."""

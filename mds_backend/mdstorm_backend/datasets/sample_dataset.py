@@ -41,12 +41,15 @@ class SampleDataset(Described, ABC):
         Samples of each shard.
     shard_bytes : tuple of int
         Bytes of each shard, uncompressed.
+    bytes_ahead : int
+        Bytes of shards to open ahead of use; 0 unless opening them is to wait for a network.
     """
 
     url: str
     fingerprint: str
     shard_sizes: tuple[int, ...]
     shard_bytes: tuple[int, ...]
+    bytes_ahead: int = 0
 
     @property
     @abstractmethod

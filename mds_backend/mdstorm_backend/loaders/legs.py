@@ -24,7 +24,7 @@ from mdstorm_backend.read.row_stream import Position
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Bytes of samples whose shards are opened ahead of use.
+#: Bytes of samples whose shards are opened ahead of use, where that takes no network.
 _BYTES_AHEAD = 256 << 20
 
 
@@ -185,5 +185,7 @@ def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
     """Return the least number of samples whose shards are opened ahead of use."""
     if options.predownload is not None:
         return options.predownload
-    per_row = options.dataset.nbytes // max(len(options.dataset), 1)
-    return max(8 * batch_size, min(_BYTES_AHEAD // max(per_row, 1), 4 * BLOCK_ROWS))
+    dataset = options.dataset
+    per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
+    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, 4 * BLOCK_ROWS)
+    return max(8 * batch_size, rows)

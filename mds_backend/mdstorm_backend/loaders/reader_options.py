@@ -93,8 +93,8 @@ class ReaderOptions:
     workers, prefetch : int
         Threads that read ahead, and blocks that may be ready.
     predownload : int or None
-        In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
-        into some hundred MB.
+        In the elastic order: samples whose shards are opened ahead of use. None: see
+        `samples_ahead`.
     first_epoch : int
         Epoch with which the first pass begins.
     on_pass : callable, optional

@@ -20,6 +20,7 @@ from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ah
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
+from mdstorm_backend.read.shards_ahead import OPENING_THREADS
 from mdstorm_backend.read.window import Range, Source, Window
 from mdstorm_backend.read.window_stream import WindowStream, warn_no_data
 
@@ -182,8 +183,8 @@ class BatchReader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        with Prefetcher(self._workers, self._prefetch, self._recorder) as prefetcher:
-            plan = self._plan(start, first_epoch, prefetcher)
+        with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
+            plan = self._plan(start, first_epoch, opener if self._openers else prefetcher)
             if self.transform is None and self._filler.only_copies:
                 yield from copied_ahead(self._fill, plan, self._workers, self._recorder)
             else:
@@ -203,8 +204,17 @@ class BatchReader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        with Prefetcher(self._workers, self._prefetch, self._recorder) as prefetcher:
+        with self._pool(self._openers or self._workers) as prefetcher:
             yield from self._plan(start, first_epoch, prefetcher)
+
+    def _pool(self, threads: int) -> Prefetcher:
+        return Prefetcher(threads, self._prefetch, self._recorder)
+
+    @property
+    def _openers(self) -> int:
+        """Threads that only open shards, of which many can wait for a network."""
+        wait = self._workers and self.dataset.bytes_ahead and self.transform is None
+        return OPENING_THREADS if wait else 0
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:

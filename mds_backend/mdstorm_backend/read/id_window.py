@@ -35,9 +35,9 @@ class IdWindow:
     def __init__(self, ids: Ids, bounds: Ids) -> None:
         self._ids = ids
         owners = np.searchsorted(bounds, ids, side="right") - 1
-        self._rows = ids - bounds[owners]
         present = np.flatnonzero(np.bincount(owners, minlength=1))
         self.shard_numbers: list[int] = present.tolist()
+        self._firsts = bounds[present]
         # Numbered anew, in a type whose stable sort is a radix sort.
         places = np.empty(int(present[-1]) + 1 if len(present) else 0, short_type(len(present)))
         places[present] = np.arange(len(present))
@@ -62,7 +62,9 @@ class IdWindow:
 
     def located(self, start: int, stop: int) -> Located:
         """Say where the rows `start` to `stop` lie."""
-        return Located(self._opened, self._owners[start:stop], self._rows[start:stop])
+        # Only now: many windows wait for their shards, and are to take little memory.
+        owners = self._owners[start:stop]
+        return Located(self._opened, owners, self._ids[start:stop] - self._firsts[owners])
 
     @cached_property
     def _opened(self) -> list[Shard]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 from weakref import WeakValueDictionary
 
+from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.base.pass_threads import PoolContext
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.shard import Shard
 
 #: Threads that open shards: most of their time they wait for a disk or a network.
-_THREADS = 8
+OPENING_THREADS = 16
 #: As long as so many are not open yet no further ones are asked for.
 _MANY = 32
 
@@ -94,7 +95,7 @@ class ShardsAhead(PoolContext):
         #: Shards opened since the last window was yielded, without threads.
         self._opened = 0
         self._pool = (
-            ThreadPoolExecutor(_THREADS, thread_name_prefix="mdstorm-open") if threads else None
+            OrderedPool(OPENING_THREADS, thread_name_prefix="mdstorm-open") if threads else None
         )
 
     def __call__(self, windows: Iterable[IdWindow]) -> Iterator[OpeningWindow]:

@@ -43,6 +43,10 @@ class SampleSource(Protocol):
     def is_mapped(self) -> bool:
         """Whether opening a shard is no more than mapping a file."""
 
+    @property
+    def bytes_ahead(self) -> int:
+        """Bytes of shards to open ahead of use; 0 unless opening them is to wait for a network."""
+
     def __len__(self) -> int: ...
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:

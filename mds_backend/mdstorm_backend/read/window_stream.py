@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _Part = TypeVar("_Part", Piece, Source)
 
-#: Shards that are opened ahead of use: downloaded, decompressed, their pages asked for.
+#: Shards at least that are opened ahead of use: downloaded, decompressed, their pages asked for.
 _SHARDS_AHEAD = 2
 
 
@@ -52,6 +52,8 @@ class WindowStream:
         self._transformed = transformed
         self._make_ready = make_ready
         self._first = [0, *accumulate(dataset.shard_sizes)]
+        shards = dataset.bytes_ahead * len(dataset.shard_sizes) // max(dataset.nbytes, 1)
+        self._shards_ahead = max(_SHARDS_AHEAD, shards)
 
     def windows(
         self, start: Position, stop_epoch: int | None, prefetcher: Prefetcher
@@ -66,7 +68,7 @@ class WindowStream:
         stop_epoch : int or None
             The first epoch that is not read; None for no end.
         prefetcher : Prefetcher
-            Opens and transforms ahead of use.
+            Opens, or opens and transforms, ahead of use.
 
         Yields
         ------
@@ -122,7 +124,7 @@ class WindowStream:
 
     def _sources(self, pieces: list[Piece], prefetcher: Prefetcher) -> Iterator[Source]:
         if self._transformed is None:
-            return prefetcher.map(self._open, pieces, depth=_SHARDS_AHEAD)
+            return prefetcher.map(self._open, pieces, depth=self._shards_ahead)
         return prefetcher.map(self._open_and_transform, pieces)
 
     def _open(self, piece: Piece) -> Source:

@@ -36,7 +36,7 @@ def index(source: Path) -> Path:
 
 
 def read(source: Path, **options: Any) -> bytes:
-    return read_index(remote(source), CacheOptions(**options), sleep=do_not_sleep)
+    return read_index(remote(source), CacheOptions(**options), sleep=do_not_sleep)[0]
 
 
 def test_failures_that_stay_are_named(index: Path, storage: Storage) -> None:

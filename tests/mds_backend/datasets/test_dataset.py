@@ -41,6 +41,9 @@ ROWS: dict[str, list[Any]] = {
 }
 
 
+MEAN = 100_000
+
+
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     return write_dataset(tmp_path / "mixed", ROWS, FIELDS, shard_size=1)
@@ -264,3 +267,16 @@ def test_few_shards_stay_open_where_the_cache_is_limited(tmp_path: Path) -> None
     references = [weakref.ref(dataset.shard(number)) for number in range(6)]
     gc.collect()
     assert sum(reference() is not None for reference in references) == 4
+
+
+@pytest.mark.parametrize(
+    ("cached", "limit", "ahead"),
+    [(False, None, 0), (True, None, 64 * MEAN), (True, 10**6, 500_000)],
+)
+def test_what_has_to_be_downloaded_is_opened_ahead_within_the_cache(
+    cached: bool, limit: int | None, ahead: int, tmp_path: Path
+) -> None:
+    written = write_dataset(tmp_path / "d", {"x": [bytes(MEAN)] * 6}, {"x": "binary"}, shard_size=1)
+    directory = str(tmp_path / "cache") if cached else None
+    dataset = open_dataset(written.url, cache=CacheOptions(directory=directory, limit=limit))
+    assert dataset.bytes_ahead == pytest.approx(ahead, rel=0.01)

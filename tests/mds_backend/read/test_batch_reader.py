@@ -1,3 +1,4 @@
+import threading
 from collections import Counter
 from contextlib import closing
 from itertools import islice
@@ -211,3 +212,31 @@ def test_rows_are_prepared_as_they_are_read(datasets: dict[int, Dataset]) -> Non
 
     reader = BatchReader(datasets[7], ExactOrder(), batch_size=4, prepare=prepare)
     assert numbers(reader) == [[0, 2, 4, 6], [8, 10, 12]]
+
+
+def test_shards_are_opened_ahead_by_bytes(tmp_path: Path) -> None:
+    """Five of them are under way together, though two threads decode."""
+    together = threading.Barrier(5)
+
+    class Remote:
+        """A dataset whose shards come over a network."""
+
+        is_mapped = False
+
+        def __init__(self, dataset: Dataset) -> None:
+            self._dataset = dataset
+            self.bytes_ahead = sum(dataset.shard_bytes[:5])
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._dataset, name)
+
+        def __len__(self) -> int:
+            return len(self._dataset)
+
+        def shard(self, number: int) -> Any:
+            together.wait(20)
+            return self._dataset.shard(number)
+
+    dataset: Any = Remote(write_numbers(tmp_path, 100, tasks=10))
+    found = numbers(BatchReader(dataset, ExactOrder(), batch_size=10))
+    assert np.ravel(found).tolist() == list(range(100))
