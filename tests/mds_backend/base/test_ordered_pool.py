@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mdstorm_backend.base.ordered_pool import OrderedPool, place
 
 

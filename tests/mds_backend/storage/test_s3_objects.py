@@ -1,7 +1,5 @@
 """Objects of S3 by ranges: which requests there are, and what comes of faults in between."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path
