@@ -145,7 +145,7 @@ class PassRunner:
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
         """Return what records a pass that begins, which may be a given one."""
-        options = self.reading.options
+        options = self.reading.options.in_world()
         return self.recorders.begin(
             order_name(options.order),
             self.batching.num_workers,
