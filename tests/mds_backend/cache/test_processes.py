@@ -1,14 +1,15 @@
-"""Many processes share a cache directory: each shard comes once, and an error reaches everybody."""
+"""Processes that share a cache: each shard comes once, whoever is killed or has no room."""
 
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from tests.mds_backend.cache.shards import files_in, parts_in
 from tests.programs import run_program
 
 _ROOT = Path(__file__).parents[3]
 
-_PROGRAM = """
+_SHARED = """
 import os, random, sys
 root, directory, limit = sys.argv[1:]
 sys.path.insert(0, root)
@@ -47,7 +48,7 @@ assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
 
 
 def test_processes_download_each_shard_once(tmp_path: Path) -> None:
-    run_program(_PROGRAM, _ROOT, tmp_path, 0, cwd=tmp_path)
+    run_program(_SHARED, _ROOT, tmp_path, 0, cwd=tmp_path)
     log = Counter((tmp_path / "log").read_text().split())
     assert len(log) == 12
     assert set(log.values()) == {1}
@@ -55,7 +56,126 @@ def test_processes_download_each_shard_once(tmp_path: Path) -> None:
 
 
 def test_processes_keep_the_limit_together(tmp_path: Path) -> None:
-    run_program(_PROGRAM, _ROOT, tmp_path, 4000, cwd=tmp_path)
+    run_program(_SHARED, _ROOT, tmp_path, 4000, cwd=tmp_path)
     local = tmp_path / "local"
     assert sum((local / name).stat().st_size for name in files_in(local)) <= 4000
     assert parts_in(local) == []
+
+
+#: Forks a child per step, which is killed there: at every file that is opened, renamed, removed,
+#: cut or locked. What it leaves is used by a process that lives.
+_KILLED = """
+import os, signal, sys, threading
+root, directory, compression, limit = sys.argv[1:]
+sys.path.insert(0, root)
+from pathlib import Path
+from tests.mds_backend.cache import shards
+from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
+
+directory = Path(directory)
+source = directory / "source"
+infos = make_shards(source, 3, compression=None if compression == "raw" else "zstd")
+options = {
+    "limit": int(limit) or None, "keep_zip": compression == "keep", "validate_hash": "sha1"
+}
+
+STEPS = {"fcntl.flock", "mmap.__new__", "open", "os.mkdir", "os.remove", "os.rename", "os.truncate",
+         "os.utime"}
+steps_left = None
+
+def step(event, arguments):
+    global steps_left
+    if steps_left is None or event not in STEPS:
+        return
+    if event == "open" and str(directory) not in str(arguments[0]):
+        return
+    steps_left -= 1
+    if steps_left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(step)
+
+killed = steps = 0
+while True:
+    local = directory / str(steps)
+    local.mkdir()
+    (local / "mine.txt").write_text("mine")
+    child = os.fork()
+    if child == 0:
+        steps_left = steps
+        files = cache(source, directory=local, **options)
+        for info in infos:
+            files.open(info)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    files = cache(source, directory=local, timeout=20.0, **options)
+    assert [bytes(files.open(info)) for info in infos] == contents(infos), steps
+    assert [bytes(files.open(info)) for info in reversed(infos)] == contents(infos)[::-1], steps
+    assert parts_in(local) == [], (steps, parts_in(local))
+    assert (local / "mine.txt").read_text() == "mine"
+    if options["limit"]:
+        kept = sum((local / name).stat().st_size for name in files_in(local)) - len("mine")
+        assert kept <= options["limit"], (steps, files_in(local))
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL, status
+    killed += 1
+    steps += 1
+print(killed, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("compression", "limit"),
+    [
+        ("keep", 3000),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in [("raw", 2500), ("zip", 2500), ("keep", 0)]
+        ),
+    ],
+)
+def test_a_restart_after_a_kill_at_any_step_just_works(
+    compression: str, limit: int, tmp_path: Path
+) -> None:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    done = run_program(_KILLED, _ROOT, directory, compression, limit, cwd=tmp_path)
+    assert int(done.stdout) > 30
+
+
+#: The limit on a file's size stands for the disk's: the system refuses to write more.
+_FULL_DISK = """
+import resource, sys
+root, directory, compression = sys.argv[1:]
+sys.path.insert(0, root)
+from pathlib import Path
+from mdstorm_backend.errors import StorageError
+from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
+
+source, local = Path(directory) / "source", Path(directory) / "local"
+infos = make_shards(source, 2, 100_000, compression=compression if compression != "raw" else None)
+files = cache(source, directory=local)
+for room in (0, 200, 50_000, 60_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    try:
+        files.open(infos[0])
+    except StorageError as error:
+        assert "File too large" in str(error) and "MDSTORM_CACHE_DIR" in str(error), error
+        assert str(local) in str(error), error
+    else:
+        raise AssertionError("there was no room")
+    assert files_in(local) == [] and parts_in(local) == [], room
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert [bytes(files.open(info)) for info in infos] == contents(infos, 100_000)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("compression", ["raw", "zstd"])
+def test_a_full_disk_is_named_and_nothing_half_written_stays(
+    compression: str, tmp_path: Path
+) -> None:
+    done = run_program(_FULL_DISK, _ROOT, tmp_path, compression, cwd=tmp_path)
+    assert done.stdout == "done\n"

@@ -6,7 +6,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.read.elastic_reader import ElasticReader
 
@@ -47,28 +47,6 @@ def test_samples_and_shards_are_numbered_through(tmp_path: Path) -> None:
     with pytest.raises(IndexError, match="sample 200 of 200"):
         dataset.sample(200)
     assert read(dataset, [3, 199, 71, 3]) == {"n": [3, 199, 71, 3]}
-
-
-def test_samples_keep_the_columns_of_their_own(tmp_path: Path) -> None:
-    dataset = joined(tmp_path, numbers(0, 3, a=("x", "string")), numbers(3, 6, b=(0.5, "double")))
-    assert dataset.sample(1) == {"n": 1, "a": "x"}
-    assert dataset.sample(4) == {"n": 4, "b": 0.5}
-    assert dataset.schema.names == ("n",)
-
-
-def test_batches_need_columns_in_common(tmp_path: Path) -> None:
-    dataset = joined(
-        tmp_path,
-        numbers(0, 3, a=("x", "string"), c=(1, "long")),
-        numbers(3, 6, b=(0.5, "double"), c=(1.5, "double")),
-    )
-    with pytest.raises(
-        InvalidArgumentError, match=r"differ in the columns \['a', 'c', 'b'\].*columns=\['n'\]"
-    ):
-        read(dataset, [0, 4])
-    assert read(dataset, [0, 4], ["n"]) == {"n": [0, 4]}
-    with pytest.raises(ArgumentTypeError, match=r"no stream has columns \['z'\]"):
-        read(dataset, [0], ["z"])
 
 
 def test_without_columns_in_common_there_are_single_samples(tmp_path: Path) -> None:

@@ -48,6 +48,9 @@ def test_damaged_files_are_refused(compression: str) -> None:
     for damaged in (b"", packed[: len(packed) // 2], packed[:-1], b"x" * 100):
         with pytest.raises((ValueError, OSError)):
             decompress(compression, damaged, len(data))
+        if damaged:
+            with pytest.raises((ValueError, OSError)):
+                decompress_unsized(compression, damaged)
 
 
 @pytest.mark.parametrize("compression", NAMES)
@@ -101,21 +104,12 @@ def test_unknown_names_and_levels_are_refused_with_the_known_ones(compression: s
 
 
 NOISE = np.random.default_rng(0).bytes(2 << 20)
-CODECS = ["zstd", "gz", "bz2", "br", "snappy"]
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", NAMES)
 @pytest.mark.parametrize("data", [b"", b"x", bytes(3 << 20), NOISE], ids=len)
 def test_files_of_unknown_size_are_decompressed(codec: str, data: bytes) -> None:
     assert bytes(decompress_unsized(codec, compress(codec, [data]))) == data
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_damaged_files_are_errors(codec: str) -> None:
-    packed = compress(codec, [NOISE[:1000]])
-    for data in (packed[:-10], b"\xff" * 50):
-        with pytest.raises((OSError, ValueError)):
-            decompress_unsized(codec, data)
 
 
 def test_a_size_that_cannot_be_true_is_not_believed() -> None:

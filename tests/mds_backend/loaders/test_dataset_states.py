@@ -16,14 +16,9 @@ from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 
-ROWS = 101
+ROWS, SHARDS = 101, 2
 BATCH = 8
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return write_numbers(tmp_path / "data", ROWS).url
 
 
 def dataset_of(url: str, order: str, world: World | None = None, **options: Any) -> Any:
@@ -114,7 +109,9 @@ def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str) -> None:
 
 
 @pytest.mark.parametrize("num_epochs", [1, 3, None])
-@pytest.mark.parametrize("batches", [0, 1, 7, 63])
+@pytest.mark.parametrize(
+    "batches", [1, 63, *(pytest.param(batches, marks=pytest.mark.long) for batches in (0, 7))]
+)
 @pytest.mark.parametrize("batch_size", [BATCH, 50])
 @pytest.mark.parametrize(("num_rows", "of_rank"), [(100, 0), (100, 1), (101, None)])
 def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(

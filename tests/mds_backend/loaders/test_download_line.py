@@ -12,11 +12,12 @@ from typing import Any, BinaryIO
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.pass_recorders import DownloadLine
 from mdstorm_backend.order import ExactOrder
+
+ROWS, SHARDS = 40, 4
 
 
 class Terminal(io.StringIO):
@@ -36,11 +37,6 @@ def notebook() -> Iterator[InteractiveShell]:
     shell.kernel = object()  # what ipykernel adds
     yield shell
     InteractiveShell.clear_instance()
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return write_numbers(tmp_path / "data", 40, tasks=4).url
 
 
 def loader(url: str, tmp_path: Path, **options: Any) -> StreamingDataLoader:

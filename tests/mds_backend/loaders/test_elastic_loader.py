@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, default_collate
@@ -26,14 +23,8 @@ golden_runs = pytest.mark.parametrize(
     "run", GOLDEN["end_to_end_on_multi_shard"], ids=lambda run: str(run["args"])
 )
 
-ROWS = 50
+ROWS, SHARDS = 50, 5
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Fifty numbers in five shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=5)
 
 
 def make(
@@ -144,50 +135,6 @@ def test_epochs_of_one_pass_do_not_share_batches(numbers: Dataset) -> None:
         len(endless)
 
 
-@pytest.mark.long
-@settings(deadline=None, max_examples=30)
-@given(st.data())
-def test_another_world_goes_on_with_the_same_global_batches(
-    numbers: Dataset, data: st.DataObject
-) -> None:
-    """Global batch for global batch the same samples, whoever reads them."""
-    nodes, ranks = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (4, 1)]))
-    other_nodes, other_ranks = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 4), (2, 2)]))
-    done, workers = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([0, 0, 0, 2]))
-    options = {
-        "num_canonical_nodes": 4,
-        "shuffle_algo": data.draw(st.sampled_from(["py1e", "py1s"])),
-    }
-
-    def loaders(nodes: int, ranks: int, workers: int) -> list[StreamingDataLoader]:
-        count = nodes * ranks
-        return [
-            make(
-                numbers,
-                8 // count,
-                world=(r, count, ranks),
-                loader={"num_workers": workers},
-                **options,
-            )
-            for r in range(count)
-        ]
-
-    def global_batches(found: list[list[list[int]]]) -> list[list[int]]:
-        return [sorted(chain(*batches)) for batches in zip(*found, strict=True)]
-
-    first = loaders(nodes, ranks, 0)
-    seen = global_batches([taken(loader, done) for loader in first])
-    states = [loader.state_dict() for loader in first]
-    assert all(state == states[0] for state in states)
-    others = loaders(other_nodes, other_ranks, workers)
-    for other in others:
-        other.load_state_dict(json.loads(json.dumps(states[0])))
-    rest = global_batches([column(other) for other in others])
-    whole = global_batches([column(loader) for loader in loaders(1, 1, 0)])
-    assert (seen + rest)[:6] == whole[:6]
-    assert sorted({*chain(*seen, *rest)}) == list(range(ROWS))
-
-
 @pytest.mark.parametrize("done", [1, 12, 13])
 @pytest.mark.parametrize("workers_before", [0, 2])
 @pytest.mark.parametrize("workers_after", [0, 2])
@@ -271,13 +218,6 @@ def test_a_state_of_the_exact_order_is_refused(numbers: Dataset) -> None:
         make(numbers).load_state_dict(state)
     with pytest.raises(StateMismatchError, match="not taken from a loader with the order 'exact'"):
         exact.load_state_dict(make(numbers).state_dict())
-
-
-def test_a_state_is_made_of_plain_values(numbers: Dataset, tmp_path: Path) -> None:
-    state = make(numbers).state_dict()
-    assert json.loads(json.dumps(state)) == state
-    torch.save(state, tmp_path / "state.pt")
-    assert torch.load(tmp_path / "state.pt", weights_only=True) == state
 
 
 def test_the_batch_size_is_that_of_the_loader_unless_the_dataset_has_one(numbers: Dataset) -> None:

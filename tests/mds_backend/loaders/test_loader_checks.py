@@ -10,21 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import column, torch_loader
-from tests.mds_backend.small_datasets import write_dataset, write_numbers
+from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 
-ROWS = 40
+ROWS, SHARDS = 40, 8
 SHUFFLED = {"seed": 5, "window": ROWS}
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Forty numbers in eight shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=8)
 
 
 class Same:

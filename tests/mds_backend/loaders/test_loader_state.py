@@ -15,13 +15,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import StateMismatchError
 
-ROWS = 40
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Forty numbers in eight shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=8)
+ROWS, SHARDS = 40, 8
 
 
 shuffles = st.fixed_dictionaries(
@@ -114,16 +108,6 @@ def test_without_a_seed_the_state_keeps_the_one_that_was_drawn(numbers: Dataset)
     second = torch_loader(numbers, shuffle={"window": ROWS})
     second.load_state_dict(through_json(first.state_dict()))
     assert sorted(chain.from_iterable(done + column(second))) == list(range(ROWS))
-
-
-def test_a_loader_can_be_taken_back_to_its_own_state(numbers: Dataset) -> None:
-    loader = torch_loader(numbers, shuffle={"seed": 1, "window": ROWS})
-    taken(loader, 2)
-    state = loader.state_dict()
-    rest = column(loader.__class__(loader.dataset, batch_size=4))[2:]
-    for _ in range(2):
-        loader.load_state_dict(state)
-        assert column(loader) == rest
 
 
 def test_a_state_is_made_of_plain_values_and_has_the_keys_of_streaming(

@@ -16,13 +16,7 @@ from mdstorm_backend import StreamingDataLoader
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError
 
-ROWS = 61
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Sixty-one numbers in nine shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=9)
+ROWS, SHARDS = 61, 9
 
 
 shuffles = st.fixed_dictionaries(
@@ -375,15 +369,3 @@ def test_a_state_that_was_edited_is_refused_and_nothing_changed(
         with pytest.raises(StateMismatchError):
             loader.load_state_dict(state)
     assert sorted(third.take(None)) == list(range(ROWS))
-
-
-def test_a_world_that_read_nothing_leaves_nothing_in_the_state(numbers: Dataset) -> None:
-    first = Ranks(numbers, 2, 4)
-    first.take(2)
-    state = first.loaders[0].state_dict()
-    unread = Ranks(numbers, 3, 4, state).loaders[0].state_dict()
-    assert unread is not None
-    last = Ranks(numbers, 1, 4, unread).loaders[0].state_dict()
-    assert last is not None
-    segments = last["mdstorm"]["history"]["segments"]
-    assert [(each["world_size"], each["batches"]) for each in segments] == [(2, 2), (1, 0)]

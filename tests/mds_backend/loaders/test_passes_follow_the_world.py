@@ -9,20 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_numbers
 from tests.programs import run_program
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
-ROWS = 1_000
+ROWS, SHARDS = 1_000, 13
 BATCH = 20
 Launch = Callable[[int, int], None]
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return write_numbers(tmp_path / "data", ROWS).url
 
 
 @pytest.fixture

@@ -6,20 +6,14 @@ from typing import Any
 
 import pytest
 from tests.mds_backend.loaders.loaders import torch_loader
-from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Batching, PassRunner, reading_of
 
-ROWS = 61
+ROWS, SHARDS = 61, 9
 SHUFFLE = {"seed": 3, "window": 15}
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=9)
 
 
 def row_groups(dataset: Dataset, rank: int, world_size: int) -> PassRunner:

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.datasets.dataset import Dataset
@@ -18,18 +17,12 @@ from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, readi
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
-ROWS = 20
+ROWS, SHARDS = 20, 4
 ORDERS: dict[str, ExactOrder | ElasticShare] = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, shuffle_rows=True),
     "elastic": ElasticShare(ElasticOrder(1, shuffle=True), states_batch_size=False),
 }
 in_either_order = pytest.mark.parametrize("order", list(ORDERS))
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Twenty numbers in four shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=4)
 
 
 def runner_of(

@@ -201,11 +201,6 @@ def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None
             assert type(values) is type(empty[name])
 
 
-def test_endless_reading_has_no_length(datasets: dict[int, Dataset]) -> None:
-    with pytest.raises(TypeError, match="never ends"):
-        len(BatchReader(datasets[7], ExactOrder(), batch_size=1, num_epochs=None))
-
-
 def test_rows_are_prepared_as_they_are_read(datasets: dict[int, Dataset]) -> None:
     def prepare(batch: Batch) -> Batch:
         return {"number": batch["number"] * 2}  # type: ignore[operator]

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from mdstorm_backend.errors import CorruptDatasetError, UnsafeTypeError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.schema import Column, Origin
-from mdstorm_backend.read.late import LateDecoder, check_safe
-from mdstorm_backend.read.parallel import decode_pixels, map_in_threads
+from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read.parallel import decode_pixels
 
 URL = "file:///data"
 
@@ -43,16 +43,6 @@ def test_an_array_of_jpegs_may_be_empty() -> None:
     assert LateDecoder(column("jpegarray"))(binary(bytes(4))).tolist() == [[]]
 
 
-def test_pickles_are_refused_unless_allowed() -> None:
-    with pytest.raises(
-        UnsafeTypeError, match=r"'x' of file:///data contains an unsafe type"
-    ) as caught:
-        LateDecoder(column("pkl", allowed=False))
-    assert isinstance(caught.value, ValueError)
-    assert "allow_unsafe_types=True" in str(caught.value)
-    check_safe(column("png", allowed=False))
-
-
 @pytest.mark.parametrize(
     ("encoding", "value"),
     [
@@ -77,11 +67,6 @@ def test_texts_that_cannot_be_decoded_are_named() -> None:
     for encoding, text in (("json", "{"), ("json", "[" * 100_000), ("str_decimal", "x")):
         with pytest.raises(CorruptDatasetError, match="column 'x' of file:///data"):
             LateDecoder(column(encoding))(pa.array([text]))
-
-
-def test_an_error_in_a_thread_is_an_error_here() -> None:
-    with pytest.raises(ZeroDivisionError):
-        map_in_threads(lambda n: 1 // n, [1, 0, 1], 2)
 
 
 def decode(value: bytes, place: np.ndarray | None) -> np.ndarray:

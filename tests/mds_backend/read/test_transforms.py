@@ -95,17 +95,6 @@ def test_a_function_that_leaves_nothing_ends_the_pass_with_a_warning(
         assert read(dataset, OnNumbers(nothing), num_epochs=num_epochs) == []
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_an_error_of_the_function_reaches_the_caller(dataset: Dataset, workers: int) -> None:
-    def fail(numbers: Any) -> Any:
-        if 17 in numbers:
-            raise KeyError("seventeen")
-        return numbers
-
-    with pytest.raises(KeyError, match="seventeen"):
-        read(dataset, OnNumbers(fail), workers=workers)
-
-
 @pytest.mark.parametrize("window", [0, 12])
 @pytest.mark.parametrize("function", [even, twice])
 def test_reading_from_any_position_repeats_the_function_and_gives_the_rest(

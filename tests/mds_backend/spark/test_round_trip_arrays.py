@@ -1,12 +1,11 @@
 """Arrays and vectors: their values, and the form in which shards hold them."""
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.spark.columns import UTC, MakeFrame, assert_column, case, utc
+from tests.mds_backend.spark.columns import MakeFrame, assert_column, case
 
 from mdstorm_backend.spark.materialization import materialize
 
@@ -24,22 +23,6 @@ ARRAYS = [
         pa.int64(),
         ["array(1L, 2L)", "array()", "NULL", "array(5L, NULL, 7L)"],
         [[1, 2], [], None, [5, None, 7]],
-    ),
-    case(
-        "boolean",
-        pa.bool_(),
-        ["array(true, false)", "array(NULL, true)"],
-        [[True, False], [None, True]],
-    ),
-    case(
-        "date",
-        pa.date32(),
-        ["array(DATE'2020-01-01', NULL)", "array()"],
-        [[dt.date(2020, 1, 1), None], []],
-    ),
-    case("timestamp", UTC, [f"array({MIDNIGHT})", "array(NULL)"], [[utc(2020, 1, 1, 5)], [None]]),
-    case(
-        "interval", pa.duration("us"), ["array(INTERVAL '1' DAY, NULL)"], [[dt.timedelta(1), None]]
     ),
     case(
         "string",

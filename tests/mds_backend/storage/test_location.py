@@ -2,17 +2,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.storage import Location, has_scheme, normalize_url
-
-
-@pytest.fixture(params=["disk", "memory"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
-    yield Location.of(str(tmp_path / "data") if request.param == "disk" else "memory://store/data")
-    fsspec.filesystem("memory").store.clear()
 
 
 @pytest.mark.parametrize(
@@ -81,8 +74,9 @@ def test_mounts_of_remote_storage_are_not_local_disks(url: str, local: bool) -> 
 
 
 def test_files_are_replaced_as_a_whole_read_and_listed_below_sub_directories_too(
-    location: Location,
+    tmp_path: Path,
 ) -> None:
+    location = Location.of(str(tmp_path / "data"))
     location.child("b").make_directory()
     location.write("c", [b"a longer text"])
     location.write("c", [b"ab", memoryview(b"cd"), bytearray(b"e")])

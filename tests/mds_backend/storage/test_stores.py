@@ -94,7 +94,7 @@ def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path:
     location.make_directory()
     location.child("b").make_directory()
     location.write("a", [b"a longer ", b"text"])
-    location.write("a", [b"short"])
+    location.write("a", [b"sh", memoryview(b"or"), bytearray(b"t")])
     location.write("b/c", [b""])
     assert location.list_sizes() == [("a", 5), ("b/c", 0)]
     assert location.stat("a")["size"] == 5

@@ -26,14 +26,6 @@ def test_of_many_that_come_at_once_one_gets_the_directory(tmp_path: Path) -> Non
     assert (tmp_path / CLAIM_NAME).exists()
 
 
-def test_a_directory_that_was_released_can_be_taken_again(tmp_path: Path) -> None:
-    mine = Claim(Location.of(str(tmp_path)))
-    assert take(tmp_path) is None
-    mine.release()
-    mine.release()
-    assert take(tmp_path) is not None
-
-
 def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="cannot be written to") as caught:
         Claim(Location.of(str(tmp_path / "none")))

@@ -11,13 +11,9 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
 
+ROWS, SHARDS = 100, 10
+
 AUTO = {"follows_world": True}
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """A hundred numbers in ten shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), 100, tasks=10)
 
 
 def rows(batches: Any) -> list[int]:

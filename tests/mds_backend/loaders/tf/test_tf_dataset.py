@@ -15,11 +15,7 @@ from mdstorm_backend.loaders.tf import tf_batches
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder
 
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """A hundred numbers in ten shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), 100, tasks=10)
+ROWS, SHARDS = 100, 10
 
 
 def make(dataset: Dataset, batch_size: int = 4, **options: Any) -> Any:

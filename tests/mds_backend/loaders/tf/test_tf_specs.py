@@ -1,5 +1,7 @@
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
@@ -9,6 +11,7 @@ from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.spark_types import SparkType
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, needs_value, spec_of_column
+from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 
 
 def stored(spark_type: SparkType, **changes: Any) -> Column:
@@ -23,12 +26,6 @@ def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> Non
     ragged = spec_of_column(stored(array_of("string")))
     assert ragged == ColumnSpec("a", "string", ragged=True)
     assert ragged.signature == tf.RaggedTensorSpec((None, None), tf.string, 1, tf.int64)
-
-
-@pytest.mark.parametrize(("element", "dtype"), [("long", tf.int64), ("string", tf.string)])
-def test_nested_arrays_are_ragged_at_every_level(element: str, dtype: tf.DType) -> None:
-    spec = spec_of_column(stored(array_of(array_of(array_of(element)))))
-    assert spec.signature == tf.RaggedTensorSpec((None,) * 4, dtype, 3, tf.int64)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +62,26 @@ def test_only_floats_may_be_null(column: Column, refused: bool) -> None:
     with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow") as caught:
         refuse_nulls([column], "TensorFlow", needs_value)
     assert (caught.value.column, caught.value.null_count) == ("a", 2)
+
+
+def test_a_slice_of_lists_is_converted_alone() -> None:
+    lists = pa.array([[1], [2, 3], [4]]).slice(1)
+    assert to_tf(lists, ColumnSpec("a", "int64", ragged=True)).to_list() == [[2, 3], [4]]
+
+
+@pytest.mark.parametrize(
+    ("values", "spec"),
+    [
+        (pa.array([1, None]), ColumnSpec("a", "int64")),
+        (pa.array(["x", None]), ColumnSpec("a", "string")),
+        (pa.array([[1], None]), ColumnSpec("a", "int64", ragged=True)),
+        (pa.array([[1], [None]]), ColumnSpec("a", "int64", ragged=True)),
+        (pa.array([["x"], [None]]), ColumnSpec("a", "string", ragged=True)),
+        (np.array([1.0, np.nan]), ColumnSpec("a", "int32")),
+        (np.array([1, "NaT"], "M8[us]"), ColumnSpec("a", "int64")),
+    ],
+    ids=str,
+)
+def test_nulls_that_a_transform_left_are_refused(values: Any, spec: ColumnSpec) -> None:
+    with pytest.raises(NullValueError, match="'a' holds 1 null"):
+        to_tf(values, spec)

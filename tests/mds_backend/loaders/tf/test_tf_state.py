@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
@@ -17,18 +16,12 @@ from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoa
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
-ROWS, BATCH = 50, 4
+ROWS, SHARDS, BATCH = 50, 5, 4
 ORDERS = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, window=20),
     "elastic": ElasticShare(ElasticOrder(batch_size=BATCH, shuffle=True, shuffle_seed=3)),
 }
 with_either_order = pytest.mark.parametrize("order", ORDERS)
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Fifty numbers in five shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=5)
 
 
 def make(dataset: Dataset, order: str, **options: Any) -> Any:

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import pytest
 import tensorflow as tf
 from tests.mds_backend.clocks import Clock
-from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
@@ -14,14 +12,8 @@ from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineR
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder
 
-ROWS, BATCH = 50, 4
+ROWS, SHARDS, BATCH = 50, 5, 4
 BATCHES = 13
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Fifty numbers in five shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=5)
 
 
 def make(dataset: Dataset) -> Any:

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 from tests.mds_backend.loaders.loaders import column
-from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
-ROWS = 42
+ROWS, SHARDS = 42, 4
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
 
 
@@ -43,11 +42,6 @@ class OwnLoader(StreamingDataLoader):
         for batch in DataLoader.__iter__(self):
             self.num_samples_yielded += self._get_batch_size(batch)
             yield batch
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return write_numbers(tmp_path / "data", ROWS, tasks=4).url
 
 
 def order_of(url: str) -> list[int]:

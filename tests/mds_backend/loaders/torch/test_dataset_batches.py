@@ -10,7 +10,7 @@ from tests.mds_backend.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import ExactOrder, Stream, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError
 
 ROWS = 103
 BATCH = 8
@@ -71,15 +71,6 @@ def test_spawned_workers_have_the_world_of_their_parent(
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
     assert sum(len(batch["number"]) for batch in iterator) == ROWS // 2 + 1
-
-
-@in_either_order
-def test_epochs_have_permutations_of_their_own(url: str, order: str) -> None:
-    loader = plain(dataset_of(url, order))
-    epochs = [listed(loader) for _ in range(3)]
-    assert epochs[0] != epochs[1] != epochs[2]
-    loader.dataset.set_epoch(1)
-    assert listed(loader) == epochs[1]
 
 
 @in_either_order
@@ -154,13 +145,6 @@ def test_an_own_iterator_is_refused(url: str) -> None:
         dataset_of(url, "exact", kind=Own).as_batches(BATCH)
     with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
         dataset_of(url, "exact").as_batches(0)
-
-
-def test_with_workers_the_parent_knows_no_state(url: str) -> None:
-    dataset = dataset_of(url, "elastic")
-    list(plain(dataset, 2))
-    with pytest.raises(StateMismatchError, match="read in worker processes"):
-        dataset.state_dict()
 
 
 def test_streams_of_one_dataset_are_read_as_batches(url: str) -> None:

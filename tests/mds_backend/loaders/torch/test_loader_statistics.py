@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from tests.mds_backend.clocks import Clock
-from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base.recorder import Recorder
@@ -23,12 +22,6 @@ from mdstorm_backend.read import batch_reader
 from mdstorm_backend.storage import Location
 
 ROWS, SHARDS, BATCH = 60, 6, 10
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Sixty numbers in six shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=SHARDS)
 
 
 @pytest.fixture

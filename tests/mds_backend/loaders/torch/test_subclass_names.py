@@ -3,15 +3,15 @@
 import pickle
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.mds_backend.loaders.loaders import column
-from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+ROWS, SHARDS = 40, 4
 
 #: What MosaicML Streaming's own class has, so that a subclass cannot have it for itself there.
 PUBLIC = {
@@ -74,11 +74,6 @@ class Loader(StreamingDataLoader):
 
 
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return write_numbers(tmp_path / "data", 40, tasks=4).url
 
 
 def numbers_of(dataset: Any, count: int | None = None) -> list[int]:

@@ -19,11 +19,7 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """A hundred numbers in ten shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), 100, tasks=10)
+ROWS, SHARDS = 100, 10
 
 
 def rows(loader: Any) -> list[int]:

@@ -18,13 +18,7 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
-ROWS = 103
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Numbers in ten shards, shared by three ranks unequally."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=10)
+ROWS, SHARDS = 103, 10
 
 
 class Negative(StreamingDataset):

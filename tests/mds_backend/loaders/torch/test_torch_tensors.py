@@ -1,4 +1,4 @@
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,38 +25,6 @@ def read(directory: Path, spark_type: SparkType, values: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("spark_type", "values", "dtype", "expected"),
-    [
-        ("boolean", [True, False], torch.uint8, [1, 0]),
-        ("byte", [1, -2], torch.int8, [1, -2]),
-        ("short", [1, -2], torch.int16, [1, -2]),
-        ("integer", [1, -2], torch.int32, [1, -2]),
-        ("long", [1, -(1 << 62)], torch.int64, [1, -(1 << 62)]),
-        ("float", [0.5, -2.0], torch.float32, [0.5, -2.0]),
-        ("double", [0.1, -2.0], torch.float64, [0.1, -2.0]),
-        (
-            "timestamp",
-            [datetime(1970, 1, 1, 0, 0, 1, 5, timezone.utc)],
-            torch.int64,
-            [1_000_005_000],
-        ),
-        ("timestamp_ntz", [datetime(1969, 12, 31, 23, 59, 59)], torch.int64, [-1_000_000_000]),
-        ("interval day to second", [timedelta(seconds=1)], torch.int64, [1_000_000]),
-        (array_of("short"), [[1, 2], [3, 4]], torch.int16, [[1, 2], [3, 4]]),
-        (array_of("boolean"), [[True, False]], torch.uint8, [[1, 0]]),
-        (array_of("timestamp_ntz"), [[datetime(1970, 1, 2)]], torch.int64, [[86_400_000_000_000]]),
-    ],
-    ids=str,
-)
-def test_numbers_are_tensors(
-    spark_type: SparkType, values: list[Any], dtype: torch.dtype, expected: Any, tmp_path: Path
-) -> None:
-    found = read(tmp_path, spark_type, values)
-    assert found.dtype == dtype
-    assert found.tolist() == expected
-
-
-@pytest.mark.parametrize(
     ("spark_type", "values"),
     [
         ("string", ["a", "é\0"]),
@@ -76,24 +44,6 @@ def test_what_pytorch_has_no_type_for_is_a_list(
     found = read(tmp_path, spark_type, values)
     assert isinstance(found, list)
     assert found == values
-
-
-@pytest.mark.parametrize(
-    ("element", "values", "dtype"),
-    [
-        ("integer", [[1], [], [2, 3]], torch.int32),
-        ("float", [[0.5], [], [1.0, 2.0]], torch.float32),
-        ("boolean", [[True], [], [False, True]], torch.uint8),
-        ("long", [[], []], torch.int64),
-    ],
-)
-def test_ragged_arrays_are_a_list_of_tensors(
-    element: str, values: list[Any], dtype: torch.dtype, tmp_path: Path
-) -> None:
-    found = read(tmp_path, array_of(element), values)
-    assert isinstance(found, list)
-    assert {value.dtype for value in found} == {dtype}
-    assert listed(found) == values
 
 
 def test_a_timestamp_beyond_nanoseconds_is_an_error_that_names_the_column(tmp_path: Path) -> None:

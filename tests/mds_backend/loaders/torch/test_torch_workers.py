@@ -20,15 +20,9 @@ from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 
-ROWS = 60
+ROWS, SHARDS = 60, 6
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
 EXACT = {"shuffle": {"seed": 3, "window": 20}, "num_epochs": 2}
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Sixty numbers in six shards."""
-    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=6)
 
 
 def elastic_loader(dataset: Dataset, **options: Any) -> StreamingDataLoader:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, get_worker_info
 from mdstorm_backend import ExactOrder, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
 
-ROWS = 103
+ROWS, SHARDS = 103, 4
 BATCH = 8
 WORKERS = 2
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
@@ -23,11 +23,6 @@ in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_numbers(tmp_path_factory.mktemp("numbers") / "data", ROWS, tasks=4).url
 
 
 class Stated(StreamingDataset):

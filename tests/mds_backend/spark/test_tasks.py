@@ -1,4 +1,4 @@
-"""What a task of `dataframe_to_mds` refuses, with a stand-in for Spark's task context."""
+"""What runs on an executor, here with a stand-in for Spark's task context."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyspark
 import pytest
+from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.errors import ArgumentTypeError, EncodingError
+from mdstorm_backend.spark.executor import write_partition
 from mdstorm_backend.spark.partition_writer import PartitionJob, write_frames
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardFormat
+
+JOB = "0123abcd"
+ROWS = 20_000
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +27,25 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark.TaskContext, "get", lambda: context)
 
 
-def write(target: Path, to_samples: Any) -> None:
+def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> None:
+    schema = plan({"id": "long", "text": "string"}).to_json()
+    table = pa.table({"id": range(ROWS), "text": [str(n) for n in range(ROWS)]})
+    contents = []
+    for cut in (1, 7, ROWS):
+        directory = target / str(cut)
+        directory.mkdir(parents=True)
+        batches = iter(table.to_batches(max_chunksize=cut))
+        place = {"job": JOB, "url": directory.as_uri(), "storage_options": {}}
+        how = {"schema": schema, "shard_size": 1 << 20, "compression": None}
+        list(write_partition(batches, **place, **how))
+        contents.append([path.read_bytes() for path in sorted(directory.iterdir())])
+    assert contents[0] == contents[1] == contents[2]
+    assert len(contents[0]) == 1
+
+
+def write_samples(target: Path, to_samples: Any) -> None:
     place = (Location.of(str(target)),)
-    job = PartitionJob("0123abcd", place, ShardFormat(400), max_workers=2, retry=0).to_json()
+    job = PartitionJob(JOB, place, ShardFormat(400), max_workers=2, retry=0).to_json()
     frames = iter([pd.DataFrame({"c0": range(99)})])
     columns = {"names": ["n"], "columns": {"x": "int"}}
     list(write_frames(frames, job=job, **columns, to_samples=to_samples, arguments={}))
@@ -35,12 +57,12 @@ def test_an_attempt_that_fails_leaves_nothing(target: Path) -> None:
             yield {"x": "bad" if n == 90 else int(n)}
 
     with pytest.raises(EncodingError, match="column 'x'"):
-        write(target, failing)
+        write_samples(target, failing)
     assert list(target.rglob("*")) == []
 
 
 @pytest.mark.parametrize("result", [None, 5, {"x": 1}, "text"], ids=str)
 def test_a_function_that_returns_no_samples_is_refused(target: Path, result: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="needs to return an iterable of samples"):
-        write(target, lambda frame: result)
+        write_samples(target, lambda frame: result)
     assert not target.exists()
