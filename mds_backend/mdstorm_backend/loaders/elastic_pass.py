@@ -163,6 +163,7 @@ class ElasticSchedule:
         ours = {
             "version": VERSION,
             "order": "elastic",
+            "rank": share.world.rank,
             "world_size": share.world_size,
             "dataset": self.options.dataset.fingerprint,
             "first_epoch": state["epoch"] if first_epoch is None else first_epoch,
@@ -207,8 +208,8 @@ class ElasticPass:
         self._batching = batching
         self._goes_on = goes_on
         self._start = goes_on
-        #: Samples of this rank since `_start`.
-        self.rows = 0
+        #: Samples of this rank since `_start`, and how many there are.
+        self.rows = self._num_rows = 0
 
     @property
     def order(self) -> ElasticShare:
@@ -231,7 +232,7 @@ class ElasticPass:
         """Yield the epochs."""
         here = self._shared
         for start, work in here.epochs_of_pass(self._batching):
-            self._start, self.rows = start, 0
+            self._start, self.rows, self._num_rows = start, 0, int(np.count_nonzero(work >= 0))
             yield ElasticLeg(here.options, self._batching, start, work)
 
     def advance(self, mark: int, size: int) -> None:
@@ -244,21 +245,39 @@ class ElasticPass:
     def copied(self) -> ElasticPass:
         """Return a copy that stands at the same place."""
         other = ElasticPass(self._schedule, self._batching, self._goes_on, self._here)
-        other._start, other.rows = self._start, self.rows
+        other._start, other.rows, other._num_rows = self._start, self.rows, self._num_rows
         return other
 
     def to_continue(self) -> ElasticPass:
         """Return the pass for a copy of the loader, whose dataset goes on from here."""
         start = self._start
         if start is not None:
-            seen = start.sample_in_epoch + self.rows * self._shared.ranks
-            start = replace(start, sample_in_epoch=seen)
+            start = replace(start, sample_in_epoch=start.sample_in_epoch + self._delivered())
         return ElasticPass(self._schedule, self._batching, start)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        here = self._shared
-        return here.state_dict(self.rows * here.ranks, False, self._start)
+        return self._shared.state_dict(self._delivered(), False, self._start)
+
+    def _delivered(self) -> int:
+        """Return the samples that all ranks have had since `_start`.
+
+        Raises
+        ------
+        StateMismatchError
+            If they do not say which ones.
+        """
+        here, batching = self._shared, self._batching
+        size = here.share.of_batches(batching.batch_size).batch_size
+        is_mixed = batching.num_workers > 1 and size != batching.batch_size
+        if is_mixed and 0 < self.rows < self._num_rows:
+            raise StateMismatchError(
+                f"the dataset has batch_size={size}, and its loader {batching.batch_size}: with "
+                f"{batching.num_workers} workers, each of which makes batches of its own samples, "
+                "their number does not say within an epoch which ones were delivered. Give both "
+                "the same batch size, or read with num_workers=0"
+            )
+        return self.rows * here.ranks
 
     @property
     def _shared(self) -> ElasticSchedule:

@@ -6,12 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.elastic_pass import ElasticPass, ElasticSchedule
 from mdstorm_backend.loaders.elastic_state import EpochStart, Joining, parse_state
 from mdstorm_backend.loaders.legs import Batching, ElasticLeg, Leg
 from mdstorm_backend.loaders.reading import Worker
-from mdstorm_backend.loaders.state_values import check_equal, check_version, damaged, number
+from mdstorm_backend.loaders.state_values import (
+    check_equal,
+    check_version,
+    damaged,
+    number,
+    other_seed,
+)
 from mdstorm_backend.order.world import World
 
 
@@ -131,6 +138,10 @@ class ElasticReading(ElasticSchedule):
         if state.get("sample_in_epoch"):  # between epochs settings may change
             here |= self._settings()
             there |= _mapping(ours, "settings")
+            order, rank = self.share.order, self.in_world().share.world.rank
+            wrong = other_seed(ours, state.get("shuffle_seed"), order.shuffle_seed, rank)
+            if order.shuffle and wrong:
+                warn_user(wrong)
         check_equal(there, here, self.options.dataset.url)
         if ours.get("first_epoch") is None:
             return None

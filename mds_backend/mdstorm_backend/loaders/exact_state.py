@@ -17,6 +17,7 @@ from mdstorm_backend.loaders.state_values import (
     damaged,
     flag,
     number,
+    other_seed,
     reading_values,
     state_mapping,
 )
@@ -215,6 +216,10 @@ class ExactProgress:
         result._check_position(options)
         if result.started and not result.finished:
             result = result._going_on(state, ours, options, batching)
+            here = options.exact_order
+            is_shuffled = here.shuffles or here.shuffle_shards
+            if is_shuffled and (wrong := other_seed(ours, seed, here.seed, here.rank)):
+                raise StateMismatchError(wrong)
         order = replace(options.exact_order, seed=seed, history=result.history)
         return order, result
 

@@ -8,6 +8,7 @@ from typing import Any
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.exact import DEFAULT_SEED
 
 #: Of the states that are written. The first version had no such key.
 VERSION = 2
@@ -111,6 +112,19 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
             f"the state was taken from another reading of {url} or from another dataset "
             f"({'; '.join(wrong)}). Make an equal loader over the same dataset"
         )
+
+
+def other_seed(
+    ours: Mapping[str, Any], seed_there: int | None, seed_here: int | None, rank: int
+) -> str:
+    """Say that this rank was given another seed than the one that took a state; empty if not."""
+    if ours.get("rank") in (None, rank) or seed_here in (seed_there, DEFAULT_SEED):
+        return ""
+    return (
+        f"the state was taken by rank {ours['rank']} with seed {seed_there}, and rank {rank} was "
+        f"given seed {seed_here}: where each rank has a seed of its own, rows are lost and "
+        "repeated. Give all ranks the one of the state, without adding the rank"
+    )
 
 
 def reading_values(options: ReaderOptions) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
 
 from mdstorm._readers import sample_order
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.exact import DEFAULT_SEED
 
 ROWS = 1_000
@@ -106,3 +107,25 @@ def test_the_state_of_one_rank_goes_on_on_all(thousand: SparkDatasetConverter, o
         loader.load_state_dict(before[0].state_dict())
         seen += [number for batch in loader for number in batch["number"].tolist()]
     assert Counter(seen) == Counter(range(ROWS))
+
+
+@in_either_order
+def test_ranks_with_seeds_of_their_own_do_not_go_on_from_one_state(
+    thousand: SparkDatasetConverter, order: str
+) -> None:
+    def loader(rank: int) -> Any:
+        share = {"cur_shard": rank, "shard_count": 2, "seed": 7 + rank, "order": order}
+        return thousand.make_torch_dataloader(16, **share, **SHUFFLED)
+
+    states = []
+    for begun in (loader(0), loader(1)):
+        next(iter(begun))
+        states.append(begun.state_dict())
+    for rank, state in enumerate(states):
+        loader(rank).load_state_dict(state)
+    message = "taken by rank 0 with seed 7, and rank 1 was given seed 8"
+    is_refused = order == "exact"
+    expected = pytest.raises(StateMismatchError, match=message) if is_refused else None
+    with expected or pytest.warns(UserWarning, match=message):
+        loader(1).load_state_dict(states[0])
+    loader(1).load_state_dict(loader(0).state_dict())  # of which nobody has had rows

@@ -232,3 +232,26 @@ def test_the_batch_size_is_that_of_the_loader_unless_the_dataset_has_one(numbers
     stratified = StreamingDataset(**options, batching_method="stratified")
     with pytest.raises(InvalidArgumentError, match="please pass `batch_size`"):
         next(iter(stratified))
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_batches_of_another_size_than_the_dataset_has_go_on_exactly_or_not_at_all(
+    numbers: Dataset, num_workers: int
+) -> None:
+    def made() -> StreamingDataLoader:
+        dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
+        return StreamingDataLoader(dataset, 3, num_workers=num_workers)
+
+    first, second, third = made(), made(), made()
+    epochs = [rows(first), rows(first)]
+    begun = list(chain.from_iterable(taken(second, 5)))
+    if num_workers == 1:
+        third.load_state_dict(second.state_dict())
+        assert begun + rows(third) == epochs[0]
+    else:
+        with pytest.raises(StateMismatchError, match="batch_size=4, and its loader 3: with 2 wor"):
+            second.state_dict()
+    last = made()
+    rows(last)
+    third.load_state_dict(last.state_dict())
+    assert rows(third) == epochs[1]
