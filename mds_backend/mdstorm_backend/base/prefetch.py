@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -87,6 +87,26 @@ class Prefetcher(PoolContext):
             yield take(pending.popleft())
         if failure:
             raise failure[0]
+
+    def begun(
+        self, function: Callable[[_In], _Out], items: Iterable[_In], depth: int
+    ) -> Iterator[Callable[[], _Out]]:
+        """Yield for each item what waits for its result, in any thread; `depth` more are under way.
+
+        There must be threads.
+        """
+        assert self._pool is not None
+        call: Callable[[_In], Any] = function
+        take: Callable[[Future[Any]], _Out] = Future.result
+        if self._recorder is not None:
+            call, take = self._recorder.task(function), self._recorder.result
+        pending: deque[Future[Any]] = deque()
+        for item in items:
+            pending.append(self._pool.submit(call, item))
+            if len(pending) > depth:
+                yield partial(take, pending.popleft())
+        while pending:
+            yield partial(take, pending.popleft())
 
     def _called_here(self, function: Callable[[_In], _Out]) -> Callable[[_In], _Out]:
         recorder, cause = self._recorder, self._cause

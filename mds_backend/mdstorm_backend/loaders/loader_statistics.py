@@ -351,4 +351,4 @@ def _of_downloads(found: Statistics) -> str:
     idle = f"{link} and is idle {100 * (1 - found.downloading_share):.0f} % of the time"
     if found.order == "elastic":
         return f"raise predownload; {idle}"
-    return f'{idle}: order="elastic" downloads further ahead, and more with predownload'
+    return f'{idle}: order="elastic" downloads further ahead with a larger predownload'

@@ -184,7 +184,7 @@ class BatchReader:
             warn_no_data(self.dataset.url)
             return
         with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
-            plan = self._plan(start, first_epoch, opener if self._openers else prefetcher)
+            plan = self._plan(start, first_epoch, prefetcher, opener)
             if self.transform is None and self._filler.only_copies:
                 yield from copied_ahead(self._fill, plan, self._workers, self._recorder)
             else:
@@ -204,8 +204,8 @@ class BatchReader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        with self._pool(self._openers or self._workers) as prefetcher:
-            yield from self._plan(start, first_epoch, prefetcher)
+        with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
+            yield from self._plan(start, first_epoch, prefetcher, opener)
 
     def _pool(self, threads: int) -> Prefetcher:
         return Prefetcher(threads, self._prefetch, self._recorder)
@@ -213,7 +213,7 @@ class BatchReader:
     @property
     def _openers(self) -> int:
         """Threads that only open shards, of which many can wait for a network."""
-        wait = self._workers and self.dataset.bytes_ahead and self.transform is None
+        wait = self._workers and self.dataset.bytes_ahead and self._keep is None
         return OPENING_THREADS if wait else 0
 
     def _fill(self, block: Block) -> Block:
@@ -240,10 +240,13 @@ class BatchReader:
         batch = make() if self._keep is None else self._keep(f"{first}+{rows}", make)
         return Source(MemoryShard(batch), 0, num_rows(batch))
 
-    def _plan(self, start: Position, first_epoch: int, prefetcher: Prefetcher) -> Iterator[Block]:
+    def _plan(
+        self, start: Position, first_epoch: int, prefetcher: Prefetcher, opener: Prefetcher
+    ) -> Iterator[Block]:
         """Cut the stream of windows into batches, and those into blocks."""
         stop_epoch = None if self.num_epochs is None else first_epoch + self.num_epochs
-        windows = self._stream.windows(start, stop_epoch, prefetcher)
+        openers = opener if self._openers else None
+        windows = self._stream.windows(start, stop_epoch, prefetcher, openers)
         part, parts = self._part
         if self._by_shard:
             yield from islice(_whole_windows(windows, start), part, None, parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, count, islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.user_warnings import warn_user
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.read.source import SampleSource
 
 _Part = TypeVar("_Part", Piece, Source)
+_Find: TypeAlias = Callable[[list[Piece]], Iterator[Source]]
 
 #: Shards at least that are opened ahead of use: downloaded, decompressed, their pages asked for.
 _SHARDS_AHEAD = 2
@@ -56,7 +57,11 @@ class WindowStream:
         self._shards_ahead = max(_SHARDS_AHEAD, shards)
 
     def windows(
-        self, start: Position, stop_epoch: int | None, prefetcher: Prefetcher
+        self,
+        start: Position,
+        stop_epoch: int | None,
+        prefetcher: Prefetcher,
+        opener: Prefetcher | None = None,
     ) -> Iterator[tuple[int, int, int, Window]]:
         """Yield windows from `start` on.
 
@@ -68,7 +73,9 @@ class WindowStream:
         stop_epoch : int or None
             The first epoch that is not read; None for no end.
         prefetcher : Prefetcher
-            Opens, or opens and transforms, ahead of use.
+            Opens and transforms ahead of use.
+        opener : Prefetcher, optional
+            Opens in its place.
 
         Yields
         ------
@@ -79,18 +86,17 @@ class WindowStream:
         window : Window
             The rows.
         """
+        find = partial(self._sources, prefetcher=prefetcher, opener=opener)
         skip = start.row
         for epoch in count(start.epoch) if stop_epoch is None else range(start.epoch, stop_epoch):
             if self._transformed is None:
-                yield from self._stored(epoch, skip, prefetcher)
-            elif not (yield from self._of_transform(epoch, skip, prefetcher)):
+                yield from self._stored(epoch, skip, find)
+            elif not (yield from self._of_transform(epoch, skip, find)):
                 warn_no_data(self._dataset.url, transformed=True)
                 return
             skip = 0
 
-    def _stored(
-        self, epoch: int, skip: int, prefetcher: Prefetcher
-    ) -> Iterator[tuple[int, int, int, Window]]:
+    def _stored(self, epoch: int, skip: int, find: _Find) -> Iterator[tuple[int, int, int, Window]]:
         """Yield the windows of an epoch, without its first `skip` rows."""
         num_rows = len(self._dataset)
         if skip and skip == self._order.rows_in(num_rows, epoch):
@@ -101,18 +107,18 @@ class WindowStream:
             pieces = order.pieces(self._dataset.shard_sizes, epoch)
             groups = list(_within(_groups(pieces, order.window), chosen))
             used = [piece for _, group, _ in groups for piece in group]
-            sources = self._sources(used, prefetcher)
+            sources = find(used)
             for number, group, use in groups:
                 permutation = order.permutation(_num_rows(group), epoch, number)
                 window = Window(list(islice(sources, len(group))), permutation)
                 yield epoch, use.start, use.stop, window
 
     def _of_transform(
-        self, epoch: int, skip: int, prefetcher: Prefetcher
+        self, epoch: int, skip: int, find: _Find
     ) -> Generator[tuple[int, int, int, Window], None, int]:
         """Yield the windows of an epoch, and return how many rows a transform makes of it."""
         pieces = self._order.pieces(self._dataset.shard_sizes, epoch)
-        sources, rows = self._sources(pieces, prefetcher), 0
+        sources, rows = find(pieces), 0
         for number, group in enumerate(_groups(sources, self._order.window)):
             size = _num_rows(group)
             rows += size
@@ -122,10 +128,15 @@ class WindowStream:
             skip = max(skip - size, 0)
         return rows
 
-    def _sources(self, pieces: list[Piece], prefetcher: Prefetcher) -> Iterator[Source]:
+    def _sources(
+        self, pieces: list[Piece], prefetcher: Prefetcher, opener: Prefetcher | None
+    ) -> Iterator[Source]:
         if self._transformed is None:
-            return prefetcher.map(self._open, pieces, depth=self._shards_ahead)
-        return prefetcher.map(self._open_and_transform, pieces)
+            return (opener or prefetcher).map(self._open, pieces, depth=self._shards_ahead)
+        opened: Iterator[Callable[[], Source]] = (partial(self._open, piece) for piece in pieces)
+        if opener is not None:
+            opened = opener.begun(self._open, pieces, self._shards_ahead)
+        return prefetcher.map(self._transform, zip(pieces, opened, strict=True))
 
     def _open(self, piece: Piece) -> Source:
         shard = self._dataset.shard(piece.shard)
@@ -135,10 +146,11 @@ class WindowStream:
             self._make_ready(shard)
         return Source(shard, piece.start, piece.stop, self._first[piece.shard] + piece.start)
 
-    def _open_and_transform(self, piece: Piece) -> Source:
+    def _transform(self, opened: tuple[Piece, Callable[[], Source]]) -> Source:
         assert self._transformed is not None
+        piece, source = opened
         first = self._first[piece.shard] + piece.start
-        return self._transformed(first, piece.stop - piece.start, partial(self._open, piece))
+        return self._transformed(first, piece.stop - piece.start, source)
 
 
 def _groups(parts: Iterable[_Part], window: int) -> Iterator[list[_Part]]:

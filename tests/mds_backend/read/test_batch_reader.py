@@ -209,7 +209,17 @@ def test_rows_are_prepared_as_they_are_read(datasets: dict[int, Dataset]) -> Non
     assert numbers(reader) == [[0, 2, 4, 6], [8, 10, 12]]
 
 
-def test_shards_are_opened_ahead_by_bytes(tmp_path: Path) -> None:
+class Same:
+    """A transform that changes nothing."""
+
+    columns = ("number",)
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch
+
+
+@pytest.mark.parametrize("transform", [None, Same()])
+def test_shards_are_opened_ahead_by_bytes(transform: Any, tmp_path: Path) -> None:
     """Five of them are under way together, though two threads decode."""
     together = threading.Barrier(5)
 
@@ -233,5 +243,5 @@ def test_shards_are_opened_ahead_by_bytes(tmp_path: Path) -> None:
             return self._dataset.shard(number)
 
     dataset: Any = Remote(write_numbers(tmp_path, 100, tasks=10))
-    found = numbers(BatchReader(dataset, ExactOrder(), batch_size=10))
+    found = numbers(BatchReader(dataset, ExactOrder(), batch_size=10, transform=transform))
     assert np.ravel(found).tolist() == list(range(100))
