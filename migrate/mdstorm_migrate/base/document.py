@@ -68,6 +68,11 @@ class Segment:
     cell: int | None = None
     first_line: int = 0
 
+    @cached_property
+    def lines(self) -> Lines:
+        """Lines of `text`."""
+        return Lines(self.text)
+
 
 _Found = TypeVar("_Found", Edit, Finding)
 
@@ -199,7 +204,7 @@ class Document:
         at, until = segment.placement.span(start, stop)
         line, column = file.place(at)
         if segment.cell is not None:
-            line, column = Lines(segment.text).place(start)
+            line, column = segment.lines.place(start)
             line += segment.first_line
         changes: dict[str, Any] = {"start": at, "stop": until, "line": line, "column": column}
         if isinstance(found, Edit):

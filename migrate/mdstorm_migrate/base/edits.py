@@ -136,7 +136,8 @@ class Lines:
     starts : sequence of int
         Where each line begins, in characters.
     newline : str
-        What ends the first line; ``"\n"`` if there is but one.
+        What ends the first line that does not end in ``\r``, which only some kinds of files take
+        for an end; that, if all lines do; ``"\n"`` if there is but one.
     """
 
     text: str
@@ -146,7 +147,8 @@ class Lines:
     def __post_init__(self) -> None:
         ends = list(_NEWLINE.finditer(self.text))
         self.starts = [0, *(end.end() for end in ends)]
-        self.newline = ends[0].group() if ends else "\n"
+        found = [end.group() for end in ends]
+        self.newline = next((end for end in found if end != "\r"), "\r" if found else "\n")
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return line and column, both from 1."""

@@ -21,8 +21,9 @@ MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
 #: What an extra of Petastorm's brought in that mdstorm's does not.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
 ALREADY = "mdstorm is required already"
-#: What stands before a word of a command or a string of an array that follows mdstorm.
-_MDSTORM_BEFORE = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])(?:\[[\w,]*\]|[^\[\];&|])*\Z")
+_MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
+#: What stands between two words of a command, or two strings of an array.
+_SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 _CONDA = "conda has no package of mdstorm"
 _OPEN = "this requirement is put together from several strings"
@@ -145,7 +146,7 @@ def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool
     if place in ("word", "alone"):
         line, end = _line_of(document, found)
         text = text[line:end]
-    return re.search(r"(?<![\w./-])mdstorm(?![\w./-])", re.sub(r"(?m)#.*", "", text)) is not None
+    return _MDSTORM.search(re.sub(r"(?m)#.*", "", text)) is not None
 
 
 def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
@@ -155,8 +156,9 @@ def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bo
     text, (line, end) = document.text, _line_of(document, found)
     if place == "ini":
         return re.match(r"[ \t]*mdstorm(?![\w./-])", text[end:]) is not None
-    before = text[line if place == "word" else 0 : found.start]
-    return place != "alone" and _MDSTORM_BEFORE.search(before) is not None
+    before = list(_MDSTORM.finditer(text, line if place == "word" else 0, found.start))
+    same = before and _SAME_LIST.match(text, before[-1].end(), found.start)
+    return place != "alone" and bool(same)
 
 
 def _line_of(document: Document, found: Requirement) -> tuple[int, int]:

@@ -66,3 +66,6 @@ def test_conda_and_copies_need_manual_review(text: str, fragment: str) -> None:
 
 def test_long_commands_are_read_in_linear_time() -> None:
     check_noop(f"pip install {'a ' * 60_000}{'x' * 60_000}petastorm_x\n", "setup.sh")
+    check_rewrite(
+        f"pip install {'petastorm ' * 9_000}\n", f"pip install {'mdstorm ' * 9_000}\n", "setup.sh"
+    )

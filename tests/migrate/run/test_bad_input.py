@@ -140,7 +140,7 @@ def test_a_link_to_nothing_is_passed_over(tmp_path: Path) -> None:
     assert list(run(sorted(tmp_path.iterdir()), Settings(), write=True)) == []
 
 
-@pytest.mark.parametrize("name", ["a.py", "requirements.txt", "a.sh"])
+@pytest.mark.parametrize("name", ["a.py", "requirements.txt", "a.sh", "environment.yml"])
 def test_a_file_with_lone_carriage_returns_gets_no_second_comment(
     tmp_path: Path, name: str
 ) -> None:
@@ -149,6 +149,7 @@ def test_a_file_with_lone_carriage_returns_gets_no_second_comment(
         "a.py": "import os\r\nfrom petastorm.hdfs import namenode\rx = 1\r",
         "requirements.txt": "numpy\rgit+https://github.com/uber/petastorm\r",
         "a.sh": "ls\rspark-submit --py-files petastorm.zip a.py\r",
+        "environment.yml": "name: x\rdependencies:\n  - petastorm=0.12\n  - f::petastorm\n",
     }
     path.write_text(lines[name], newline="")
     list(run([path], Settings(), write=True))
