@@ -61,6 +61,9 @@ class DataframeColumnCodec(ABC):
     def __str__(self) -> str:
         return f"{type(self).__name__}()"
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 class ScalarCodec(DataframeColumnCodec):
     """A scalar, in a column of any Spark type.

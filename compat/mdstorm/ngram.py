@@ -15,6 +15,7 @@ from mdstorm._selection.ngram_windows import window_starts
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema, match_unischema_fields
 from mdstorm_backend.base import is_integer
+from mdstorm_backend.display import Described
 
 __all__ = [
     "NGram",
@@ -26,7 +27,7 @@ __getattr__ = other_names(__name__)
 _FieldOrPattern = UnischemaField | str
 
 
-class NGram:
+class NGram(Described):
     """Describes n-grams of rows; pass it to ``make_reader`` as ``schema_fields``.
 
     An n-gram is a dict from offset to a row of the fields requested there. It consists of

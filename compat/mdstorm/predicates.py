@@ -17,6 +17,7 @@ import numpy as np
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import is_integer
+from mdstorm_backend.display import Described
 
 __all__ = [
     "PredicateBase",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-class PredicateBase(abc.ABC):
+class PredicateBase(Described, abc.ABC):
     """Base class of predicates.
 
     Derive from it to write one. The row reader calls `do_include` for each row, with a dict of one

@@ -10,6 +10,7 @@ from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import warn_user
+from mdstorm_backend.display import Described
 
 __all__ = [
     "EditedField",
@@ -31,7 +32,7 @@ def edit_field(
     return (name, numpy_dtype, shape, nullable)
 
 
-class TransformSpec:
+class TransformSpec(Described):
     """A function on rows, and the columns that it returns.
 
     Parameters

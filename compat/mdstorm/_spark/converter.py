@@ -41,6 +41,8 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
 
     #: Whether the data are the user's own.
     _mdstorm_is_given = False
+    #: Whether this object has removed its copy.
+    _mdstorm_is_deleted = False
     #: What was said of decimals, unless a method is told otherwise.
     _mdstorm_decimals: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
@@ -63,6 +65,8 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
         if self._mdstorm_known is not None:
             line.append(human_bytes(self._mdstorm_known.nbytes))
         found = describe_place(place, full=full)
+        if self._mdstorm_is_deleted:
+            return replace(found, line=[line[0], "deleted"])
         facts = [*found.facts, ("data", "the user's own" if self._mdstorm_is_given else "a copy")]
         if found.headings:  # of the index, of which the converter may read some files
             return replace(found, line=line, facts=facts)
@@ -87,3 +91,4 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
             return
         forget(self.cache_dir_url)
         delete_dir(self.cache_dir_url)
+        self._mdstorm_is_deleted = True

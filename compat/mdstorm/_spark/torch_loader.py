@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -11,6 +12,7 @@ from torch.utils.data import get_worker_info
 
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.sample_order import sample_order
+from mdstorm._readers.schema_fields import field_patterns
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
@@ -51,6 +53,12 @@ class _ConvertedStates(DatasetStates):
         other = copy(self)
         other._files = replace(self._files, arguments=arguments).begun()
         return other.in_order(sample_order(arguments))
+
+    def delivers(self, name: str) -> bool:
+        """Whether a stored column is delivered, as far as that is known."""
+        patterns = field_patterns(self._files.arguments.schema_fields or ())
+        chosen = not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
+        return chosen and super().delivers(name)
 
     @cached_property
     def dataset(self) -> SampleSource:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from inspect import Parameter, signature
+from reprlib import repr as shortened
 
 #: Rows of a table in a notebook; what is left out is counted.
 _MOST_ROWS = 200
@@ -36,11 +38,11 @@ class Description:
 class Described:
     """Shows itself as its description says, and never raises.
 
-    A subclass overrides `_mdstorm_description`.
+    A subclass overrides `_mdstorm_description`, unless it is what it was made with.
     """
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        """Return what is shown.
+        """Return what is shown: by default the arguments that are kept in attributes.
 
         Parameters
         ----------
@@ -48,7 +50,7 @@ class Described:
             Whether a notebook asks, which shows the tables as well. An index on a local disk may be
             read for it; nothing is ever downloaded, and no data are read.
         """
-        raise NotImplementedError
+        return Description(list(_arguments(self)))
 
     def __repr__(self) -> str:
         found = _description(self, full=False)
@@ -77,6 +79,16 @@ def _description(value: Described, *, full: bool) -> Description:
         except Exception:  # debuggers and logs ask in the middle of failures
             continue
     return Description(["cannot be described now"])
+
+
+def _arguments(value: Described) -> Iterator[str]:
+    """Yield arguments of the constructor by name, but defaults; "…" for those that are not kept."""
+    for name, parameter in signature(type(value)).parameters.items():
+        found = getattr(value, name, getattr(value, f"_{name}", value))
+        if found is value:
+            yield "…"
+        elif parameter.default is Parameter.empty or found not in (parameter.default, []):
+            yield f"{name}={shortened(found)}"
 
 
 def _table(rows: str, head: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from mdstorm_backend.display import Described, Description
@@ -17,6 +17,7 @@ def in_order(
     order: ExactOrder | ElasticShare,
     num_rows: int | None = None,
     further: Iterable[tuple[str, str]] = (),
+    delivers: Callable[[str], bool] = lambda name: True,
 ) -> Description:
     """Return a description of data with the order in which they are read.
 
@@ -30,12 +31,15 @@ def in_order(
         Rows of an epoch over all ranks, if they are known.
     further : iterable of (str, str)
         Further facts: names and values.
+    delivers : callable
+        Whether a column is delivered: the others are not shown.
     """
     further = list(further)
     sequence, share = _sequence(order), _share(order, num_rows)
     line = [*found.line, sequence, *([share] if share else [])]
     facts = [*found.facts, ("order", sequence), ("share", share or "all rows"), *further]
-    return replace(found, line=line + [f"{name}={value}" for name, value in further], facts=facts)
+    line += [f"{name}={value}" for name, value in further]
+    return replace(found, line=line, facts=facts, rows=[r for r in found.rows if delivers(r[0])])
 
 
 def describe_data(source: object, *, full: bool) -> Description:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from reprlib import repr as shortened
 from typing import Any
 
 import pyarrow as pa
 
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.display import Described, Description, shown_place
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.hashes import check_hashes
@@ -21,7 +23,7 @@ from mdstorm_backend.write.target import Path, clear_target, find_targets
 from mdstorm_backend.write.writing import Writing, shard_name
 
 
-class MDSWriter(OwnContext):
+class MDSWriter(Described, OwnContext):
     """Writes an MDS dataset, with the arguments of MosaicML Streaming's class of that name.
 
     Use it in a ``with`` block. The index is written at its end, after every shard, and makes the
@@ -142,6 +144,10 @@ class MDSWriter(OwnContext):
             retry=retry,
             progress_bar=progress_bar,
         )
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        place = shown_place(self.remote or self.local or "")
+        return Description([repr(place), f"columns={shortened(self.columns)}"])
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Append a sample: a value for every column; further entries are ignored.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mdstorm import make_batch_reader
-from mdstorm.codecs import NdarrayCodec
+from mdstorm import TransformSpec, make_batch_reader
+from mdstorm.codecs import CompressedImageCodec, NdarrayCodec
+from mdstorm.ngram import NGram
+from mdstorm.predicates import PredicateBase, in_negate, in_pseudorandom_split, in_set
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.unischema import Unischema, UnischemaField
@@ -19,6 +22,14 @@ from mdstorm.unischema import Unischema, UnischemaField
 
 def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+class Odd(PredicateBase):
+    def get_fields(self) -> set[str]:
+        return {"id"}
+
+    def do_include(self, values: Mapping[str, Any]) -> Any:
+        return values["id"] % 2
 
 
 @pytest.fixture
@@ -49,6 +60,7 @@ def test_a_converter_that_was_deleted_is_shown(converter: SparkDatasetConverter)
     converter.delete()
     for found in (converter, other):
         assert "state nothing is there" in text(found._repr_html_())
+    assert repr(converter) == f"SparkDatasetConverter('{converter.cache_dir_url}', deleted)"
     made = SparkDatasetConverter.__new__(SparkDatasetConverter)
     assert repr(made) == "SparkDatasetConverter(cannot be described now)"
 
@@ -66,6 +78,10 @@ def test_loaders_and_readers_show_data_order_and_share(converter: SparkDatasetCo
     loader = converter.make_torch_dataloader(batch_size=2, seed=3, cur_shard=0, shard_count=2)
     assert "seed 3, rank 0 of 2" in repr(loader)
     assert "batch_size 2" in text(loader._repr_html_())
+    narrow = converter.make_torch_dataloader(num_epochs=1, schema_fields=["i."])
+    for _ in ("unopened", "read"):
+        assert text(narrow._repr_html_()).endswith("column type nulls id long none")
+        assert len(list(narrow)) == 1
     arguments: dict[str, Any] = {"shuffle_row_groups": False, "schema_fields": ["id"]}
     with make_batch_reader(converter.file_urls, **arguments) as reader:
         assert re.search("3 rows, .* exact order, sequential, delivers=batches", repr(reader))
@@ -86,8 +102,28 @@ def test_a_tensorflow_dataset_shows_what_it_reads_and_its_elements(
         assert repr(dataset).startswith(line)
         assert f"batch_size=2, element_spec={dataset.element_spec})" in repr(dataset)
         assert "so far 0 passes" in text(dataset._repr_html_())
+        assert "&lt;name&gt;" not in text(dataset._repr_html_())
         assert sum(len(batch.id) for batch in dataset) == 3
         assert "so far 1 pass, 2 batches, 3 rows" in text(dataset._repr_html_())
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (in_set({1}, "id"), "in_set(inclusion_values={1}, predicate_field='id')"),
+        (in_negate(Odd()), "in_negate(predicate=Odd())"),
+        (in_pseudorandom_split([1.0], 0, "x"), "in_pseudorandom_split(…, …, predicate_field='x')"),
+        (TransformSpec(removed_fields=["b"]), "TransformSpec(removed_fields=['b'])"),
+        (CompressedImageCodec("png", 90), "CompressedImageCodec('png', 90)"),
+        (
+            NGram({0: ["a"]}, 5, "t", timestamp_overlap=False),
+            "NGram(fields={0: ['a']}, delta_threshold=5, timestamp_field='t', "
+            "timestamp_overlap=False)",
+        ),
+    ],
+)
+def test_arguments_of_readers_show_what_they_were_made_with(value: object, shown: str) -> None:
+    assert repr(value) == shown
 
 
 def test_a_unischema_shows_its_fields_and_prints_as_before() -> None:

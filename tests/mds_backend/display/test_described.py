@@ -123,6 +123,21 @@ def test_a_loader_shows_its_data_and_what_it_has_delivered(folder: Path) -> None
     )
 
 
+def test_columns_that_are_not_delivered_are_not_shown(folder: Path) -> None:
+    dataset = StreamingDataset(local=str(folder), columns=["id"], batch_size=1)
+    for _ in ("unopened", "opened"):
+        shown = text(StreamingDataLoader(dataset, batch_size=1)._repr_html_())
+        assert "id int64" in shown
+        assert "&lt;b&gt;" not in shown
+        assert list(dataset[0]) == ["id"]
+
+
+def test_a_writer_shows_where_it_writes_what(tmp_path: Path) -> None:
+    writer = MDSWriter(columns={"id": "int64"}, out=str(tmp_path / "it"))
+    assert repr(writer) == f"MDSWriter('{tmp_path}/it', columns={{'id': 'int64'}})"
+    writer.finish()
+
+
 def test_nothing_is_opened_to_be_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = StreamingDataset(remote="s3://me:word@nowhere/x", order=ExactOrder())
     local = StreamingDataset(local=str(folder), order=ExactOrder())

@@ -202,7 +202,8 @@ def dataset_class() -> Any:
             options = runs.reading.options
             sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
             found = describe_data(options.dataset, full=full)
-            found = in_order(found, options.order, len(options.dataset), sizes)
+            shown = options.delivered.__contains__
+            found = in_order(found, options.order, len(options.dataset), sizes, shown)
             so_far = ("so far", self.statistics().delivered)
             return replace(found, facts=[*found.facts, so_far])
 

@@ -56,8 +56,14 @@ class OpenedDataset:
         """Return what the dataset tells of itself; nothing is opened for it but a local index."""
         opened, order = self.__dict__.get("dataset"), self.order
         if opened is not None:
-            return in_order(describe_data(opened, full=full), order, len(opened))
-        return in_order(self._unopened(full=full), order)
+            found, size = describe_data(opened, full=full), len(opened)
+            return in_order(found, order, size, delivers=self.delivers)
+        return in_order(self._unopened(full=full), order, delivers=self.delivers)
+
+    def delivers(self, name: str) -> bool:
+        """Whether a stored column is delivered, as far as that is known."""
+        options, chosen = self.__dict__.get("options"), self.settings.columns
+        return name in options.delivered if options else chosen is None or name in chosen
 
     def _unopened(self, *, full: bool) -> Description:
         """Describe what nobody has opened yet."""
