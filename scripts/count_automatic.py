@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TypeAlias
 
-from mdstorm_migrate.audit import features_of
+from mdstorm_migrate.audit import CONF, features_of
 from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Outcome, Settings
 from mdstorm_migrate.sources import find_source
@@ -36,8 +36,8 @@ WAYS = {
 ALL = "all files"
 #: Nobody imports there.
 NOT_PYTHON = "Cells in other languages"
-#: Known by the names of methods, which stay the same.
-METHODS = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets"}
+#: Known by names that stay the same: of methods, and Spark's key.
+SAME = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets", CONF}
 
 Counts: TypeAlias = Counter[tuple[str, str]]
 
@@ -100,7 +100,7 @@ def migrated(path: Path, data: bytes, settings: Settings) -> Outcome:
 
 def _is_automatic(outcome: Outcome, path: Path) -> bool:
     left = any(found.cls in ("manual", "review") for found in outcome.findings)
-    uses = patterns_of(outcome.after, path) - METHODS
+    uses = patterns_of(outcome.after, path) - SAME
     return not (left or outcome.problems or uses)
 
 

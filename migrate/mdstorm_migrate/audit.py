@@ -87,7 +87,6 @@ _OF_KINDS: dict[Kind, str] = {
     "setup_cfg": "Requirements",
     "shell": "Install commands",
     "text": "Files of other kinds",
-    "spark_conf": "Spark configuration files",
     "other": "Cells in other languages",
 }
 
@@ -116,7 +115,10 @@ def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
 
 def _uses(document: Document) -> Iterator[tuple[str, str]]:
     if document.kind != "python":
-        yield _OF_KINDS[document.kind], document.kind
+        if CONF_KEY in document.text:
+            yield CONF, CONF_KEY
+        if OLD_ROOT in document.text.replace(CONF_KEY, "").lower():
+            yield _OF_KINDS[document.kind], document.kind
         return
     module = PythonModule(document, parse_python(document.code))
     for name in imported_names(module):

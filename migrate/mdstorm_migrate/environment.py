@@ -185,7 +185,7 @@ def _of_runtimes(document: Document) -> Iterator[_Broken]:
 
 
 def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
-    if document.kind in ("markdown", "lock", "text", "spark_conf"):
+    if document.kind in ("markdown", "lock", "text"):
         return
     needed = {normalised(name): versions for name, versions in required(extras).items()}
     if not needed:

@@ -91,7 +91,6 @@ Kind: TypeAlias = Literal[
     "conda",
     "pipfile",
     "docker",
-    "spark_conf",
     "cluster",
     "markdown",
     "text",

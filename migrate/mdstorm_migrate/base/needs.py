@@ -119,8 +119,6 @@ class Surroundings:
         with stays with Petastorm.
     hands_on_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
-    conf : str or None
-        Why keys of the configuration may not change without review.
     stays : str or None
         Why names of loggers may not change without review: another file of the run stays with
         Petastorm.
@@ -135,7 +133,6 @@ class Surroundings:
 
     waits_for: str | None = None
     hands_on_root: bool = False
-    conf: str | None = None
     stays: str | None = None
     group: Sequence[str] = ()
     names: str | None = None

@@ -18,7 +18,7 @@ _COMMENT = re.compile(
 #: Kinds of documents in which every line may have a comment above it. Elsewhere, lines belong
 #: together, and what is left is in the report alone.
 COMMENTED: frozenset[Kind] = frozenset(
-    {"conda", "pipfile", "pyproject", "python", "requirements", "setup_cfg", "spark_conf"}
+    {"conda", "pipfile", "pyproject", "python", "requirements", "setup_cfg"}
 )
 
 

@@ -1,8 +1,9 @@
 """Requirements such as ``petastorm[torch]==0.11.5``: find them in a text.
 
-A requirement is found by its whole name: ``hops-petastorm`` and ``petastorm.git`` are others. The
-version of another project means nothing for mdstorm, so it goes; an extra stays if mdstorm has its
-counterpart; what follows, such as an environment marker, is left alone.
+A requirement is found by its whole name: ``petastorm.git`` is another, and ``reco[petastorm]`` an
+extra. ``hops-petastorm`` is a copy that is imported by the same name. The version of another
+project means nothing for mdstorm, so it goes; an extra stays if mdstorm has its counterpart; what
+follows, such as an environment marker, is left alone.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def _requirement() -> re.Pattern[str]:
     """Return the pattern of a requirement; compiled on first use, as it takes a while."""
     return re.compile(
         rf"""
-        (?<![\w./@$-]) (?<!egg=) (?<!\{{\{{)(?<!\{{\{{[ ])(?<!\$[{{(]) {OLD_ROOT} (?![\w/-]|\.\w)
+        (?<![\w./@$-]) (?<!egg=) (?<!\{{\{{)(?<!\{{\{{[ ])(?<!\$[{{(])
+        (?P<copy> hops- )? {OLD_ROOT} (?![\w/-]|\.\w)
         (?: {_GAP} \[ (?P<extras>[^\]\n]*) \] )?
         (?: (?P<url> {_GAP} @ {_GAP} [\w+.-]+: [^\s"',\])}}]* )
           | (?P<version> {_GAP} (?: \( {_GAP} {_VERSIONS} {_GAP} \) | {_VERSIONS} )
@@ -50,6 +52,8 @@ def _requirement() -> re.Pattern[str]:
     )
 
 
+#: What stands before an extra of another distribution.
+_EXTRA_OF = re.compile(r"\w\[[\w, -]*\Z")
 #: The version of a copy that somebody has changed, as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
 #: Behind a requirement: a version that is not understood, or a text that is joined to it.
@@ -85,8 +89,8 @@ class Requirement:
     extras : tuple of str
         Petastorm's extras, in lower case.
     is_copy : bool
-        Whether it says where to install from, as ``petastorm @ git+https://…``, or has the version
-        of a changed copy, as ``petastorm==0.12.1+acme``.
+        Whether it says where to install from, as ``petastorm @ git+https://…``, or has the name or
+        the version of a changed copy, as ``hops-petastorm`` and ``petastorm==0.12.1+acme`` have.
     is_open : bool
         Whether more of it follows, as in ``"petastorm==" + VERSION``, and nobody can say what.
     """
@@ -101,8 +105,10 @@ class Requirement:
 def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
     """Yield the requirements of Petastorm between two characters of a text."""
     for match in _requirement().finditer(text, start, len(text) if stop is None else stop):
+        if _EXTRA_OF.search(text, max(match.start() - 80, 0), match.start()):
+            continue
         extras = tuple(e.strip().lower() for e in (match["extras"] or "").split(",") if e.strip())
-        is_copy = match["url"] is not None or is_local_version(match["version"] or "")
+        is_copy = bool(match["copy"] or match["url"]) or is_local_version(match["version"] or "")
         is_open = match["url"] is None and _GOES_ON.match(text, match.end()) is not None
         yield Requirement(*match.span(), extras, is_copy, is_open)
 

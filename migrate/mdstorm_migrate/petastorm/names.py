@@ -18,12 +18,11 @@ def words(text: str) -> frozenset[str]:
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 
+#: Spark's key of the parent cache directory, which is mdstorm's as well: it stays as it is.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
-#: Where cells in other languages than Python set or read Spark's key.
-KEY_IN_CELLS = re.compile(
-    rf"""(?:\b(?i:SET)\s+`?|--conf[= ]+["']?|["'])(?P<key>{re.escape(CONF_KEY)})(?![\w.])"""
-)
+#: What stands behind the library's name where that key is meant, in a pattern.
+REST_OF_KEY = re.escape(CONF_KEY.removeprefix(OLD_ROOT)) + r"(?![\w.])"
 
 #: The class whose methods are known by their names alone.
 CONVERTER = "petastorm.spark.SparkDatasetConverter"
@@ -194,6 +193,13 @@ RENAMED: dict[tuple[str, str], str] = {
 }
 
 VERSION = "petastorm.__version__"
+
+#: The commands that Petastorm installs, and the modules that they run.
+SCRIPTS = {
+    "petastorm-copy-dataset.py": "petastorm.tools.copy_dataset",
+    "petastorm-generate-metadata.py": "petastorm.etl.petastorm_generate_metadata",
+    "petastorm-throughput.py": "petastorm.benchmark.cli",
+}
 
 #: Functions that programs call and Petastorm itself does not, where they may be patched.
 ENTRIES = frozenset(

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.names_in_strings import resolves
 from mdstorm_migrate.python.scopes import Binding
@@ -60,8 +59,6 @@ class Exchange:
         the name ``petastorm``.
     needs_root : bool
         Whether it uses a name ``petastorm`` that it does not bind.
-    names_conf : bool
-        Whether it names the key of the parent cache directory by the constant of Petastorm.
     met : tuple of frozenset of str
         Imported names that meet in a call. Only of files that do not mention Petastorm.
     is_known : bool
@@ -76,7 +73,6 @@ class Exchange:
     takes: tuple[Take, ...] = ()
     roots: tuple[tuple[str, frozenset[str]], ...] = ()
     needs_root: bool = False
-    names_conf: bool = False
     met: tuple[frozenset[str], ...] = ()
     is_known: bool = True
     resolves: bool = False
@@ -100,7 +96,6 @@ def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
         takes,
         tuple(_roots(module).items()),
         any(one.scope.home(OLD_ROOT) is None for one in references),
-        CONSTANT in module.text,
         () if is_ours else tuple(set(_meetings(module.tree, names))),
         resolves=resolves(module),
         owners=frozenset(_OWNER.findall(module.text)),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.comments import ANY, SQL, is_commented_out
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import OLD_ROOT, REST_OF_KEY
 from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 
@@ -22,7 +22,7 @@ KIND = (*WRITTEN, "text")
 #: part of the user's own names, of a path, or of an address.
 _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)){OLD_ROOT}
-      (?![\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
+      (?!{REST_OF_KEY}|[\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
     | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
     | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]{{0,80}}\.(?:egg|git|jar|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
@@ -45,9 +45,9 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
     for string in module.scopes.strings:
         parent = module.scopes.parents.get(string)
         whole = parent if isinstance(parent, ast.JoinedStr) else string
-        is_theirs = is_docstring(module, string) or _is_marker(module, string)
-        if _MENTION.search(module.source_of(whole)) and not is_theirs:
-            yield _note(module.document, *module.span(string))
+        if not (is_docstring(module, string) or _is_marker(module, string)):
+            for found in _MENTION.finditer(module.text, *module.span(whole)):
+                yield _note(module.document, *found.span())
     for node in ast.walk(module.tree):
         match node:
             case ast.Attribute(attr=name, value=owner) if (

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.names import KEY_IN_CELLS
+from mdstorm_migrate.petastorm.names import OLD_ROOT, REST_OF_KEY
 
 CODE = "PM100"
 TITLE = "Not Python: skipped"
 CLASS: Class = "note"
 KIND = ("other", "markdown")
+
+_MENTION = re.compile(rf"{OLD_ROOT}(?!{REST_OF_KEY})", re.IGNORECASE)
 
 
 def is_in_notebook(document: Document) -> bool:
@@ -24,11 +26,7 @@ def check(document: Document) -> Iterable[Finding]:
     """Yield a note where a cell in another language may use Petastorm."""
     if document.kind == "markdown" and not is_in_notebook(document):
         return
-    if set_key := KEY_IN_CELLS.search(document.text):
-        what = "this cell was skipped; it names Petastorm's key, which mdstorm reads after its own"
-        yield Finding(CODE, CLASS, *set_key.span("key"), what)
-        return
-    mention = re.search("petastorm", document.text, re.IGNORECASE)
+    mention = _MENTION.search(document.text)
     if mention is not None:
         what = "this cell was skipped; it mentions Petastorm"
         yield Finding(CODE, CLASS, *mention.span(), what)

@@ -34,7 +34,7 @@ _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install what they are given: ``dbutils.library.installPyPI``.
 _INSTALLS = re.compile(
-    r"install|require|packages|dependenc|librar|^(?:pip|deps|reqs)", re.IGNORECASE
+    r"install|require|packages|dependenc|librar|pypi|^(?:pip|deps|reqs)", re.IGNORECASE
 )
 #: Arguments of a ``setup.py`` whose lists require nothing.
 _NO_REQUIREMENTS = frozenset({"exclude", "keywords", "packages", "platforms", "py_modules"})
@@ -111,18 +111,24 @@ def _versions_beside(module: PythonModule, string: ast.Constant) -> Iterator[Edi
 
 
 def _holder(module: PythonModule, node: ast.AST) -> str:
-    """Return the name that a value is given to, or a list that it is in; empty if there is none."""
-    child = node
+    """Return the name that a value is given to, or a list that it is in; empty if there is none.
+
+    Of a ``package``, it is what the package is given to: ``{"pypi": {"package": "petastorm"}}``.
+    """
+    child, name = node, ""
     for owner in module.ancestors(node):
         match owner:
             case ast.Dict(keys=keys, values=values) if child in values:
-                return string_value(keys[values.index(child)]) or ""
-            case ast.keyword(arg=name):
-                return name or ""
+                name = string_value(keys[values.index(child)]) or ""
+            case ast.keyword(arg=argument):
+                name = argument or ""
             case ast.Call(func=function):
-                return last_name(function) or ""
+                name = last_name(function) or ""
             case ast.List() | ast.Tuple() | ast.Set():
-                child = owner
+                pass
             case _:
                 return ""
+        if name not in ("", "package"):
+            return name
+        child = owner
     return ""

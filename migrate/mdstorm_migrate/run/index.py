@@ -39,7 +39,6 @@ class RunIndex:
             if len(files) > 1
         }
         self._staying = [path for path in self._held if self._is_felt(path)]
-        self._splitting = sorted(p for p, one in self.facts.items() if one.splits_conf)
         self._roots = self._handing_on_the_root()
 
     def around(self, path: Path) -> Surroundings:
@@ -47,14 +46,12 @@ class RunIndex:
         group = self._groups.get(path, [])
         held = self._other(path, (one for one in group if self.facts[one].holds is not None))
         staying = self._other(path, self._staying)
-        conf = staying or self._other(path, self._splitting)
         naming, reached = self.facts[path].naming, self.reaching.get(path, ())
         is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
         anything = self._other(path, self._held) if naming == "patches" and not is_shown else None
         found = Surroundings(
             waits_for=None if held is None else self._because(held),
             hands_on_root=path in self._roots,
-            conf=None if conf is None else self._conf(conf),
             stays=None if staying is None else self._because(staying),
             group=tuple(map(str, group)),
             names=None if anything is None else self._because(anything),
@@ -71,11 +68,6 @@ class RunIndex:
             return f"`{path.as_posix()}` stays ({stays}), and shares objects with this file"
         name = path.as_posix()
         return f"strings in `{name}` that name modules wait, and refer to what this file uses"
-
-    def _conf(self, path: Path) -> str:
-        is_held = self.facts[path].holds is not None
-        state = "stays with Petastorm" if is_held else "uses Petastorm's key"
-        return f"`{path.as_posix()}` {state}"
 
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""

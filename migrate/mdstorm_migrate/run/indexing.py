@@ -7,22 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from mdstorm_migrate.base.document import SourceError
-from mdstorm_migrate.petastorm.names import CONF_KEY
-from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.run.discover import CODE
-from mdstorm_migrate.run.files import LARGEST, FileOutcome
+from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.imports import ImportGraph, read_imports
 from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.origins import FileFacts, Origins
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source
-
-#: The rule about the configuration's key, and those about files that set it.
-_CONF = "PM105"
-_SETTING_CONF = frozenset({"PM408", "PM409"})
-_CONSTANT = CONSTANT.encode()
 
 
 def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int = 1) -> RunIndex:
@@ -53,10 +46,6 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     for path in _making_objects(facts, reaching):
         one = facts.get(path, FileFacts(Exchange(takes.get(path, ()))))
         facts[path] = replace(one, exchange=replace(one.exchange, is_known=False))
-    if any(edit.rule == _CONF for one in outcomes for edit in one.outcome.edits):
-        for path in each(_splits_conf, left, jobs):
-            one = facts.get(path, FileFacts(Exchange(), is_ours=False))
-            facts[path] = replace(one, splits_conf=True)
     origins = Origins(graph)
     _hand_on(origins, facts, is_waiting or bool(reaching), jobs)
     return RunIndex(origins, reaching, resolving)
@@ -64,15 +53,12 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
 
 def _facts(one: FileOutcome) -> FileFacts:
     outcome = one.outcome
-    splits = any(found.rule == _CONF for found in outcome.findings)
     if outcome.problems and outcome.exchange is None and one.path.suffix in CODE:
         unknown = Exchange(is_known=False)
-        return FileFacts(unknown, stays=str(outcome.problems[0]), splits_conf=splits)
+        return FileFacts(unknown, stays=str(outcome.problems[0]))
     exchange = outcome.exchange or Exchange()
-    is_set = any(found.rule in _SETTING_CONF for found in outcome.findings)
-    splits |= exchange.names_conf or (is_set and CONF_KEY.encode() in outcome.after)
     waits = outcome.names_wait and outcome.naming != "configures"  # which the index decides
-    return FileFacts(exchange, True, outcome.stays, splits, waits, outcome.naming)
+    return FileFacts(exchange, True, outcome.stays, waits, outcome.naming)
 
 
 def _reached(
@@ -96,14 +82,6 @@ def _making_objects(
     """Return the files that make objects by names in strings: what they give is not known."""
     found = {path for path in reaching if facts[path].naming == "imports"}
     return found.union(*(reaching[p] for p in reaching if facts[p].naming == "configures"))
-
-
-def _splits_conf(path: Path) -> Path | None:
-    """Return a file that has moved and sets the old key, which mdstorm's constant holds."""
-    try:
-        return path if path.stat().st_size <= LARGEST and _CONSTANT in path.read_bytes() else None
-    except OSError:
-        return None
 
 
 def _hand_on(

@@ -10,7 +10,7 @@ from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceE
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK, todo_comments
-from mdstorm_migrate.petastorm.names import KEY_IN_CELLS, OLD_ROOT
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
@@ -108,8 +108,6 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
 def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
     """Return what rules have found, in characters of the file."""
     kept = _Kept()
-    if around.conf is None and any(map(_sets_key, file.documents)):
-        around = replace(around, conf="another cell names the old key, which mdstorm reads as well")
     if importing := next((error for error in file.broken if error.imports), None):
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
@@ -118,12 +116,6 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
     return kept
-
-
-def _sets_key(document: Document) -> bool:
-    """Whether a cell in another language names Spark's key, which nobody changes there."""
-    is_other = document.kind in ("other", "shell", "magic")
-    return is_other and KEY_IN_CELLS.search(document.text) is not None
 
 
 @dataclass

@@ -29,8 +29,6 @@ class FileFacts:
         Whether it uses Petastorm itself.
     stays : str or None
         What of it stays with Petastorm.
-    splits_conf : bool
-        Whether it names the configuration's key in ways that an edit does not reach.
     names_wait : bool
         Whether strings of it that name modules wait for review.
     naming : Naming
@@ -40,7 +38,6 @@ class FileFacts:
     exchange: Exchange
     is_ours: bool = True
     stays: str | None = None
-    splits_conf: bool = False
     names_wait: bool = False
     naming: Naming = ""
 

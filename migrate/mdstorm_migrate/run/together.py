@@ -94,9 +94,7 @@ def _matters(around: Surroundings, one: FileOutcome) -> bool:
     rules = {edit.rule for edit in one.outcome.edits}
     if around.waits_for is not None or around.hands_on_root or around.is_resolved:
         return True
-    return ("PM103" in rules and (around.stays or around.names) is not None) or (
-        "PM105" in rules and around.conf is not None
-    )
+    return "PM103" in rules and (around.stays or around.names) is not None
 
 
 def _written(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[FileOutcome]:

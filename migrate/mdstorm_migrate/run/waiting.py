@@ -18,8 +18,8 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.pm001_mentions import CODE
 
-#: The rules about Spark's key, which has two names, and about names that code elsewhere resolves.
-_CONF, _TARGETS = "PM105", "PM131"
+#: The rule about names that code elsewhere resolves.
+_TARGETS = "PM131"
 #: Why what moves waits for what stays, if a finding does not say it.
 _MIX = "the objects of the two libraries do not mix"
 
@@ -54,11 +54,7 @@ def _named(held: str) -> str:
 
 
 def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
-    if edit.cls != "exact":
-        return edit
-    if edit.rule == _CONF:
-        reason = reason or around.conf
-    elif not edit.rule.startswith("PM1"):
+    if edit.cls != "exact" or not edit.rule.startswith("PM1"):
         return edit
     if edit.rule == _TARGETS and not around.is_resolved:
         reason = reason or "no code in this run is known to resolve it"

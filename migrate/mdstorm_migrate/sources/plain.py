@@ -30,7 +30,6 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
         r"(?!.*\.(?:py|md|rst|ya?ml|json|sh|txt)$)(.*(dockerfile|containerfile).*|.*\.docker)"
     ),
     "shell": re.compile(r".*\.(sh|bash|zsh)|makefile|.*\.mk"),
-    "spark_conf": re.compile(r".*\.(conf|properties)"),
     "cluster": re.compile(r".*\.(json[5c]?|ya?ml)|\.renovaterc"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }

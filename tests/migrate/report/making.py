@@ -12,7 +12,7 @@ from mdstorm_migrate.run.together import run
 #: One edit, one edit to review, one place that needs manual review, one note.
 MIXED = """\
 from petastorm import make_reader
-KEY = "petastorm.spark.converter.parentCacheDirUrl"
+getLogger("petastorm.reader")
 from petastorm.unischema import _fullmatch
 
 make_reader(url, **options)

@@ -21,7 +21,7 @@ def test_a_todo_comment_counts_as_its_finding(tmp_path: Path) -> None:
     assert [edit.cls for edit in file.edits].count("manual") == 1
     assert items_of(file) == [
         ("PM101", "exact", "1:6"),
-        ("PM105", "review", "2:8"),
+        ("PM103", "review", "2:12"),
         ("PM107", "manual", "3:33"),
         ("PM109", "note", "5:1"),
     ]

@@ -73,7 +73,7 @@ def test_every_item_says_its_class_and_rule(mixed: str) -> None:
     items = [one for one in checked(mixed).all("li") if one.get("class") == "item"]
     assert [(one["data-class"], one["data-rule"]) for one in items] == [
         ("exact", "PM101"),
-        ("review", "PM105"),
+        ("review", "PM103"),
         ("manual", "PM107"),
         ("note", "PM109"),
         ("problem", ""),
@@ -248,9 +248,9 @@ def test_the_filter_and_the_checklist_work_from_a_file(tmp_path: Path, mixed: st
     assert told == [
         "Migration to mdstorm",
         "3 of 3 files, 6 places",
-        "PM105,PM107,PM109,error",
-        "PM105,PM109,error",
-        "PM101,PM105,PM109,PM101",
+        "PM103,PM107,PM109,error",
+        "PM103,PM109,error",
+        "PM101,PM103,PM109,PM101",
         "PM101",
         "0",
         "1 of 2 done",

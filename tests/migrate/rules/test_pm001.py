@@ -31,6 +31,10 @@ def test_each_in_code_is_noted(text: str) -> None:
     check_noop(text)
 
 
+def test_those_of_a_long_string_are_noted_by_line() -> None:
+    assert mentions('INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n') == [3]
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

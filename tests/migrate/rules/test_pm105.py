@@ -1,70 +1,30 @@
-"""The key of the parent cache directory."""
+"""The key of the parent cache directory, and the constant that holds it."""
 
 from __future__ import annotations
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop
 
 KEY = "petastorm.spark.converter.parentCacheDirUrl"
-NEW = "mdstorm.spark.converter.parentCacheDirUrl"
-SET = f'spark.conf.set("{KEY}", "file:///tmp/x")\n'
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("path", "text"),
     [
-        SET,
-        f"builder = SparkSession.builder.config('{KEY}', url).getOrCreate()\n",
-        f'spark.conf.set(key="{KEY}", value=url)\n',
+        ("a.py", f'spark.conf.set("{KEY}", "file:///tmp/x")\n'),
+        ("a.py", f'conf = {{"{KEY}": url}}\nspark.sql("SET {KEY} = file:///x")\n'),
+        ("notebook.py", f"# Databricks notebook source\n# MAGIC %sql\n# MAGIC SET {KEY} = x\n"),
+        ("spark-defaults.conf", f"spark.x 1\n{KEY}   file:///x\n"),
+        ("job.json", f'{{"spark_conf": {{"{KEY}": "x"}}}}'),
+        ("main.tf", f'  spark_conf = {{\n    "{KEY}" = "file:///dbfs/tmp"\n  }}\n'),
+        ("Dockerfile", f'CMD ["spark-submit", "--conf", "{KEY}=/tmp", "a.py"]\n'),
     ],
 )
-def test_a_literal_that_is_only_set_follows(text: str) -> None:
-    check_rewrite(text, text.replace(KEY, NEW))
+def test_the_key_stays_and_is_no_mention(path: str, text: str) -> None:
+    assert not check_noop(text, path, unsafe=True).findings
+    assert check_noop(text.replace(KEY, f"{KEY}.other"), path).findings
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
-        f'url = spark.conf.get("{KEY}")\n',
-        f'conf = {{"{KEY}": url}}\n',
-        "spark.conf.get(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)\n",
-    ],
-)
-def test_it_is_to_review_if_the_file_does_more(rest: str) -> None:
-    text = SET + rest
-    check_noop(text)
-    check_finding(text, "PM105", KEY)
-    check_rewrite(text, text.replace(KEY, NEW), unsafe=True)
-
-
-@pytest.mark.parametrize(
-    "rest",
-    [
-        f'spark.sql("SET {KEY} = file:///x")\n',
-        f'run(f"spark-submit --conf {KEY}={{url}} a.py")\n',
-        f'assert cache, "set {KEY} in the cluster config"\n',
-    ],
-)
-def test_texts_that_name_it_stay_and_let_the_edit_wait(rest: str) -> None:
-    check_noop(SET + rest)
-    check_rewrite(SET + rest, SET.replace(KEY, NEW) + rest, unsafe=True)
-
-
-def test_a_constant_in_quotes_needs_manual_review() -> None:
+def test_the_constant_in_quotes_needs_manual_review() -> None:
     name = '"SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF"'
     check_finding(f"import petastorm.spark\nspark.conf.set({name}, x)\n", "PM105", name)
-
-
-def test_prose_and_longer_keys_stay() -> None:
-    check_noop(f'x = "set {KEY}"\ny = "{KEY}.other"\n')
-
-
-@pytest.mark.parametrize(
-    "cell", [f"# MAGIC %sql\n# MAGIC SET {KEY} = x\n", f'# MAGIC %scala\n# MAGIC f("{KEY}", x)\n']
-)
-def test_it_waits_where_a_cell_in_another_language_names_it(cell: str) -> None:
-    head = f"# Databricks notebook source\n{cell}\n# COMMAND ----------\n"
-    result = check_noop(head + SET, "notebook.py")
-    (note,) = (found for found in result.findings if found.rule == "PM100")
-    assert "which mdstorm reads after its own" in note.message
-    assert [found.cls for found in result.findings if found.rule == "PM105"] == ["review"]

@@ -74,6 +74,8 @@ def test_the_name_of_a_project_is_no_requirement() -> None:
         '@udf(packages=["{}"])\ndef f(): ...\n',
         'session.install("{}")\n',
         "@task.virtualenv(requirements=['{}'])\ndef f(): ...\n",
+        'libraries = [{{"pypi": {{"package": "{}"}}}}]\n',
+        'Library(pypi=PythonPyPiLibrary(package="{}"))\n',
     ],
 )
 def test_code_that_installs_petastorm_installs_mdstorm(text: str) -> None:
@@ -94,7 +96,8 @@ def test_a_version_that_is_given_apart_goes(version: str) -> None:
         'print("please install petastorm first")\n',
         'names = ["petastorm", "arrow"]\n',
         'REQUIRED = ["petastorm", "torch"]\n',
-        'raise ImportError("needs petastorm>=0.7")\n',
+        'raise ImportError("needs petastorm>=0.7: pip install reco[petastorm]")\n',
+        'files = files(package="petastorm"), {"package": "petastorm"}\n',
     ],
 )
 def test_other_strings_of_code_stay(text: str) -> None:

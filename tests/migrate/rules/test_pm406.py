@@ -20,6 +20,11 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
         ("pip download petastorm==0.9 -d w", "pip download mdstorm -d w"),
         ("$(PIP) install petastorm", "$(PIP) install mdstorm"),
         ("python -m petastorm.tools.copy_dataset a b", "python -m mdstorm.tools.copy_dataset a b"),
+        ("petastorm-copy-dataset.py a b", "python3 -m mdstorm.tools.copy_dataset a b"),
+        (
+            "x && petastorm-throughput.py file:///a",
+            "x && python3 -m mdstorm.benchmark.cli file:///a",
+        ),
     ],
 )
 def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
@@ -41,7 +46,8 @@ def test_words_in_an_array_of_a_dockerfile_are_renamed() -> None:
     [
         "# pip install petastorm\n",
         "echo petastorm\n",
-        "pip install petastorm-extra hops-petastorm\n",
+        "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
+        "./petastorm-copy-dataset.py a\npetastorm-copy-dataset.py.bak\n",
         "pip install -r petastorm.txt\n",
         "pip install --no-binary petastorm numpy\n",
         "cd petastorm && pip install .\n",
@@ -57,6 +63,7 @@ def test_other_commands_stay(text: str) -> None:
         ("conda install -c conda-forge petastorm\n", "petastorm"),
         ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
         ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),
+        ("pip install hops-petastorm\n", "hops-petastorm"),
     ],
 )
 def test_conda_and_copies_need_manual_review(text: str, fragment: str) -> None:

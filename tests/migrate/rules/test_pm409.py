@@ -3,14 +3,10 @@
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
-KEY = "petastorm.spark.converter.parentCacheDirUrl"
-NEW_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
-
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (f'{{"spark_conf": {{"{KEY}": "x"}}}}', f'{{"spark_conf": {{"{NEW_KEY}": "x"}}}}'),
         ('{"package":"petastorm[tf]<1", "e": 1}', '{"package":"mdstorm[tf]", "e": 1}'),
         ('{"dependencies": ["petastorm", "numpy"]}', '{"dependencies": ["mdstorm", "numpy"]}'),
     ],
@@ -22,7 +18,6 @@ def test_json_is_rewritten(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (f"spark_conf:\n  {KEY}: file:///x\n", f"spark_conf:\n  {NEW_KEY}: file:///x\n"),
         ("- pypi: {package: petastorm==1.0}\n", "- pypi: {package: mdstorm}\n"),
         ('- pypi:\n    package: "petastorm"  # c\n', '- pypi:\n    package: "mdstorm"  # c\n'),
         ("requirements:\n  - petastorm==0.1\n  - a\n", "requirements:\n  - mdstorm\n  - a\n"),
@@ -35,15 +30,10 @@ def test_yaml_is_rewritten(before: str, after: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["name: petastorm\n", "format: petastorm\n", "paths:\n  - petastorm\n", f"key: {KEY}\n"],
+    ["name: petastorm\n", "format: petastorm\n", "paths:\n  - petastorm\n"],
 )
 def test_values_that_are_only_called_so_stay(text: str) -> None:
     check_noop(text, "conf.yaml")
-
-
-def test_the_key_is_one_to_review_and_libraries_are_not() -> None:
-    before = f'{{"spark_conf": {{"{KEY}": "x"}}, "pypi": {{"package": "petastorm"}}}}'
-    check_rewrite(before, before.replace('"petastorm"', '"mdstorm"'), "job.json")
 
 
 def test_lists_without_quotes_are_read() -> None:

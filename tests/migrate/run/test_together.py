@@ -152,28 +152,6 @@ def test_a_name_that_notebooks_take_by_running_another_keeps_its_name(tmp_path: 
     assert after == {"utils.py": f"{HEAD}import mdstorm as petastorm\npetastorm.make_reader('u')\n"}
 
 
-KEY_NAME = "petastorm.spark.converter.parentCacheDirUrl"
-KEY = f"spark.conf.set('{KEY_NAME}', 'file:///t')\n"
-CONSTANT = "from petastorm.spark import SparkDatasetConverter as S\nS.PARENT_CACHE_DIR_URL_CONF\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "other", "moves"),
-    [
-        ("b.py", READS, True),
-        ("b.py", CONSTANT, False),
-        ("b.py", f"x = '{KEY_NAME}'\n", False),
-        ("b.py", WORKER, False),
-        ("spark.conf", f"{KEY_NAME} file:///t\n", False),
-        ("job.json", f'{{"{KEY_NAME}": "file:///t"}}\n', False),
-    ],
-)
-def test_the_key_changes_if_all_files_name_it_alike(
-    name: str, other: str, moves: bool, tmp_path: Path
-) -> None:
-    assert ("a.py" in migrated(tmp_path, {"a.py": KEY, name: other})) == moves
-
-
 @pytest.mark.parametrize("own", ["", f"\n# COMMAND ----------\n\n{READS}"])
 def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path: Path) -> None:
     install = f"{HEAD}# MAGIC %pip install petastorm==0.12\n{own}"
@@ -183,11 +161,6 @@ def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path
     both = install.replace("petastorm==0.12", "mdstorm petastorm==0.12")
     assert after["utils.py"] == both.replace(READS, moved)
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
-
-
-def test_the_key_waits_for_files_that_have_moved_but_for_their_constant(tmp_path: Path) -> None:
-    assert list(migrated(tmp_path, {"a.py": CONSTANT, "b.py": KEY}, write=True)) == ["a.py"]
-    assert migrated(tmp_path, {}, names=("a.py", "b.py")) == {}
 
 
 def test_strings_that_name_modules_wait_for_those_of_others(tmp_path: Path) -> None:

@@ -257,12 +257,3 @@ def test_cells_of_markdown_that_mention_petastorm_are_reported_and_stay() -> Non
     result = check_rewrite(made(before), made(before.replace("petastorm", "mdstorm")), "a.ipynb")
     (said,) = result.findings
     assert (said.rule, said.cls, said.cell, said.line) == ("PM100", "note", 1, 2)
-
-
-def test_prose_that_names_sparks_key_holds_no_code() -> None:
-    key = 'spark.conf.set("petastorm.spark.converter.parentCacheDirUrl", "file:///tmp")\n'
-    told = {"cell_type": "markdown", "source": [key]}
-    plain, beside = notebook(key), notebook(key)
-    beside["cells"].append(told)
-    one, other = (migrate(json.dumps(made), path="a.ipynb") for made in (plain, beside))
-    assert [edit.cls for edit in one.edits] == [edit.cls for edit in other.edits] == ["exact"]

@@ -75,16 +75,18 @@ EXPECTED: dict[str, Expected] = {
         keeps=True,
     ),
     # Programs in strings.
-    "programs/multiproc_readers.py": Expected(listed=("WORKER = r'''",), keeps=True),
+    "programs/multiproc_readers.py": Expected(
+        listed=("from petastorm import make_batch_reader",), keeps=True
+    ),
     "programs/env_yaml_factory.py": Expected(
-        listed=('CONFIG = """',),
+        listed=("class: petastorm.make_batch_reader", "class: petastorm.pytorch."),
         becomes=("'mdstorm.reader': {'level'", "logging.getLogger('mdstorm.reader')"),
         stays=("'PETASTORM_HOME'", "'--conf spark.petastorm=1'", "SPARK_PETASTORM_OPTS"),
         unsafe=True,
         keeps=True,
     ),
     "programs/vision_repo/config.py": Expected(
-        listed=("_DEFAULT = json.loads('''",),
+        listed=('"loader": {"_target_"', '"wrap": {"_target_"'),
     ),
     # A message that tells its readers what to install.
     "programs/lazy_optional.py": Expected(
@@ -237,18 +239,18 @@ EXPECTED: dict[str, Expected] = {
         becomes=("tf = mdstorm[tf]", "[mypy-mdstorm.*]", "known_third_party = mdstorm,torch"),
     ),
     "programs/hpo_sweep/sweep.json": Expected(
-        becomes=('"mdstorm.spark.converter.parentCacheDirUrl"',),
-        stays=('"loader": "petastorm"', "/dbfs/tmp/petastorm"),
-        unsafe=True,
+        untouched=True,
     ),
     "programs/cli_tools/main.py": Expected(untouched=True),
     "programs/cli_tools/requirements.txt": Expected(
         becomes=("mdstorm[tf,torch]",), stays=("pyspark>=3.0",)
     ),
-    # Its commands move together, those under other names after a review.
     "programs/cli_tools/run.sh": Expected(
-        {"petastorm-copy-dataset.py": "Petastorm", "petastorm-throughput.py": "Petastorm"},
-        becomes=("python -m mdstorm.tools.copy_dataset",),
+        becomes=(
+            "python -m mdstorm.tools.copy_dataset",
+            "python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url",
+            "python3 -m mdstorm.benchmark.cli file:///data/dst",
+        ),
     ),
     # What no test can run.
     "unrunnable/colab_mnist.ipynb": Expected(
@@ -399,8 +401,8 @@ EXPECTED: dict[str, Expected] = {
     ),
     "unrunnable/cluster.tf": Expected({"pypi { package = ": "Petastorm"}),
     "unrunnable/Makefile": Expected(
-        {"PETASTORM ?=": "Petastorm", "petastorm-copy-dataset.py": "Petastorm"},
-        becomes=('pip install "mdstorm[tf]"', "python -m mdstorm.etl.petastorm_generate_metadata"),
+        {"PETASTORM ?=": "Petastorm"},
+        becomes=('pip install "mdstorm[tf]"', "python3 -m mdstorm.tools.copy_dataset $(URL)"),
         stays=("pip install $(PETASTORM)",),
     ),
     "unrunnable/bootstrap.sh": Expected(
