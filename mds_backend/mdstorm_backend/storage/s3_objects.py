@@ -7,7 +7,6 @@ replaced between the ranges that it reads.
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from heapq import heappop, heappush
@@ -107,6 +106,12 @@ def download_object(filesystem: Any, path: str, target: str, size: int, timeout:
         _waited_for(filesystem, _Download(filesystem, path, file, size, timeout).run)
 
 
+class _OtherSizeError(Exception):
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
 class _Download:
     """An object on its way to a file. Everything happens in the event loop of its file system."""
 
@@ -119,6 +124,9 @@ class _Download:
         self._size = size
         self._timeout = timeout
         self._version: Any = None
+        #: Set when the first range is answered. The others wait for it, so that earlier work which
+        #: begins a moment later still has its turns first.
+        self._begun = asyncio.Event()
         self._work = place()
 
     async def run(self) -> None:
@@ -126,13 +134,8 @@ class _Download:
         tasks = [asyncio.ensure_future(self._copy(start)) for start in starts]
         try:
             await asyncio.gather(*tasks)
-        except OSError as error:
-            found = None
-            if error.errno == errno.EINVAL:  # no such range, or one of an object of another size
-                found = (await self._fs._info(self._path, refresh=True))["size"]
-            if found in (None, self._size):
-                raise
-            self._file.truncate(found)
+        except _OtherSizeError as error:
+            self._file.truncate(error.size)
         finally:
             for task in tasks:
                 task.cancel()
@@ -144,6 +147,8 @@ class _Download:
         from s3fs.core import S3_RETRYABLE_ERRORS
 
         stop = min(start + _RANGE, self._size)
+        if start:
+            await self._begun.wait()
         turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
         async with turns.taken(self._work, start):
             for _ in range(_ATTEMPTS):
@@ -165,13 +170,14 @@ class _Download:
         answer = await self._in_time(_get(self._fs, self._path, **ranges))
         body, version = answer["Body"], answer.get("ETag")
         size = answer["ContentLength"] if is_whole else answer["ContentRange"].rpartition("/")[2]
-        if int(size) != self._size:
-            body.close()
-            raise OSError(errno.EINVAL, f"it has {size} bytes and not {self._size}")
         if self._version not in (None, version):
             body.close()
             raise StorageError("it was replaced while it was read")
+        if int(size) != self._size:
+            body.close()
+            raise _OtherSizeError(int(size))
         self._version = version
+        self._begun.set()
         return body
 
     async def _in_time(self, received: Awaitable[_T]) -> _T:

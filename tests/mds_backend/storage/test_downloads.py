@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.cache.shards import contents, do_not_sleep, make_shards, parts_in
 from tests.programs import run_program
-from tests.servers.http import cut_off
+from tests.servers.http import cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
@@ -131,11 +131,20 @@ def test_a_forked_child_downloads_as_its_parent_does(
     assert s3.count("GET", ".gz") == 3
 
 
-def test_an_answer_that_is_cut_off_is_asked_for_again(
-    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda s3: cut_off(s3.app, 100),
+        lambda s3: respond("500 Internal Server Error"),
+        lambda s3: respond("503 Slow Down", b"", ("Retry-After", "1")),
+    ],
+    ids=["cut off", "internal error", "slow down"],
+)
+def test_what_is_answered_with_a_fault_is_asked_for_again(
+    fault: Any, s3: S3Server, infos: list[ShardInfo], tmp_path: Path
 ) -> None:
     s3.fault = lambda method, path: (
-        cut_off(s3.app, 100) if s3.count("GET", ".gz") == 1 and method == "GET" else None
+        fault(s3) if s3.count("GET", ".gz") == 1 and method == "GET" else None
     )
     files = cache(s3, tmp_path / "local")
     assert bytes(files.open(infos[0])) == contents(infos)[0]
