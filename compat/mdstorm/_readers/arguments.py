@@ -41,9 +41,10 @@ _DEFAULT_RESULTS = 50
 class ReaderArguments:
     """The arguments of a reader, or of a method of the converter that reads.
 
-    Names, meanings and defaults are those of `mdstorm.make_batch_reader`. There are two
+    Names, meanings and defaults are those of `mdstorm.make_batch_reader`. There are three
     differences: ``workers_count=None`` means `DEFAULT_WORKERS`, as in the methods of the converter;
-    and these have `shuffling_queue_capacity`, the rows that a loader shuffles together.
+    and these have `shuffling_queue_capacity`, the rows that a loader shuffles together, and
+    `transform_whole_shards`, with which a loader of a converter calls functions as readers do.
 
     Raises
     ------
@@ -78,6 +79,7 @@ class ReaderArguments:
     cache_extra_settings: dict[str, Any] | None = None
     hdfs_driver: str = "libhdfs3"
     transform_spec: TransformSpec | None = None
+    transform_whole_shards: bool = False
     filters: Any = None
     storage_options: dict[str, Any] | None = None
     zmq_copy_buffers: bool = True

@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 class ReaderKeywords(TypedDict, total=False):
     """What the methods of a converter pass on to a reader; see `ReaderArguments` for the meaning.
 
-    Those are Petastorm's reader arguments and four of ours, without the dataset and without the
+    Those are Petastorm's reader arguments and five of ours, without the dataset and without the
     arguments that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter
     knows the version of its table.
     """
@@ -53,6 +53,7 @@ class ReaderKeywords(TypedDict, total=False):
     fill_nulls: Mapping[str, Any] | None
     null_masks: Sequence[str] | None
     decimals: str | None
+    transform_whole_shards: bool
 
 
 #: The names, in the order of Petastorm's signatures.

@@ -85,9 +85,9 @@ class ReadFiles:
 
     def options(self, dataset: SampleSource, order: ExactOrder | ElasticShare) -> ReaderOptions:
         """Return how to read what `dataset` has opened."""
-        return self.inputs.narrowed(
-            reader_options(self.arguments, dataset, order, begins=self.begins)
-        )
+        options = reader_options(self.arguments, dataset, order, begins=self.begins)
+        slices = not self.arguments.transform_whole_shards
+        return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:
         """Return the same for a loader that is being made, with an epoch to begin with."""

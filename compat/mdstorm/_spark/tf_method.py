@@ -113,15 +113,17 @@ class TFMethod(ConverterFiles):
         **petastorm_reader_kwargs
             ``cur_shard``, ``shard_count``, ``schema_fields``, ``transform_spec``, ``seed``,
             ``shuffle_rows``, ``shuffle_row_groups``, ``reader_pool_type``; and beyond Petastorm
-            ``fill_nulls={column: value}``, ``null_masks=[column, …]``, ``order`` and ``decimals``,
-            which is by default what `make_spark_converter` was given. The order
-            ``"exact"``, the default, delivers every row once per epoch over all ranks, also when it
-            is resumed with other numbers of ranks. The order ``"elastic"`` delivers the samples in
-            MosaicML Streaming's order; there no batch spans epochs, and a transform gets the rows
-            of a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
-            with shard arguments it is 9176, the same on all ranks. ``cur_shard="auto"`` takes rank
-            and world size from the process group or the launcher when a pass begins; without shard
-            arguments every process reads all rows, see `mdstorm.make_batch_reader`.
+            ``fill_nulls={column: value}``, ``null_masks=[column, …]``, ``decimals``, which
+            is by default what `make_spark_converter` was given, ``transform_whole_shards=True``,
+            which calls the function of ``transform_spec`` with whole shards, and ``order``. The
+            order ``"exact"``, the default, delivers every row once per epoch over all ranks, also
+            when it is resumed with other numbers of ranks. The order ``"elastic"`` delivers the
+            samples in MosaicML Streaming's order; there no batch spans epochs, and a transform
+            gets the rows of a batch. Without a ``seed`` (0 is none in the exact order) one is drawn
+            at random, or with shard arguments it is 9176, the same on all ranks.
+            ``cur_shard="auto"`` takes rank and world size from the process group or the launcher
+            when a pass begins; without shard arguments every process reads all rows, see
+            `mdstorm.make_batch_reader`.
 
         Returns
         -------

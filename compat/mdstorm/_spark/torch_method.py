@@ -136,8 +136,10 @@ class TorchMethod(ConverterFiles):
             integer to repeat an order; ``shuffle_row_groups=False`` to keep the order of the
             shards; ``shuffle_rows``; ``transform_spec``; ``predicate`` and ``filters``, the rows to
             deliver; ``reader_pool_type``; and beyond Petastorm ``fill_nulls={column: value}``,
-            ``null_masks=[column, …]``, ``order="elastic"`` for MosaicML Streaming's order, and
-            ``decimals``, by default as `make_spark_converter` was told.
+            ``null_masks=[column, …]``, ``order="elastic"`` for MosaicML Streaming's order,
+            ``decimals``, by default as `make_spark_converter` was told, and
+            ``transform_whole_shards=True``, which calls the function of ``transform_spec`` with
+            the rows of a whole shard, not with slices of it.
             `mdstorm.make_batch_reader` describes them all.
 
         Returns

@@ -131,6 +131,7 @@ def batch_reader(options: ReaderOptions, batching: Batching, **further: Any) -> 
         num_epochs=options.num_epochs,
         columns=options.schema.names,
         keep=options.keep,
+        slices=options.slices,
         **{**options.read_arguments, **further},
     )
 

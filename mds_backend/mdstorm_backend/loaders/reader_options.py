@@ -84,6 +84,8 @@ class ReaderOptions:
         Passes over the data; None never ends.
     transform : Transform, optional
         Called with each shard's share of the rows.
+    slices : bool
+        Call it with slices of these, in the exact order: see `BatchReader`.
     fill_nulls : mapping of str to value
         What takes the place of nulls, before the transform.
     null_masks : tuple of str
@@ -109,6 +111,7 @@ class ReaderOptions:
     columns: tuple[str, ...] | None = None
     num_epochs: int | None = 1
     transform: Transform | None = None
+    slices: bool = False
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
     keep: Keep | None = None

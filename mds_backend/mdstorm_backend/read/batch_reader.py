@@ -31,6 +31,8 @@ _BEGINNING = Position()
 #: A block spans about so many epochs at most, so that the first batch of an endless pass over a few
 #: rows need not wait for thousands of epochs.
 _EPOCHS_PER_BLOCK = 16
+#: Bytes of a slice of a shard, as stored, with which a transform is called.
+_SLICE_BYTES = 4 << 20
 
 #: Returns what is kept under a name, or else what a function makes.
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
@@ -54,6 +56,10 @@ class BatchReader:
     transform : Transform, optional
         Called with the batch of each shard's share before shuffling and batching; may return any
         number of rows. Then nothing is promised about the number of batches.
+    slices : bool
+        Call it with slices of the shares, of about 4 MiB: threads share a shard, and the first
+        batch is there as soon as the first slice. They do not depend on the batch size, so that a
+        state continues with another one.
     prepare : callable, optional
         Called with rows as they are read, before the transform; must keep their number.
     exact_nulls : bool
@@ -89,6 +95,7 @@ class BatchReader:
         num_epochs: int | None = 1,
         columns: Sequence[str] | None = None,
         transform: Transform | None = None,
+        slices: bool = False,
         prepare: Callable[[Batch], Batch] | None = None,
         exact_nulls: bool = False,
         workers: int = 2,
@@ -118,7 +125,13 @@ class BatchReader:
         self._recorder = recorder
         transformed = None if transform is None else self._transformed
         self._stream = WindowStream(
-            dataset, self.order, transformed, make_ready=self._filler.make_ready
+            dataset,
+            self.order,
+            transformed,
+            make_ready=self._filler.make_ready,
+            slice_rows=max(_SLICE_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
+            if slices
+            else None,
         )
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first

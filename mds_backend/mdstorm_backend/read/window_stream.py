@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, count, islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -38,6 +39,8 @@ class WindowStream:
         that opens it; returns the source to read instead.
     make_ready : callable, optional
         Called with each shard ahead of use.
+    slice_rows : int, optional
+        Call `transformed` for so many rows of a shard at a time, not for its whole share.
     """
 
     def __init__(
@@ -47,11 +50,13 @@ class WindowStream:
         transformed: Callable[[int, int, Callable[[], Source]], Source] | None = None,
         *,
         make_ready: Callable[[Shard], None] | None = None,
+        slice_rows: int | None = None,
     ) -> None:
         self._dataset = dataset
         self._order = order
         self._transformed = transformed
         self._make_ready = make_ready
+        self._slice_rows = slice_rows
         self._first = [0, *accumulate(dataset.shard_sizes)]
         shards = dataset.bytes_ahead * len(dataset.shard_sizes) // max(dataset.nbytes, 1)
         self._shards_ahead = max(_SHARDS_AHEAD, shards)
@@ -105,7 +110,8 @@ class WindowStream:
             chosen = rows[skip:]
             skip -= len(rows) - len(chosen)
             pieces = order.pieces(self._dataset.shard_sizes, epoch)
-            groups = list(_within(_groups(pieces, order.window), chosen))
+            shares = ([piece] for piece in pieces)
+            groups = list(_within(_groups(shares, order.window), chosen))
             used = [piece for _, group, _ in groups for piece in group]
             sources = find(used)
             for number, group, use in groups:
@@ -119,7 +125,12 @@ class WindowStream:
         """Yield the windows of an epoch, and return how many rows a transform makes of it."""
         pieces = self._order.pieces(self._dataset.shard_sizes, epoch)
         sources, rows = find(pieces), 0
-        for number, group in enumerate(_groups(sources, self._order.window)):
+        shares = (
+            (list(islice(sources, len(self._slices(piece)))) for piece in pieces)
+            if self._order.shuffles
+            else ([source] for source in sources)  # nothing waits for the rest of a shard
+        )
+        for number, group in enumerate(_groups(shares, self._order.window)):
             size = _num_rows(group)
             rows += size
             if size > skip:
@@ -136,7 +147,12 @@ class WindowStream:
         opened: Iterator[Callable[[], Source]] = (partial(self._open, piece) for piece in pieces)
         if opener is not None:
             opened = opener.begun(self._open, pieces, self._shards_ahead)
-        return prefetcher.map(self._transform, zip(pieces, opened, strict=True))
+        slices = (
+            (cut, source)
+            for piece, source in zip(pieces, opened, strict=True)
+            for cut in self._slices(piece)
+        )
+        return prefetcher.map(self._transform, slices)
 
     def _open(self, piece: Piece) -> Source:
         shard = self._dataset.shard(piece.shard)
@@ -146,25 +162,33 @@ class WindowStream:
             self._make_ready(shard)
         return Source(shard, piece.start, piece.stop, self._first[piece.shard] + piece.start)
 
+    def _slices(self, piece: Piece) -> list[Piece]:
+        """Cut a piece of a shard into what the transform is called with."""
+        if self._slice_rows is None:
+            return [piece]
+        starts = range(piece.start, piece.stop, self._slice_rows)
+        stops = (min(start + self._slice_rows, piece.stop) for start in starts)
+        return [Piece(piece.shard, *bounds) for bounds in zip(starts, stops, strict=True)]
+
     def _transform(self, opened: tuple[Piece, Callable[[], Source]]) -> Source:
         assert self._transformed is not None
         piece, source = opened
         first = self._first[piece.shard] + piece.start
-        return self._transformed(first, piece.stop - piece.start, source)
+
+        def open_source() -> Source:
+            return replace(source(), start=piece.start, stop=piece.stop, number=first)
+
+        return self._transformed(first, piece.stop - piece.start, open_source)
 
 
-def _groups(parts: Iterable[_Part], window: int) -> Iterator[list[_Part]]:
-    """Join pieces of shards, or what became of them, to windows of at least `window` rows."""
+def _groups(shares: Iterable[Sequence[_Part]], window: int) -> Iterator[list[_Part]]:
+    """Join shares of shards, or what became of them, to windows of at least `window` rows."""
     group: list[_Part] = []
-    rows = 0
-    for part in parts:
-        if part.stop == part.start:
-            continue
-        group.append(part)
-        rows += part.stop - part.start
-        if rows >= window:
+    for share in shares:
+        group += (part for part in share if part.stop > part.start)
+        if group and _num_rows(group) >= window:
             yield group
-            group, rows = [], 0
+            group = []
     if group:
         yield group
 

@@ -84,6 +84,23 @@ def test_an_error_of_the_function_comes_out(abc: SparkDatasetConverter, read: Re
         read(abc, transform_spec=TransformSpec(lambda frame: 1 // 0), **IN_ORDER)
 
 
+@pytest.mark.parametrize(("whole", "rows"), [({}, 3), ({"transform_whole_shards": True}, 9)])
+@with_either
+def test_a_function_gets_slices_of_a_large_shard(
+    tmp_path: Path, read: Read, whole: dict[str, Any], rows: int
+) -> None:
+    files = [bytes(1 << 20)] * 9
+    converter = converter_of(
+        tmp_path,
+        {"number": range(9), "file": files},
+        {"number": "long", "file": "binary"},
+        shard_size=32 << 20,
+    )
+    spec = TransformSpec(lambda frame: frame.assign(number=len(frame)), removed_fields=["file"])
+    found = numbers(converter, read, spec, **whole)
+    assert max(number for batch in found for number in batch) == rows
+
+
 def test_a_transformed_loader_has_no_length(ten: SparkDatasetConverter) -> None:
     loader = ten.make_torch_dataloader(transform_spec=TransformSpec(double), num_epochs=1)
     with pytest.raises(TypeError, match="a transform may drop rows"):

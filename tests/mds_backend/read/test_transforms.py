@@ -11,6 +11,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read import batch_reader
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.row_stream import Position
 
@@ -73,6 +74,26 @@ def test_batches_are_cut_from_what_a_function_returns(
     batches = read(dataset, OnNumbers(function), workers=workers)
     assert rows_of(batches) == expected
     assert all(len(batch) == 4 for batch in batches[:-1])
+
+
+@pytest.mark.parametrize("function", [even, twice])
+@pytest.mark.parametrize(
+    "order",
+    [
+        ExactOrder(),
+        ExactOrder(seed=1, shuffle_shards=True, rank=1, world_size=4),
+        ExactOrder(seed=1, shuffle_rows=True),
+        ExactOrder(seed=1, shuffle_shards=True, window=8),
+    ],
+)
+def test_slices_of_shards_give_what_whole_shards_give(
+    dataset: Dataset, order: ExactOrder, function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_reader, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
+    transform = OnNumbers(function)
+    sliced = read(dataset, transform, order, slices=True)
+    assert max(transform.calls) == 2
+    assert sliced == read(dataset, OnNumbers(function), order)
 
 
 def test_the_function_sees_one_shard_at_a_time_and_only_this_ranks_share(dataset: Dataset) -> None:
