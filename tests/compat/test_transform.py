@@ -46,12 +46,6 @@ SCHEMA = Unischema(
 )
 
 
-def test_edited_fields_have_no_codec() -> None:
-    spec = TransformSpec(edit_fields=[edit_field("a", np.int8, (3, None), nullable=True)])
-    assert tuple(transform_schema(SCHEMA, spec).a) == ("a", np.int8, (3, None), None, True)
-    assert transform_schema(SCHEMA, spec).c is SCHEMA.c
-
-
 def test_edited_fields_may_be_those_of_a_schema() -> None:
     field = UnischemaField("x", np.float32, (2,), NdarrayCodec(), True)
     spec = TransformSpec(edit_fields=[field])

@@ -77,7 +77,7 @@ session.__enter__()
 """
 }
 #: What is run in the gate.
-CHEAP = ("05_parquet_and_delta", "06_mosaicml")
+CHEAP = ("05_parquet_and_delta",)
 
 
 def code_of(name: str) -> list[str]:

@@ -199,11 +199,6 @@ def test_pickles_are_not_loaded_unless_allowed_by_name() -> None:
         list(dataset.batches(1))
 
 
-def test_first_shard_may_be_full_to_the_byte() -> None:
-    shards = Golden("exact_fit").dataset.index.shards
-    assert shards[0].raw_data.bytes == shards[0].size_limit
-
-
 def test_a_dataset_without_samples_opens_and_is_empty() -> None:
     dataset = Golden("zero_samples").dataset
     assert len(dataset) == 0

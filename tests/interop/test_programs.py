@@ -31,7 +31,6 @@ LONG = (
     "dataframes.columns_found_by_themselves",
     "dataframes.preprocessed_by_a_function",
     "dataframes.without_a_merged_index",
-    "quick_start.a_model_learns",
     "resuming.every_shuffle",
     "writing.compressed_and_hashed",
 )

@@ -1,7 +1,6 @@
 """`DataLoader` over readers of ours: whole blocks, complete passes, states."""
 
 import datetime
-import logging
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -83,13 +82,6 @@ class TestThreads:
 class TestPasses:
     """A second ``for`` is a complete pass, whatever became of the first."""
 
-    @with_either
-    def test_again_after_a_break(self, ten: str, reader: Any) -> None:
-        loader = DataLoader(reader(ten), 4)
-        for _ in loader:
-            break
-        assert rows(loader) == list(range(10))
-
     def test_two_at_once(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         pairs = list(zip(loader, loader, strict=True))
@@ -142,18 +134,6 @@ class TestPasses:
         loader.reader.stop()
         with pytest.raises(RuntimeError, match="Trying to read a sample after"):
             next(batches)
-
-    def test_one_line_says_that_epochs_never_end(
-        self, thousand: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        loader = DataLoader(batch_reader(thousand, num_epochs=None), 500)
-        with caplog.at_level(logging.INFO):
-            list(islice(loader, 2))
-            assert not caplog.records
-            list(islice(loader, 9))
-            list(islice(loader, 9))
-        (record,) = caplog.records
-        assert "num_epochs=1" in record.getMessage()
 
 
 class TestStates:
@@ -275,15 +255,3 @@ def test_collation_gets_promoted_values(tmp_path: Path) -> None:
         (batch,) = DataLoader(reader(url), 2, list)
         assert [row["flag"] for row in batch] == [1, 0]
         assert all(isinstance(row["flag"], np.uint8) for row in batch)
-
-
-class TestSubclasses:
-    def test_what_makes_batches_of_items_is_called(self, ten: str) -> None:
-        class Items(DataLoader):
-            def _iter_impl(self) -> Any:
-                yield from (item.number.tolist() for item in self.reader)
-
-        loader = Items(batch_reader(ten))
-        assert list(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-        next(iter(loader))
-        assert len(list(loader)) == 3

@@ -5,14 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from tests.compat.readers import (
     ItemReader,
     batch_reader,
     items,
     numbers,
-    rows,
-    with_either,
 )
 
 from mdstorm.errors import ShufflingBufferError, StateMismatchError
@@ -43,21 +40,6 @@ class Other(DataLoader):
 
 
 with_each = pytest.mark.parametrize("class_", [Twice, TwiceBatched])
-
-
-@with_each
-@with_either
-@pytest.mark.parametrize("capacity", [0, 1, 5, 100])
-def test_every_row_comes_in_a_batch_of_its_own_making(
-    ten: str, class_: Any, reader: Any, capacity: int
-) -> None:
-    loader = class_(reader(ten), batch_size=4, shuffling_queue_capacity=capacity)
-    for _ in range(2):
-        found = numbers(loader)
-        # The rest of a `DataLoader` comes after the batches, as in Petastorm.
-        last = 1 if class_ is Twice else 2
-        assert [len(batch) for batch in found] == [4] * 4 + [2] * last
-        assert sorted(rows({"number": torch.tensor(b)} for b in found[::2])) == list(range(10))
 
 
 @with_each

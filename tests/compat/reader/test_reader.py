@@ -72,21 +72,6 @@ def test_an_empty_dataset_warns_and_ends(tmp_path: Path) -> None:
 class TestFailures:
     """An error of the user's function."""
 
-    @pytest.mark.parametrize("pool", ["thread", "dummy"])
-    def test_it_comes_out_as_it_is(self, ten: str, pool: str) -> None:
-        error = KeyError("mine")
-
-        def fail(frame: Any) -> Any:
-            raise error
-
-        spec = TransformSpec(fail)
-        with (
-            batch_reader(ten, reader_pool_type=pool, transform_spec=spec) as reader,
-            pytest.raises(KeyError) as caught,
-        ):
-            next(reader)
-        assert caught.value is error
-
     def test_it_is_not_the_end_of_the_data(self, ten: str) -> None:
         def fail_late(frame: Any) -> Any:
             return frame if frame.id[0] == 0 else frame.no_such_column

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 
-from mdstorm.errors import NoDataAvailableError
 from mdstorm.predicates import in_lambda, in_set
 from mdstorm.reader import make_batch_reader, make_reader
 
@@ -70,12 +69,6 @@ def test_names_that_no_row_can_have_are_refused_with_a_remedy(tmp_path: Path) ->
         batch_reader(url)
     with batch_reader(url, schema_fields=["id"]) as reader:
         assert next(reader).id == [1]
-
-
-def test_more_shards_than_rows(tmp_path: Path) -> None:
-    url = write_parquet(tmp_path, {"id": [1, 2]})
-    with pytest.raises(NoDataAvailableError, match="must be greater or equal to the number of"):
-        batch_reader(url, cur_shard=0, shard_count=3)
 
 
 def test_the_former_name_of_the_seed(hundred: str) -> None:

@@ -15,7 +15,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from tests.compat.schema.pickles import Calls, calling, protocol_0
 from tests.compat.schema.schemas import EVERYTHING
@@ -27,35 +26,7 @@ from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
 from mdstorm.errors import PetastormMetadataError, UnsafePickleError
 from mdstorm.unischema import Unischema, UnischemaField
 
-GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 TYPES = pytest.importorskip("pyspark.sql.types")
-
-
-def real_metadata(name: str = "codecs") -> dict[bytes, bytes]:
-    return dict(pq.read_metadata(GOLDEN / name / "_common_metadata").metadata)
-
-
-def test_a_schema_of_petastorm_itself_is_read() -> None:
-    schema = load_unischema(real_metadata()[b"dataset-toolkit.unischema.v1"])
-    assert schema._name == "Codecs"
-    assert schema.fields["vec"] == UnischemaField("vec", np.float32, (3,))
-    assert schema.fields["price"].numpy_dtype is Decimal
-    assert schema.fields["name"].nullable
-    assert not schema.fields["id"].nullable
-    assert str(schema.fields["jpeg"].codec) == "CompressedImageCodec('jpeg', 90)"
-    assert schema.fields["plain"].codec is None
-    assert schema.as_spark_schema()["price"].dataType == TYPES.DecimalType(10, 2)
-
-
-def test_indexes_of_petastorm_itself_are_read() -> None:
-    indexes = load_indexes(real_metadata()[b"dataset-toolkit.rowgroups_index.v1"])
-    assert set(indexes) == {"by_id", "by_name", "with_mat"}
-    by_id = indexes["by_id"]
-    assert (by_id.kind, by_id.column_name) == ("SingleFieldIndexer", "id")
-    assert by_id.row_groups == {np.int64(i): {i // 6} for i in range(12)}
-    assert isinstance(indexes["by_name"].row_groups, dict)
-    assert indexes["by_name"].row_groups["näme 3"] == {0}
-    assert indexes["with_mat"].row_groups == {0, 1}
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))

@@ -149,12 +149,6 @@ def test_selectors_choose_whole_row_groups(
     assert len(chosen) == len(ids)
 
 
-def test_selectors_choose_shards_of_mds(mds: Path) -> None:
-    assert column(select_row_groups(a_or_c, open_dataset(str(mds))), "id") == [0, 3, 4, 5]
-    both = IntersectIndexSelector([two, SingleIndexSelector("of s", ["b"])])
-    assert column(select_row_groups(both, open_dataset(str(mds))), "id") == [2]
-
-
 class TestWhatIsNotThere:
     """Selectors without their index."""
 

@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import column, read_all, write
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm._selection.ngram_windows import window_starts
-from mdstorm._selection.shard_views import RankShare, SomeShards, SplitShards
-from mdstorm.errors import NoDataAvailableError
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm._selection.shard_views import SomeShards, SplitShards
 from mdstorm_backend.read.source import SampleSource
 
 TABLE = pa.table({"id": pa.array(range(30), pa.int64()), "s": [f"t{i}" for i in range(30)]})
@@ -72,55 +67,6 @@ def test_a_piece_reads_rows_and_samples_of_its_own(source: SampleSource) -> None
     decoded = piece.decoded(["id"])
     own = list(range(start, start + piece.num_samples))
     assert decoded is None or decoded["id"].tolist() == own
-
-
-def test_a_shard_that_is_not_open_is_not_found(tmp_path: Path) -> None:
-    assert SplitShards(write(tmp_path, TABLE), 2).find_open(0) is None
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 6), st.integers(2, 4))
-def test_overlapping_pieces_have_every_n_gram_once(
-    sizes: list[int], parts: int, length: int
-) -> None:
-    split = SplitShards(_Sizes(sizes), parts, overlap=length - 1)  # type: ignore[arg-type]
-    found = [
-        (int(owner), int(start) + first)
-        for owner, start, size in zip(split._owners, split._starts, split.shard_sizes, strict=True)
-        for first in window_starts(range(size), length, 1, overlap=True, name="")
-    ]
-    assert found == [
-        (number, first) for number, size in enumerate(sizes) for first in range(size - length + 1)
-    ]
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 5), st.integers(2, 4))
-def test_ranks_share_the_n_grams(sizes: list[int], ranks: int, length: int) -> None:
-    source: Any = _Sizes(sizes)
-    orders = [ExactOrder(rank=rank, world_size=ranks, shuffle_shards=True) for rank in range(ranks)]
-    if 0 < sum(sizes) < ranks:
-        with pytest.raises(NoDataAvailableError):
-            RankShare(source, orders[0], length - 1)
-        return
-    found = [
-        (int(owner), int(start) + first)
-        for share in (RankShare(source, order, length - 1) for order in orders)
-        for owner, start, size in zip(share._owners, share._starts, share.shard_sizes, strict=True)
-        for first in window_starts(range(size), length, 1, overlap=True, name="")
-    ]
-    assert found == [
-        (number, first) for number, size in enumerate(sizes) for first in range(size - length + 1)
-    ]
-
-
-class _Sizes:
-    url = fingerprint = ""
-    nbytes = 0
-
-    def __init__(self, sizes: list[int]) -> None:
-        self.shard_sizes = tuple(sizes)
-
-    def __len__(self) -> int:
-        return sum(self.shard_sizes)
 
 
 def test_some_shards(source: SampleSource) -> None:

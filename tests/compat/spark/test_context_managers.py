@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tests.compat.spark.converters import IN_ORDER
@@ -42,13 +41,6 @@ class TestDataLoaderFunction:
             assert loader.keywords["shuffling_queue_capacity"] == 7
             assert loader.keywords["reader"] is manager.reader
             assert loader is manager.loader
-
-    def test_its_reader_yields_shards_as_namedtuples(self, ten: SparkDatasetConverter) -> None:
-        with ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER) as loader:
-            parts = list(loader)
-        assert [part.number.tolist() for part in parts] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-        assert type(parts[0]).__name__ == "inferred_schema_view"
-        assert all(isinstance(part.number, np.ndarray) for part in parts)
 
     def test_it_gets_the_share_and_the_transform(self, ten: SparkDatasetConverter) -> None:
         spec = TransformSpec(lambda frame: frame * 2)

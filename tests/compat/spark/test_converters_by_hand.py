@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
+from tests.compat.spark.converters import IN_ORDER, Read, with_either
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
@@ -69,15 +69,6 @@ def test_without_a_directory(data: Path, read: Read) -> None:
     assert batch["id"] == list(range(6))
     converter.delete()  # has no copy to delete
     assert sorted(path.name for path in data.iterdir()) == ["0.parquet", "1.parquet"]
-
-
-def test_the_urls_that_spark_gives_are_understood(tmp_path: Path) -> None:
-    """They are percent-encoded, where Petastorm could not read a path with a blank."""
-    write(tmp_path / "with a blank", TABLE)
-    url = f"file://{tmp_path}/with%20a%20blank/0.parquet"
-    converter = SparkDatasetConverter("file:///elsewhere", [url], 6)
-    (batch,) = with_torch(converter, schema_fields=["id"], **IN_ORDER)
-    assert batch["id"] == list(range(6))
 
 
 def test_missing_files_are_an_error_when_they_are_read(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The identity of a frame, with a stand-in for the frame."""
 
-import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,17 +36,6 @@ def source(tmp_path: Path) -> Path:
 def url_of(path: Path) -> str:
     """The URL as Spark gives it."""
     return path.as_uri().replace("file:///", "file:/")
-
-
-@pytest.mark.parametrize(
-    "other", [{"schema": json.dumps(["x"])}, {"options": {"dtype": "float32"}}], ids=str
-)
-def test_schema_and_options_belong_to_it(other: dict[str, Any]) -> None:
-    options = other.get("options", {"dtype": None})
-    schema = other.get("schema", "[]")
-    one, another = identify(frame(), {"dtype": None}), identify(frame(schema=schema), options)
-    assert one.content != another.content
-    assert one.source != another.source
 
 
 def test_the_order_of_files_does_not_matter(source: Path, tmp_path: Path) -> None:

@@ -96,13 +96,6 @@ def test_files_of_a_dataset_are_read_as_all_of_it(tmp_path: Path) -> None:
         assert [isinstance(cell, list) for cell in cells] == [bool(more)] * 2
 
 
-def test_one_uneven_shard_decides_for_all_batches(tmp_path: Path) -> None:
-    made = converter(tmp_path, [[[1.0]], [[2.0], []]], batch_rows=1, shard_size=1)
-    with made.make_torch_dataloader(**{**ONCE, "batch_size": 1}) as loader:
-        kinds = [type(batch["v"][0]) for batch in loader]
-    assert kinds == [list, list]
-
-
 @pytest.mark.parametrize(
     ("values", "fill", "expected"),
     [

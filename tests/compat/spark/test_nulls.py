@@ -80,15 +80,6 @@ def _is_null(cell: Any) -> bool:
     return cell is None or cell != cell if not hasattr(cell, "__len__") else False
 
 
-@with_either
-@pytest.mark.parametrize("name", ["boolean", "timestamp", "array"])
-def test_a_transform_that_leaves_nulls_is_an_error_at_the_first_batch(
-    tmp_path: Path, read: Read, name: str
-) -> None:
-    with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 null"):
-        read(nulls(tmp_path, name), transform_spec=TransformSpec(lambda f: f), num_epochs=1)
-
-
 @pytest.mark.parametrize("name", ["byte", "boolean", "string"])
 def test_a_transform_sees_what_petastorm_shows_it(tmp_path: Path, name: str) -> None:
     seen = []

@@ -11,7 +11,6 @@ from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.small_datasets import array_of
 
 from mdstorm import TransformSpec
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 ROWS = 40
@@ -84,11 +83,6 @@ def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:
     assert sorted(x) == ["name", "pair", "ragged", "weight"]
     only = next(iter(mixed.make_tf_dataset(batch_size=3, features="name", **IN_ORDER)))
     assert only.numpy().tolist() == [b"n0", b"n1", b"n2"]
-
-
-def test_a_column_that_is_not_there_is_refused_by_name(mixed: SparkDatasetConverter) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"labels names 'weights', .* 'weight'"):
-        mixed.make_tf_dataset(labels="weights")
 
 
 def test_what_a_transform_makes_can_be_named(mixed: SparkDatasetConverter) -> None:

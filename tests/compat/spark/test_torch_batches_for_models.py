@@ -82,12 +82,6 @@ def test_batches_are_copied_to_a_device(converter: SparkDatasetConverter) -> Non
     assert (x.device.type, y.device.type) == ("meta", "meta")
 
 
-def test_a_column_that_is_not_there_is_named(converter: SparkDatasetConverter) -> None:
-    loader = loader_of(converter, features="a", labels="lable")
-    with pytest.raises(InvalidArgumentError, match=r"labels names 'lable'.*did you mean 'label'"):
-        next(iter(loader))
-
-
 def test_what_does_not_go_together_is_refused(
     converter: SparkDatasetConverter, tmp_path: Path
 ) -> None:

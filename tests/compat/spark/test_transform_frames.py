@@ -26,12 +26,6 @@ def frames_seen(converter: SparkDatasetConverter, **arguments: Any) -> list[pd.D
     return seen
 
 
-def test_one_shard_at_a_time(ten: SparkDatasetConverter) -> None:
-    frames = frames_seen(ten)
-    assert [frame["number"].tolist() for frame in frames] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    assert all(frame.index.equals(pd.RangeIndex(5)) for frame in frames)
-
-
 def test_values_as_pandas_has_them(tmp_path: Path) -> None:
     columns = {
         "array": [[1, 2], [3, 4]],

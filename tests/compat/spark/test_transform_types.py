@@ -13,7 +13,7 @@ import torch
 from tests.compat.spark.converters import IN_ORDER, converter_of
 
 from mdstorm import TransformSpec
-from mdstorm.errors import InvalidArgumentError, TransformError
+from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 NAN = float("nan")
@@ -148,30 +148,6 @@ def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
     spec = TransformSpec(lambda frame: frame / 2)
     assert torch_x(two, spec).tolist() == [0.5, 1.0]
     assert tf_x(two, spec).numpy().tolist() == [0, 1]
-
-
-class TestShapes:
-    """Declared shapes, and values that do not have them."""
-
-    @pytest.mark.parametrize(
-        ("cells", "shape", "message"),
-        [
-            ([[[1, 2]], [[3, 4]]], (1, 2), "field x must be numpy array type. Found list"),
-            ([np.ones((2, 3))] * 2, (3, 2), r"field x must be the shape \(3, 2\), found \(2, 3\)"),
-            ([np.ones(3)] * 2, (1, 3), r"field x must be the shape \(1, 3\), found \(3,\)"),
-            ([np.ones((2, 3))] * 2, (None, 3), r"All dimensions of a shape: \(None, 3\) in: x"),
-        ],
-        ids=["list", "shape", "dimensions", "free"],
-    )
-    def test_values_of_other_shapes_are_an_error(
-        self, two: SparkDatasetConverter, cells: list[Any], shape: Any, message: str
-    ) -> None:
-        spec = returning(cells, np.float64, shape)
-        with pytest.raises(TransformError, match=message) as caught:
-            torch_x(two, spec)
-        assert isinstance(caught.value, ValueError)
-        with pytest.raises(tf.errors.OpError, match=message):
-            tf_x(two, spec)
 
 
 @pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])

@@ -78,12 +78,6 @@ def test_other_columns_than_declared_are_an_error(
         read(abc, transform_spec=TransformSpec(function, **arguments), **IN_ORDER)
 
 
-@with_either
-def test_an_error_of_the_function_comes_out(abc: SparkDatasetConverter, read: Read) -> None:
-    with pytest.raises(ERRORS, match="by zero"):
-        read(abc, transform_spec=TransformSpec(lambda frame: 1 // 0), **IN_ORDER)
-
-
 @pytest.mark.parametrize(("whole", "rows"), [({}, 3), ({"transform_whole_shards": True}, 9)])
 @with_either
 def test_a_function_gets_slices_of_a_large_shard(

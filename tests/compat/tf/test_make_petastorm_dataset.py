@@ -1,8 +1,6 @@
 """`make_petastorm_dataset`: readers as TensorFlow datasets."""
 
-import logging
 import warnings
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +113,6 @@ class TestPasses:
         dataset = make_petastorm_dataset(reader)
         assert taken(dataset) == IN_GROUPS[1:]
         assert taken(dataset) == IN_GROUPS
-
-    def test_one_line_says_that_epochs_never_end(
-        self, thousand: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        dataset = make_petastorm_dataset(batch_reader(thousand, num_epochs=None))
-        list(islice(dataset, 30))
-        assert [r.name.partition(".")[0] for r in caplog.records] == ["mdstorm_backend"]
-        assert "num_epochs=1" in caplog.text
-        assert caplog.records[0].levelno == logging.WARNING
 
     def test_readers_of_another_kind_are_reset_at_their_end(self) -> None:
         batches = other_reader([np.arange(3), np.arange(2)], batched=True)

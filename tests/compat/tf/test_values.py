@@ -127,10 +127,6 @@ class TestNulls:
         with pytest.raises(tf.errors.UnknownError, match=expected):
             list(make_petastorm_dataset(reader))
 
-    def test_that_are_filled_are_none(self, url: str) -> None:
-        reader = batch_reader(url, schema_fields=["number"], fill_nulls={"number": 7})
-        assert first(make_petastorm_dataset(reader)) == {"number": (tf.int64, [0, 7])}
-
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize(
         ("dtype", "value"), [(np.bool_, True), (np.str_, "a"), (np.datetime64, DAY)]

@@ -147,33 +147,6 @@ def boxes(folder: Path) -> Any:
     return [(img.size, img.mode, *rest) for img, *rest in dataset]
 
 
-class FaceSynthetics(StreamingDataset):
-    """Images with landmarks, cropped and scaled by the dataset."""
-
-    def __init__(self, local: str, batch_size: int, crop: int) -> None:
-        super().__init__(local=local, shuffle=False, batch_size=batch_size)
-        self.crop = crop
-
-    def __getitem__(self, idx: Any) -> Any:
-        sample = super().__getitem__(idx)
-        image = sample["image"].crop((0, 0, self.crop, self.crop))
-        landmarks = np.frombuffer(sample["landmarks"], np.float64).reshape(-1, 2)
-        return np.asarray(image).astype(np.float32) / 255, landmarks / self.crop
-
-
-def faces_with_landmarks(folder: Path) -> Any:
-    columns = {"image": "png", "landmarks": "bytes"}
-    with MDSWriter(
-        out=str(folder / "data"), columns=columns, compression="gz:5", hashes=["md5"]
-    ) as out:
-        for i in range(4):
-            landmarks = np.arange(4, dtype=np.float64) + i
-            out.write({"image": _picture(i), "landmarks": landmarks.tobytes()})
-    dataset = FaceSynthetics(str(folder / "data"), batch_size=2, crop=2)
-    loader = StreamingDataLoader(dataset, batch_size=2)
-    return [[images.shape, float(images[0].sum()), landmarks] for images, landmarks in loader]
-
-
 def lists_of_images(folder: Path) -> Any:
     with MDSWriter(out=str(folder / "data"), columns={"frames": "list[png]", "n": "int"}) as out:
         for i in range(3):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from torch.utils.data import DataLoader
 
@@ -117,54 +116,3 @@ def two_workers(folder: Path) -> Any:
     )
     loader = StreamingDataLoader(dataset, batch_size=4, num_workers=2)
     return [batch["id"].tolist() for batch in loader]
-
-
-_ONES = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-_TENS = ["", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-
-
-def _say(number: int) -> str:
-    return f"{_TENS[number // 10]} {_ONES[number % 10]}".strip() or "zero"
-
-
-def numbers_in_words(folder: Path) -> Any:
-    """The tutorial of synthetic texts: numbers and how they are said."""
-    rng = np.random.default_rng(17)
-    numbers = {"train": rng.integers(0, 100, 30), "val": rng.integers(0, 100, 6)}
-    for split, values in numbers.items():
-        with MDSWriter(
-            out=str(folder / split),
-            columns={"number": "int", "words": "str"},
-            compression="zstd:7",
-            hashes=["sha1", "xxh64"],
-            size_limit=1 << 9,
-        ) as out:
-            for value in values:
-                out.write({"number": int(value), "words": _say(int(value))})
-    train = StreamingDataset(local=str(folder / "train"), shuffle=True, batch_size=5)
-    val = StreamingDataset(local=str(folder / "val"), shuffle=False, batch_size=5)
-    first = next(iter(StreamingDataLoader(train, batch_size=5)))
-    return [train.num_samples, val.num_samples, first, [sample["words"] for sample in val]]
-
-
-def a_model_learns(folder: Path) -> Any:
-    """A loop as in any tutorial: two epochs, one optimizer."""
-    with MDSWriter(out=str(folder / "data"), columns={"x": "float64", "y": "float64"}) as out:
-        for i in range(64):
-            out.write({"x": i / 64, "y": 3 * i / 64 + 1})
-    dataset = StreamingDataset(
-        local=str(folder / "data"), shuffle=True, shuffle_seed=3, batch_size=16
-    )
-    loader = StreamingDataLoader(dataset, batch_size=16)
-    torch.manual_seed(0)
-    model = torch.nn.Linear(1, 1, dtype=torch.float64)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    losses = []
-    for _ in range(2):
-        for batch in loader:
-            loss = torch.nn.functional.mse_loss(model(batch["x"][:, None]), batch["y"][:, None])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(round(loss.item(), 6))
-    return losses

@@ -259,40 +259,6 @@ def prompts_and_responses(folder: Path) -> Any:
     return [list(loader), loader.state_dict()["sample_in_epoch"]]
 
 
-def conversations_in_json(folder: Path) -> Any:
-    with MDSWriter(out=str(folder / "data"), columns={"turns": "json"}) as out:
-        for i in range(4):
-            out.write({"turns": [{"prompt": "hi" * (j + 1), "response": str(i)} for j in range(2)]})
-    dataset = FinetuningDataset(str(folder / "data"), Tokenizer(), 20, batch_size=2)
-    return [dataset[1], list(StreamingDataLoader(dataset, batch_size=2, collate_fn=_collate))]
-
-
-class Packing:
-    """Packs short samples together; what does not fit waits for the next batch."""
-
-    def __init__(self, length: int) -> None:
-        self.length = length
-        self.waiting: list[list[int]] = []
-
-    def __call__(self, samples: list[dict[str, Any]]) -> torch.Tensor:
-        bins: list[list[int]] = []
-        for ids in [*self.waiting, *(sample["input_ids"] for sample in samples)]:
-            fitting = next((b for b in bins if len(b) + len(ids) <= self.length), None)
-            if fitting is None:
-                bins.append(list(ids))
-            else:
-                fitting += ids
-        bins, self.waiting = bins[:2], bins[2:]
-        return torch.tensor([b + [0] * (self.length - len(b)) for b in bins])
-
-
-def packed_sequences(folder: Path) -> Any:
-    local = _write_texts(folder / "data", [text[:9] for text in TEXTS * 2])
-    dataset = TextDataset(Tokenizer(), 9, local=local, batch_size=4, shuffle=True)
-    loader = StreamingDataLoader(dataset, batch_size=4, collate_fn=Packing(24))
-    return list(loader)
-
-
 def masked_tokens_of_wikipedia(folder: Path) -> Any:
     names = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions", "masked_lm_ids")
     with MDSWriter(out=str(folder / "data"), columns=dict.fromkeys(names, "bytes")) as out:

@@ -168,6 +168,7 @@ def test_an_empty_repository_is_said_to_be_one(tmp_path: Path) -> None:
     assert run(tmp_path).stdout == "no scanned file uses Petastorm\n"
 
 
+@pytest.mark.long
 def test_any_number_of_processes_finds_the_same(tmp_path: Path) -> None:
     for number in range(450):
         text = (EXACT, MANUAL, BROKEN, NONE, "x = 1\n")[number % 5]

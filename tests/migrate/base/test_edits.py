@@ -113,13 +113,6 @@ def test_text_that_has_nothing_of_petastorm_is_given_back() -> None:
     assert (result.source, result.output, result.changed) == (text, text, False)
 
 
-def test_text_and_bytes_are_taken() -> None:
-    text = "# coding: latin-1\nx = 'é'\nfrom petastorm import make_reader\n"
-    expected = text.replace("petastorm", "mdstorm")
-    assert migrate(text).output == expected
-    assert migrate(text.encode("latin-1")).output == expected
-
-
 def test_an_unknown_kind_of_file_is_refused() -> None:
     with pytest.raises(ValueError, match=r"x\.parquet is not a kind of file"):
         migrate("petastorm", path="x.parquet")

@@ -229,17 +229,6 @@ def test_an_interrupt_ends_it_between_two_files(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a.py", "b.py"]
 
 
-def test_files_are_found_among_many_others(tmp_path: Path) -> None:
-    text = "def function(argument):\n    return argument + 1\n\n\n" * 25
-    for folder in range(20):
-        (tmp_path / f"p{folder}").mkdir()
-        for number in range(100):
-            write(tmp_path / f"p{folder}", **{f"m{number}": text})
-        write(tmp_path / f"p{folder}", uses=BEFORE + text)
-    result = run("--no-diff", "-j", "1", tmp_path)
-    assert "20 files would change" in result.stderr
-
-
 def test_it_runs_with_the_base_install_alone() -> None:
     program = (
         "import sys, mdstorm_migrate, mdstorm_migrate.cli.migrate\n"
@@ -276,6 +265,7 @@ def test_what_is_named_is_the_project_where_nothing_else_says_so(
     assert "import mdstorm as petastorm\n" in (tmp_path / "mypkg" / "loader.py").read_text()
 
 
+@pytest.mark.long
 def test_the_output_does_not_depend_on_the_hashes_of_strings(tmp_path: Path) -> None:
     names = [f"LIB_{letter}" for letter in "ABCDEFGH"]
     pins = [f"ARG {name}=torch==1.{number}.0\n" for number, name in enumerate(names)]

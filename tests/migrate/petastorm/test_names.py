@@ -15,7 +15,6 @@ from mdstorm_migrate.petastorm.names import (
     NEW_CONF_KEY,
     PUBLIC,
     RENAMED,
-    counterpart,
     missing,
     renamed,
 )
@@ -75,14 +74,6 @@ def test_homes_are_where_names_are_public() -> None:
 )
 def test_what_is_missing_is_found_by_its_first_part(path: str, expected: str | None) -> None:
     assert missing(path) == expected
-
-
-def test_names_come_from_where_they_belong() -> None:
-    assert counterpart("petastorm.reader", "NullCache") == ("mdstorm.cache", "NullCache")
-    assert counterpart("petastorm", "spark") == ("mdstorm", "spark")
-    pool = counterpart("petastorm.reader", "ThreadPool")
-    assert pool == ("mdstorm.workers_pool.thread_pool", "ThreadPool")
-    assert counterpart("petastorm.reader", "ConcurrentVentilator") is None
 
 
 def test_what_is_missing_has_the_section_that_mdstorm_names() -> None:

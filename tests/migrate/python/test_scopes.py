@@ -7,7 +7,6 @@ import glob
 import os
 import symtable
 import sys
-import textwrap
 import warnings
 
 import pytest
@@ -96,44 +95,6 @@ def _scopes(tree: ast.Module) -> set[Scope]:
                 found.add(scope)
                 scope = scope.parent
     return found
-
-
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
-        ("import a.b", "a"),
-        ("import a.b as name", "a.b"),
-        ("from a.b import c as name", "a.b.c"),
-        ("from a import *", "a"),
-        ("from .a import b", None),
-    ],
-)
-def test_imports_say_what_their_names_stand_for(text: str, target: str | None) -> None:
-    (bindings,) = analyse(ast.parse(text)).module.bindings.values()
-    assert [binding.target for binding in bindings] == [target]
-
-
-def test_a_name_may_have_several_bindings() -> None:
-    found = analyse(ast.parse("try:\n    import a\nexcept ImportError:\n    a = None\n"))
-    assert [binding.target for binding in found.module.bindings["a"]] == ["a", None]
-
-
-def test_a_class_means_a_name_of_its_own_or_the_modules() -> None:
-    text = """
-        import a
-        def function():
-            import a
-            class Deletes:
-                a
-                del a
-            class Reads:
-                a
-    """
-    found = analyse(ast.parse(textwrap.dedent(text)))
-    module, function = (binding.scope for binding in found.bindings)
-    deleted, _, read = (reference.scope for reference in found.references["a"])
-    assert [deleted.may_see("a", one) for one in (module, function, deleted)] == [True, False, True]
-    assert [read.may_see("a", one) for one in (module, function, read)] == [False, True, False]
 
 
 def test_a_very_long_expression_is_no_deeper_than_a_short_one() -> None:

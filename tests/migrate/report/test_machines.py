@@ -53,13 +53,6 @@ def test_edits_in_json_lead_to_the_new_text(in_folder: Path) -> None:
     assert text.count("mdstorm") == 2
 
 
-def test_a_report_in_a_repository_is_not_migrated_itself(in_folder: Path) -> None:
-    for name, render in (("r.json", to_json), ("r.sarif", to_sarif)):
-        text = render(report_of(in_folder))
-        if name.endswith(".json"):
-            assert migrate(text, path=name).output == text
-
-
 def run_of(text: str) -> dict[str, Any]:
     log = json.loads(text)
     assert log["version"] == "2.1.0"

@@ -126,43 +126,6 @@ def test_the_old_name_is_bound_once(before: str, after: str) -> None:
     check_rewrite(f"{before}{use}", f"{after}{use}")
 
 
-def test_an_unused_import_beside_used_ones_is_no_export() -> None:
-    text = "import petastorm\nfrom petastorm import make_reader\nmake_reader(url)\n"
-    check_rewrite(text, text.replace("petastorm", "mdstorm"))
-
-
-def test_an_import_under_its_own_name_keeps_the_uses_of_that() -> None:
-    rest = "print(petastorm.make_reader, petastorm.spark)\n"
-    check_rewrite(f"import petastorm as petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
-
-
-def test_a_local_name_that_code_in_a_string_may_look_up_stays_with_what_must_stay() -> None:
-    check_noop(
-        "def outer():\n    import petastorm\n    petastorm.hdfs.x()\n"
-        "    def inner():\n        return petastorm.spark, eval('petastorm.make_reader')\n"
-    )
-
-
-def test_an_attribute_of_a_class_keeps_its_name() -> None:
-    rest = "    def f(self):\n        return self.petastorm.make_reader\n"
-    check_rewrite(
-        f"class A:\n    import petastorm\n    x = petastorm.make_reader\n{rest}",
-        f"class A:\n    import mdstorm as petastorm\n    x = petastorm.make_reader\n{rest}",
-    )
-
-
-def test_global_holds_for_the_functions_within() -> None:
-    check_noop(
-        "def f(petastorm):\n    def g():\n        global petastorm\n        import petastorm\n"
-        "        return lambda: petastorm.hdfs.Ventilator\n"
-    )
-
-
-def test_the_new_name_may_be_taken() -> None:
-    rest = "def f(mdstorm):\n    return petastorm.make_reader(mdstorm)\n"
-    check_rewrite(f"import petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
-
-
 def test_files_of_mdstorm_are_left_as_they_are() -> None:
     check_noop("import mdstorm.spark as petastorm\npetastorm.make_spark_converter(df)\n")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_migrate.base.edits import EditError
-from mdstorm_migrate.sources.commented import Uncommented, uncommented_lines
+from mdstorm_migrate.sources.commented import Uncommented
 
 FILE = "x = 1\n# MAGIC a = 1\n# MAGIC b = 2\n# MAGIC c = 3\ny = 2\n"
 PREFIX = re.compile("^# MAGIC ", re.MULTILINE)
@@ -47,12 +47,6 @@ def test_an_edit_stays_in_the_comments(old: str, new: str, after: str) -> None:
     assert after in edited(placement, start, start + len(old), new)
 
 
-def test_a_line_is_inserted_with_the_prefix() -> None:
-    placement = placed()
-    start = placement.text.index("b = 2")
-    assert "a = 1\n# MAGIC # new\n# MAGIC b = 2" in edited(placement, start, start, "# new\n")
-
-
 def test_lines_are_not_joined() -> None:
     placement = placed()
     with pytest.raises(EditError, match="joined"):
@@ -72,12 +66,3 @@ def test_what_is_edited_is_what_would_be_edited_without_prefixes(data: st.DataOb
         return
     expected = placement.text[:start] + new + placement.text[stop:]
     assert uncommented(edited(placement, start, stop, new)) == expected
-
-
-def test_some_lines_of_a_file_are_a_segment() -> None:
-    start, stop = FILE.index("# MAGIC a"), FILE.index("y")
-    segment = uncommented_lines(FILE, start, stop, PREFIX, "# MAGIC ")
-    assert segment.text == "a = 1\nb = 2\nc = 3\n"
-    assert segment.placement is not None
-    at, until = segment.placement.span(6, 11)
-    assert FILE[at:until] == "b = 2"
