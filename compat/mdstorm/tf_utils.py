@@ -15,6 +15,7 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
+from mdstorm._readers.argument_checks import check_reader
 from mdstorm._rows.static_types import Row, TFDataset
 from mdstorm._tensorflow.column_specs import specs_of_schema
 from mdstorm._tensorflow.datasets import (
@@ -96,6 +97,7 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     ...         print(batch.id.numpy().tolist())
     [0, 1, 2, 3]
     """
+    check_reader(reader)
     made = dataset_of_ngrams(reader) if reader.ngram else dataset_of_rows(reader)
     return cast("TFDataset[Row]", made)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdstorm._readers.argument_checks import check_reader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.display import Described, Description
@@ -132,7 +133,8 @@ class WeightedSamplingReader(Described, OwnContext):
 
 def _check_alike(readers: Sequence[Any]) -> None:
     first = readers[0]
-    for reader in readers[1:]:
+    for reader in readers:
+        check_reader(reader)
         if reader.batched_output != first.batched_output:
             raise InvalidArgumentError(
                 "All readers passed to WeightedSamplingReader should have the same value of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from os import PathLike
 from types import NoneType
 from typing import Any
 
@@ -36,6 +37,15 @@ def check_names(name: str, value: object) -> None:
     """Raise ArgumentTypeError unless `value` is None or a sequence, and no text."""
     if isinstance(value, str) or not isinstance(value, (Sequence, NoneType)):
         raise ArgumentTypeError(f"{name} must be a list of columns, found {value!r}")
+
+
+def check_reader(reader: object) -> None:
+    """Raise ArgumentTypeError unless `reader` can be iterated over, and is no place."""
+    if isinstance(reader, (str, PathLike)) or not hasattr(reader, "__iter__"):
+        raise ArgumentTypeError(
+            f"{reader!r} is no reader: make one with make_reader(url) or make_batch_reader(url); a "
+            "converter has the methods make_torch_dataloader and make_tf_dataset"
+        )
 
 
 def check_transform(spec: object) -> None:

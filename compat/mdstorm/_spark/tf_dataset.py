@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm._tensorflow.column_specs import declared_spec
@@ -22,6 +23,7 @@ from mdstorm_backend.loaders.tf import (
 
 def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
     """Make the dataset, for eager and for graph mode; of namedtuples unless inputs are named."""
+    check_integer("prefetch", prefetch, lowest=-1)
     files = files.begun()
     arguments, inputs = files.arguments, files.inputs
     is_split = in_cluster()

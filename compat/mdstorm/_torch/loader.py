@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
-from mdstorm._readers.argument_checks import check_integer
+from mdstorm._readers.argument_checks import check_integer, check_reader
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm._readers.reader import DatasetReader
@@ -86,6 +86,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self, reader: Any, batch_size: int | None, shuffling_queue_capacity: int | None
     ) -> None:
         super().__init__()
+        check_reader(reader)
         check_integer("batch_size", batch_size)
         check_integer("shuffling_queue_capacity", shuffling_queue_capacity)
         self.reader = reader

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import MissingColumnError
+from mdstorm_backend.errors import ArgumentTypeError, MissingColumnError
 from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
@@ -20,11 +20,13 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
 
     Raises
     ------
-    MissingColumnError
-        If one of them is not there.
+    ArgumentTypeError, MissingColumnError
+        If it is a text, or one of them is not there.
     """
     if columns is None:
         return schema
+    if isinstance(columns, str):
+        raise ArgumentTypeError(f"columns is a list of names, found {columns!r}: put it in a list")
     for name in columns:
         if name not in schema.names:
             raise MissingColumnError(

@@ -28,7 +28,7 @@ from mdstorm_backend.spark.partition_commit import (
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
 from mdstorm_backend.spark.reports import collect_reports
-from mdstorm_backend.spark.session import sized_arrow_batches
+from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns
@@ -105,11 +105,7 @@ def dataframe_to_mds(
         raise InvalidArgumentError(
             "Input dataframe is None or Empty! Give it a DataFrame with rows"
         )
-    if not hasattr(dataframe, "sparkSession"):
-        raise ArgumentTypeError(
-            f"dataframe_to_mds takes a Spark DataFrame, found {type(dataframe).__name__}: make one "
-            "with spark.createDataFrame(…), or write without Spark by MDSWriter.write_batch"
-        )
+    check_dataframe(dataframe)
     options = _checked_options(mds_kwargs, udf_iterable is not None)
     # The converter's type plan casts doubles to float32 by default; types are kept here.
     fields = dataframe.schema.jsonValue()["fields"]

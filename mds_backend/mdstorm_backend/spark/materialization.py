@@ -19,7 +19,7 @@ from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.reports import collect_reports
-from mdstorm_backend.spark.session import sized_arrow_batches
+from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
@@ -105,6 +105,7 @@ def materialize(
     >>> len(dataset)
     3
     """
+    check_dataframe(df)
     check_compression(compression)
     hash_names = check_hashes(hashes)
     check_no_secrets(storage_options or {})

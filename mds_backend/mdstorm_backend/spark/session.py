@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.errors import MissingDependencyError
+from mdstorm_backend.errors import ArgumentTypeError, MissingDependencyError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.refusals import is_refusal, short_reason
 
@@ -47,6 +47,15 @@ _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _DEFAULT_ROWS = 10_000
 
 _setting = threading.RLock()
+
+
+def check_dataframe(df: object) -> None:
+    """Raise ArgumentTypeError unless `df` is a DataFrame of Spark."""
+    if not hasattr(df, "sparkSession"):
+        raise ArgumentTypeError(
+            f"what is written must be a Spark DataFrame, found {type(df).__name__}: make one with "
+            "spark.createDataFrame(…), or write without Spark by MDSWriter.write_batch"
+        )
 
 
 def read_conf(session: Any, key: str) -> str | None:

@@ -171,7 +171,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("frame", "options", "message"),
     [
-        ([1], {"out": "never"}, "takes a Spark DataFrame, found list: .*createDataFrame"),
+        ([1], {"out": "never"}, "must be a Spark DataFrame, found list: .*createDataFrame"),
         (None, [1], "mds_kwargs is a dict of the arguments of MDSWriter, found"),
     ],
 )

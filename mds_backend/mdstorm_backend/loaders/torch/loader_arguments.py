@@ -62,10 +62,15 @@ def check_arguments(
     Raises
     ------
     ArgumentTypeError
-        If `batch_map` is no function.
+        If `dataset` is no dataset, or `batch_map` no function.
     InvalidArgumentError
         If a value is not possible, or arguments do not go together.
     """
+    if isinstance(dataset, str) or not ({"__getitem__", "__iter__"} & {*dir(dataset)}):
+        raise ArgumentTypeError(
+            f"a loader reads a dataset, found {dataset!r}: make one with StreamingDataset or "
+            "open_dataset; a converter of Spark has make_torch_dataloader"
+        )
     if batch_size is not None:
         check_batch_size(batch_size)
     if isinstance(dataset, DatasetSamples):
