@@ -141,7 +141,8 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
         if "Unsupported table features" in said:
             raise unsupported(
                 url,
-                f"has deletion vectors together with what the library cannot read ({said})",
+                f"has deletion vectors together with what the library cannot read ({said}). "
+                "Spark's ALTER TABLE … DROP FEATURE removes such a feature",
             ) from error
         raise CorruptDatasetError(
             f"{url} is a Delta table whose deletion vectors cannot be read ({said}). Restore what "
