@@ -26,7 +26,7 @@ class DecodedShard(Shard):
         self.num_samples = stored.num_samples
         self._stored = stored
         self._fields = fields
-        self._url = url
+        self._url = getattr(stored, "url", url)  # of its file
         self._keeps = stored.memory > 0
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, bool], Values] = {}
@@ -94,7 +94,8 @@ class DecodedShard(Shard):
             if isinstance(error, MDStormError) and not isinstance(error, ValueError):
                 raise
             raise DecodeFieldError(
-                f'Decoding field "{name}" failed: {self._url} holds {error}. Write the dataset '
+                f'Decoding field "{name}" failed: {self._url} holds {error}. If the file is not of '
+                "the schema in the dataset's metadata, remove it; otherwise write the dataset "
                 "again, or leave the field out with schema_fields=[…]"
             ) from error
 

@@ -158,10 +158,10 @@ class _Files:
         if len(starts) == 0:
             return np.zeros(0, np.int64)
         if (self._sizes < _PREFIX_SIZE).any():
-            raise ValueError("a value is too short to be an array")
+            raise ValueError("a value that is too short to be an array")
         prefix = gather_fixed(data, starts, np.dtype(np.uint8), _PREFIX_SIZE)
         if (prefix[:, :6] != _MAGIC).any():
-            raise ValueError("a value is not an array that numpy.save wrote")
+            raise ValueError("a value that is not an array that numpy.save wrote")
         lengths = np.ascontiguousarray(prefix[:, 8:12]).view("<u4")[:, 0].astype(np.int64)
         is_old = prefix[:, 6] == 1
         if (prefix[~is_old, 6] != 2).any():
@@ -203,7 +203,7 @@ def _parse_header(text: bytes) -> _Header:
     try:
         shape, fortran_order, dtype = read(file)
     except Exception as error:  # older versions of NumPy let errors of Python's parser through
-        raise ValueError(f"a value is an array whose header cannot be parsed ({error})") from error
+        raise ValueError(f"an array whose header cannot be parsed ({error})") from error
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: their values are pickles")
     return _Header(dtype, shape, fortran_order)

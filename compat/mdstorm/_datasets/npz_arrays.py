@@ -41,7 +41,7 @@ def _inflate(archive: bytes) -> bytes:
     try:
         return _inflate_first(archive)
     except (struct.error, zlib.error, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
-        raise ValueError(f"a value is not a compressed array ({error})") from error
+        raise ValueError(f"a value that is not a compressed array ({error})") from error
 
 
 def _inflate_first(archive: bytes) -> bytes:

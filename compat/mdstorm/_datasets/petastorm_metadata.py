@@ -200,10 +200,10 @@ def _check_same_schema(
         return
     raise PetastormMetadataGenerationError(
         f"{source.url} holds {len(described)} files of the schema {stored._name!r}, whose fields "
-        f"{differing} are not those of {unischema._name!r}, and {len(files - described)} new ones. "
-        "Its metadata still describe the former. Write the new rows with mode('overwrite') or to "
-        "another directory; if one schema fits all files, store it with "
-        "generate_petastorm_metadata"
+        f"{differing} are not those of {unischema._name!r}, and new ones: "
+        f"{sorted(files - described)}. Its metadata still describe the former. Remove the new "
+        "ones, and write the rows with mode('overwrite') or to another directory; if one schema "
+        "fits all files, store it with generate_petastorm_metadata"
     )
 
 

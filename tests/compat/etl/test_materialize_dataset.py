@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from mdstorm.errors import (
     CorruptDatasetError,
     DatasetExistsError,
     DatasetNotFoundError,
+    DecodeFieldError,
     InvalidArgumentError,
     PetastormMetadataGenerationError,
 )
@@ -106,8 +108,9 @@ def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
         write_ids(tmp_path, "a.parquet", range(5))
     before = metadata(tmp_path)
     other = Unischema("Other", [UnischemaField("id", np.int32, ())])
+    refusal = r"\['id'\] are not those of 'Other', and new ones: \['b.parquet'\]"
     with (
-        pytest.raises(PetastormMetadataGenerationError, match=r"\['id'\] are not those of 'Other'"),
+        pytest.raises(PetastormMetadataGenerationError, match=refusal),
         materialize_dataset(None, tmp_path.as_uri(), other),
     ):
         write_ids(tmp_path, "b.parquet", range(5, 8))
@@ -115,6 +118,21 @@ def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
     assert content(tmp_path).keys() == {"a.parquet", "b.parquet", "_common_metadata"}
     generate_petastorm_metadata(None, tmp_path.as_uri(), f"{__name__}.IDS")  # as the message says
     assert ids_of(tmp_path) == list(range(8))
+
+
+def test_a_file_that_was_left_by_a_refused_block_is_named(tmp_path: Path) -> None:
+    """Whatever its columns, the fields are those of the metadata."""
+    for name, size in (("a", 2), ("b", 3)):
+        field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
+        value = bytes(NdarrayCodec().encode(field, np.zeros(size, np.float32)))
+        with (
+            nullcontext() if size == 2 else pytest.raises(PetastormMetadataGenerationError),
+            materialize_dataset(None, tmp_path.as_uri(), Unischema(name, [field])),
+        ):
+            pq.write_table(pa.table({"vec": [value]}), tmp_path / f"{name}.parquet")
+    message = r"/b.parquet holds an array of shape \(3,\), and the schema says \(2,\).* remove it"
+    with make_reader(tmp_path.as_uri()) as reader, pytest.raises(DecodeFieldError, match=message):
+        list(reader)
 
 
 def test_a_block_that_replaces_all_files_may_change_the_schema(tmp_path: Path) -> None:
