@@ -113,3 +113,13 @@ def write_numbers(directory: str | Path, rows: int, **options: Any) -> Dataset:
 def same_values(found: pa.Table | pa.RecordBatch, expected: pa.Table) -> bool:
     """Whether all values are equal, NaN to NaN and nulls to nulls, 0.0 and -0.0 apart."""
     return repr(found.to_pydict()) == repr(expected.to_pydict())
+
+
+def numbers_in(location: str | Path, name: str = "n") -> list[Any]:
+    """One column of a dataset."""
+    return open_dataset(str(location)).to_table()[name].to_pylist()  # type: ignore[no-any-return]
+
+
+def files_in(directory: Path) -> list[str]:
+    """Paths of all files below a directory, in their order."""
+    return sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file())

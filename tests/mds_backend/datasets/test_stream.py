@@ -15,10 +15,7 @@ from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, Inva
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"local": "a", "repeat": 1, "choose": 2}, "at most one of proportion, repeat and choose"),
         ({"local": "a", "proportion": -0.1}, "proportion of a stream must be finite and not neg"),
-        ({"local": "a", "repeat": -1}, "repeat of a stream must be finite and not negative"),
-        ({"local": "a", "choose": -1}, "choose must be at least 0"),
         ({"local": "a", "download_retry": -1}, "download_retry must be a number of attempts"),
         ({"local": "a", "download_retry": 0}, "download_retry must be a number of attempts"),
         ({"local": "a", "download_retry": True}, "download_retry must be a number of attempts"),

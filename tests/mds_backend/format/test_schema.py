@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
-from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.schema import Column, Origin, Schema
@@ -30,11 +29,6 @@ def test_a_schema_survives_the_way_through_json() -> None:
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
 
 
-def test_keys_of_later_versions_are_left_alone() -> None:
-    value = [{**column, "invented later": 1} for column in plan(FIELDS).to_json()]
-    assert Schema.from_json(value) == plan(FIELDS)
-
-
 def test_columns_are_found_by_name() -> None:
     schema = plan(FIELDS)
     assert schema["a"] is schema.get("a")
@@ -53,11 +47,6 @@ def test_delivered_types_are_those_of_spark_after_the_cast() -> None:
     assert types.field("n").type == pa.decimal128(10, 2)
     assert plan({"d": "double"}, "float32")["d"].arrow_type == pa.float32()
     assert plan({"d": "float"}, "float64")["d"].arrow_type == pa.float64()
-
-
-def test_an_opaque_column_has_no_type() -> None:
-    with pytest.raises(UnsupportedEncodingError, match="'photo' has encoding 'webp'"):
-        _ = Column("photo", "webp").arrow_type
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,6 @@ def check_is_refused(index: Index) -> None:
     assert "Write the dataset again" in str(caught.value)
 
 
-def test_what_the_writer_wrote_is_accepted(dataset: Dataset) -> None:
-    schema = schema_of(dataset.index, url=URL)
-    assert schema.names == tuple(FIELDS)
-    assert [column.spark_type for column in schema] == list(FIELDS.values())
-
-
 def test_keys_of_later_versions_are_left_alone(dataset: Dataset) -> None:
     assert schema_of(changed(dataset, "number", later=[1]), url=URL) == dataset.schema
 

@@ -208,13 +208,6 @@ def test_arrays_that_state_their_dtype_keep_it(tmp_path: Path) -> None:
         dataset.to_table()
 
 
-def test_shards_of_several_dtypes_make_no_table(tmp_path: Path) -> None:
-    arrays = states_dtype(np.array([1], np.int16), np.array([1], np.float32))
-    dataset = write(tmp_path, "ndarray", *([stored] for stored in arrays))
-    with pytest.raises(UnsupportedTypeError, match=r"'x' holds float32 of .* and int16 of"):
-        dataset.to_table()
-
-
 def test_ragged_arrays_of_more_dimensions_keep_their_shape(tmp_path: Path) -> None:
     arrays = [np.ones((2, 3), np.int16), np.ones(4, np.int16), np.array(5, np.int16)]
     dataset = write(

@@ -1,15 +1,12 @@
 """The world is asked for when a pass begins, wherever and whenever the dataset was made."""
 
-import json
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.programs import run_program
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
@@ -140,58 +137,3 @@ def test_a_place_in_the_exact_order_is_that_of_whichever_rank_goes_on(
     launch(1, 2)
     seen += numbers(islice(StreamingDataLoader(dataset_of(url, "exact"), BATCH), 3))
     assert Counter(seen + rests) == Counter(range(ROWS))
-
-
-PROGRAM = """
-import json
-import sys
-
-import torch
-import torch.distributed as dist
-from torch.utils.data import DataLoader
-
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
-
-_, url, store = sys.argv
-
-
-def numbers(batches):
-    return [number for batch in batches for number in batch["number"].tolist()]
-
-
-def train(rank, loaders, results):
-    # Without any variables: what Lightning's and mp.spawn's processes have.
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    results.put((rank, [numbers(loader) for loader in loaders]))
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    def dataset():
-        return StreamingDataset(local=url, batch_size=20, shuffle=True)
-
-    loaders = [
-        StreamingDataLoader(dataset(), 20),
-        StreamingDataLoader(dataset(), 20, num_workers=2),
-        DataLoader(dataset(), 20),
-        DataLoader(dataset(), 20, num_workers=2),
-        DataLoader(dataset(), 20, num_workers=1, multiprocessing_context="spawn"),
-    ]
-    list(loaders[2].dataset)
-    results = torch.multiprocessing.get_context("spawn").SimpleQueue()
-    processes = torch.multiprocessing.spawn(train, (loaders, results), nprocs=2, join=False)
-    found = dict(results.get() for _ in range(2))
-    while not processes.join():
-        pass
-    json.dump([found[0], found[1]], sys.stdout)
-"""
-
-
-@pytest.mark.long
-def test_processes_with_a_group_and_no_variables_read_each_row_once(
-    url: str, tmp_path: Path
-) -> None:
-    done = run_program(PROGRAM, url, tmp_path / "store", cwd=tmp_path)
-    for ranks in zip(*json.loads(done.stdout), strict=True):
-        assert Counter(ranks[0] + ranks[1]) == Counter(range(ROWS))

@@ -15,20 +15,6 @@ def add(record: SharedRecord, times: int) -> None:
             content["count"] += 1
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_change_one_record(method: str) -> None:
-    context: Any = multiprocessing.get_context(method)
-    record = SharedRecord({"count": 0})
-    processes = [context.Process(target=add, args=(record, 50)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    add(record, 50)
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
-    assert record.read() == {"count": 150}
-
-
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
 def test_a_copy_is_a_record_of_its_own(duplicate: Any) -> None:
     record = SharedRecord({"count": 3})

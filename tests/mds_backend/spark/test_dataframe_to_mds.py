@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mds_backend.small_datasets import files_in, numbers_in
 
 from mdstorm_backend import dataframe_to_mds, open_dataset
 from mdstorm_backend.errors import (
@@ -19,14 +20,6 @@ from mdstorm_backend.errors import (
 )
 
 
-def values(target: Path | str, column: str) -> list[Any]:
-    return open_dataset(str(target)).to_table()[column].to_pylist()  # type: ignore[no-any-return]
-
-
-def files(target: Path) -> list[str]:
-    return sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
-
-
 def test_every_partition_is_a_dataset_and_all_of_them_are_one(spark: Any, target: Path) -> None:
     arguments = {"out": str(target), "hashes": ["md5"], "size_limit": "2kb"}
     before = dict(arguments)
@@ -34,15 +27,15 @@ def test_every_partition_is_a_dataset_and_all_of_them_are_one(spark: Any, target
     assert dataframe_to_mds(df, mds_kwargs=arguments) == (str(target), "")
     assert arguments == before
     expected = [*range(400), *range(501, 1000)]
-    assert values(target, "id") == expected
+    assert numbers_in(target, "id") == expected
     partitions = sorted(path.name for path in target.iterdir() if path.is_dir())
     assert partitions == [f"{i:05}" for i in range(12) if i != 5]
-    assert [v for name in partitions for v in values(target / name, "id")] == expected
+    assert [v for name in partitions for v in numbers_in(target / name, "id")] == expected
     shards = json.loads((target / "index.json").read_text())["shards"]
     assert {shard["compression"] for shard in shards} == {"zstd"}
     assert {shard["size_limit"] for shard in shards} == {2048}
     assert all(shard["raw_data"]["hashes"] for shard in shards)
-    assert len(files(target)) == len(shards) + 11 + 1
+    assert len(files_in(target)) == len(shards) + 11 + 1
 
 
 def test_types_that_mosaic_refuses_or_loses_are_kept(spark: Any, target: Path) -> None:
@@ -111,8 +104,8 @@ def test_a_function_makes_the_samples(spark: Any, target: Path) -> None:
     )
     assert result == (str(target), "")
     assert not (target / "index.json").exists()
-    assert values(target / "00001", "n") == [12, -1, 13, -1]
-    assert values(target / "00001", "array") == [[2], [], [3], []]
+    assert numbers_in(target / "00001", "n") == [12, -1, 13, -1]
+    assert numbers_in(target / "00001", "array") == [[2], [], [3], []]
 
 
 def test_a_pair_gets_the_dataset_and_a_copy_on_request(spark: Any, tmp_path: Path) -> None:
@@ -121,19 +114,19 @@ def test_a_pair_gets_the_dataset_and_a_copy_on_request(spark: Any, tmp_path: Pat
         out = (str(local), str(remote))
         result = dataframe_to_mds(spark.range(5), mds_kwargs={"out": out, "keep_local": keep_local})
         assert result == out
-        assert values(remote, "id") == list(range(5))
+        assert numbers_in(remote, "id") == list(range(5))
         assert local.exists() == keep_local
         if keep_local:
-            assert files(local) == files(remote)
+            assert files_in(local) == files_in(remote)
 
 
 def test_a_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
     dataframe_to_mds(spark.range(5), mds_kwargs={"out": str(target)})
     with pytest.raises(DatasetExistsError, match="Directory is not empty"):
         dataframe_to_mds(spark.range(3), mds_kwargs={"out": str(target)})
-    assert values(target, "id") == list(range(5))
+    assert numbers_in(target, "id") == list(range(5))
     dataframe_to_mds(spark.range(3), mds_kwargs={"out": str(target), "exist_ok": True})
-    assert values(target, "id") == list(range(3))
+    assert numbers_in(target, "id") == list(range(3))
 
 
 @pytest.mark.parametrize(

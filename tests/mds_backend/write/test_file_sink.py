@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from mdstorm_backend.errors import (
-    CredentialsError,
     DatasetExistsError,
-    MDStormError,
     StorageError,
-    UnsupportedURLError,
     WriteError,
 )
 from mdstorm_backend.storage import Buffer, Location
@@ -123,15 +120,6 @@ def test_what_will_not_get_better_is_not_tried_again(
 ) -> None:
     location = Failing.with_failures(url, error)
     failed(FileSink([location], retry=retry), "a-file-that-is-never-written")
-    assert pauses == []
-
-
-@pytest.mark.parametrize("kind", [UnsupportedURLError, CredentialsError])
-def test_an_error_of_ours_is_raised_as_it_is(kind: type[MDStormError], pauses: list[float]) -> None:
-    sink = FileSink([Failing.with_failures("memory://ours", kind("ours"))])
-    sink.submit(lambda: file("a"))
-    with pytest.raises(kind, match="ours"):
-        sink.wait()
     assert pauses == []
 
 

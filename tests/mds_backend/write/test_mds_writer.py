@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.mds_backend.shard_decoder import decode_files
+from tests.mds_backend.small_datasets import numbers_in
 from tests.naming import value_id
 
 from mdstorm_backend import MDSWriter, open_dataset
@@ -45,11 +46,6 @@ def write_numbers(out: Any, numbers: range = range(300), **options: Any) -> MDSW
         for number in numbers:
             writer.write({"n": number})
     return writer
-
-
-def numbers_in(location: str | Path) -> list[int]:
-    dataset = open_dataset(str(location))
-    return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.mds_backend.small_datasets import numbers_in
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
 from mdstorm_backend.errors import (
@@ -30,10 +31,6 @@ def write_days(directory: str | Path, *days: date | None, name: str = "day") -> 
     pairs = pa.array([[1.0, 2.0]] * len(days), pa.list_(pa.float64()))
     with MDSWriter(out=str(directory)) as writer:
         writer.write_batch(pa.table({name: pa.array(days, pa.date32()), "x": pairs}))
-
-
-def numbers_in(directory: str | Path) -> list[int]:
-    return open_dataset(str(directory)).to_table()["n"].to_pylist()  # type: ignore[no-any-return]
 
 
 def names_in(directory: Path) -> list[str]:

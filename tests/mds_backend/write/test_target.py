@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.small_datasets import files_in
 
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location
@@ -18,12 +19,6 @@ def write(directory: str | Path, numbers: range = range(3), **options: Any) -> N
     with MDSWriter(columns={"n": "int"}, out=str(directory), **options) as writer:
         for number in numbers:
             writer.write({"n": number})
-
-
-def files(directory: Path) -> list[str]:
-    return sorted(
-        str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()
-    )
 
 
 def clear(directory: str | Path, *, exist_ok: bool = True) -> None:
@@ -58,7 +53,7 @@ def test_a_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any
     write(tmp_path, range(50), **options)
     (tmp_path / "_mdstorm").write_text("our marker")
     clear(tmp_path)
-    assert files(tmp_path) == []
+    assert files_in(tmp_path) == []
 
 
 def test_the_parts_of_a_merged_dataset_go_with_it(tmp_path: Path) -> None:
@@ -75,11 +70,11 @@ def test_files_that_no_dataset_owns_are_never_removed(tmp_path: Path, foreign: s
     write(tmp_path)
     (tmp_path / foreign).parent.mkdir(exist_ok=True)
     (tmp_path / foreign).write_text("mine")
-    before = files(tmp_path)
+    before = files_in(tmp_path)
     with pytest.raises(DatasetExistsError, match="nothing was removed") as caught:
         clear(tmp_path)
     assert foreign in str(caught.value)
-    assert files(tmp_path) == before
+    assert files_in(tmp_path) == before
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 2, "shards": [{}]}'])
@@ -87,7 +82,7 @@ def test_without_a_readable_index_nothing_is_owned(tmp_path: Path, content: byte
     (tmp_path / "index.json").write_bytes(content)
     with pytest.raises(DatasetExistsError, match="nothing was removed"):
         clear(tmp_path)
-    assert files(tmp_path) == ["index.json"]
+    assert files_in(tmp_path) == ["index.json"]
 
 
 #: Writes two shards and is killed.
@@ -112,7 +107,7 @@ def killed(tmp_path: Path) -> Path:
     """The directory of a writer that was killed."""
     out = tmp_path / "killed"
     run_killed(_KILLED, out)
-    assert {"_mdstorm_writing", "shard.00000.mds", "shard.00001.mds"} <= set(files(out))
+    assert {"_mdstorm_writing", "shard.00000.mds", "shard.00001.mds"} <= set(files_in(out))
     return out
 
 
@@ -121,7 +116,7 @@ def test_what_a_killed_writer_left_is_replaced_on_request(killed: Path) -> None:
     with pytest.raises(DatasetExistsError, match="left of a writer that was killed"):
         write(killed)
     write(killed, exist_ok=True)
-    assert files(killed) == ["index.json", "shard.00000.mds"]
+    assert files_in(killed) == ["index.json", "shard.00000.mds"]
 
 
 #: Removes the index of a dataset that is to be replaced, and is killed.
@@ -142,19 +137,19 @@ def test_a_writer_that_was_killed_while_it_replaced_a_dataset_can_start_again(
     tmp_path: Path,
 ) -> None:
     write(tmp_path, range(50), size_limit=300)
-    before = set(files(tmp_path))
+    before = set(files_in(tmp_path))
     run_killed(_KILLED_REPLACING, tmp_path)
-    assert set(files(tmp_path)) == before - {"index.json"} | {"_mdstorm_writing"}
+    assert set(files_in(tmp_path)) == before - {"index.json"} | {"_mdstorm_writing"}
     write(tmp_path, exist_ok=True)
-    assert files(tmp_path) == ["index.json", "shard.00000.mds"]
+    assert files_in(tmp_path) == ["index.json", "shard.00000.mds"]
 
 
 def test_beside_what_a_killed_writer_left_other_files_are_never_removed(killed: Path) -> None:
     (killed / "notes.txt").write_text("mine")
-    before = files(killed)
+    before = files_in(killed)
     with pytest.raises(DatasetExistsError, match=r"holds notes\.txt, .*nothing was removed"):
         write(killed, exist_ok=True)
-    assert files(killed) == before
+    assert files_in(killed) == before
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
@@ -172,7 +167,7 @@ def test_an_index_cannot_point_to_files_elsewhere(tmp_path: Path) -> None:
     (target / "index.json").write_text(index.replace("shard.00000", "../other/shard.00000"))
     with pytest.raises(DatasetExistsError):
         clear(target)
-    assert files(other) == ["index.json", "shard.00000.mds"]
+    assert files_in(other) == ["index.json", "shard.00000.mds"]
 
 
 def test_elsewhere_other_files_may_lie_beside_a_dataset() -> None:

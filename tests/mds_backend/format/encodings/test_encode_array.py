@@ -1,4 +1,3 @@
-import struct
 from typing import Any
 
 import numpy as np
@@ -6,46 +5,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
 from mdstorm_backend.format.encodings.vectors import vectors_to_lists
-
-ARRAYS = st.sampled_from(sorted(DTYPES)).flatmap(
-    lambda name: arrays(name, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3))
-)
 
 
 def encode(text: str, value: Any) -> bytes:
     encoding = parse_encoding(text)
     return array_encoder(encoding.dtype, encoding.shape)(value)
-
-
-def decode(data: bytes) -> np.ndarray[Any, Any]:
-    """Read ``[code][shape header][numbers]``, from the description of the format."""
-    dtype, (head,) = np.dtype(ARRAY_CODES[data[0]]).newbyteorder("<"), data[1:2]
-    dimensions, width = head >> 2, 1 << (head & 3)
-    end = 2 + dimensions * width
-    shape = struct.unpack(f"<{dimensions}{'BHIQ'[head & 3]}", data[2:end])
-    return np.frombuffer(data[end:], dtype).reshape(shape)
-
-
-@given(ARRAYS)
-def test_any_array_reads_back(value: np.ndarray[Any, Any]) -> None:
-    found = decode(encode("ndarray", value))
-    assert (found.dtype, found.shape) == (value.dtype, value.shape)
-    assert found.tobytes() == value.tobytes()
-
-
-@given(ARRAYS)
-def test_what_the_encoding_says_is_left_out(value: np.ndarray[Any, Any]) -> None:
-    everything, name = encode("ndarray", value), value.dtype.name
-    assert encode(f"ndarray:{name}", value) == everything[1:]
-    if value.size:
-        shape = ",".join(map(str, value.shape))
-        assert encode(f"ndarray:{name}:{shape}", value) == value.tobytes()
 
 
 @pytest.mark.parametrize("text", ["ndarray", "ndarray:int32", "ndarray:int32:2,3"])

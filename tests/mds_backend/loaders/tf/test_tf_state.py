@@ -44,15 +44,6 @@ def torch_column(loader: StreamingDataLoader) -> list[list[int]]:
 
 
 @with_either_order
-@pytest.mark.parametrize("num_epochs", [1, 3])
-def test_tensorflow_and_pytorch_read_the_same_batches(
-    numbers: Dataset, order: str, num_epochs: int
-) -> None:
-    expected = torch_column(torch_loader(numbers, order, num_epochs=num_epochs))
-    assert column(make(numbers, order, num_epochs=num_epochs)) == expected
-
-
-@with_either_order
 @pytest.mark.parametrize(
     "done", [13, 39, *(pytest.param(done, marks=pytest.mark.long) for done in (1, 20))]
 )
