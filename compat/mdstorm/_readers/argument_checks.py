@@ -41,7 +41,7 @@ def check_names(name: str, value: object) -> None:
 
 def check_reader(reader: object) -> None:
     """Raise ArgumentTypeError unless `reader` can be iterated over, and is no place."""
-    if isinstance(reader, (str, PathLike)) or not hasattr(reader, "__iter__"):
+    if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:
         raise ArgumentTypeError(
             f"{reader!r} is no reader: make one with make_reader(url) or make_batch_reader(url); a "
             "converter has the methods make_torch_dataloader and make_tf_dataset"
