@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -67,16 +68,16 @@ def todos_of(
     told = [one for one in ordered if not one.is_open_todo]
     places = {id(one): _place(document, module, one) for one in told if one.remedy is not None}
     standing: dict[int, TodoComment] = {}
-    for one in told:
+    for in_other_words, one in product((False, True), told):
         place = places.get(id(one))
         above = [] if place is None else _comments_above(document, place, there)
-        comment = next(
-            (it for it in above if it.rule == one.rule and it.start not in claimed), None
-        )
-        if comment is not None:
-            claimed.add(comment.start)
-            standing[id(one)] = comment
-            said.add(_cause(one))
+        for comment in above if id(one) not in standing else ():
+            is_its = comment.rule == one.rule and (in_other_words or comment.text == one.remedy)
+            if is_its and comment.start not in claimed:
+                claimed.add(comment.start)
+                standing[id(one)] = comment
+                said.add(_cause(one))
+                break
     if any(one.rule in _HOLDING for one in there.values()):
         said.add(_HOLDS)  # what it was about may be settled, and the comment stands
     for one in told:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
+from tests.mds_backend.fuzz.mutations import damaged_bytes
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.run import files, migration
@@ -14,6 +16,8 @@ from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
 USE = "from petastorm import make_reader\n"
+CORPORA = ("corpus", "programs", "projects", "wild", "wild2")
+SUFFIXES = (".cfg", ".ipynb", ".py", ".sh", ".toml", ".yml")
 
 
 def migrate_file(path: Path, settings: Settings, write: bool = False) -> FileOutcome | None:
@@ -138,6 +142,20 @@ def test_a_link_to_nothing_is_passed_over(tmp_path: Path) -> None:
     for name in ("data", "old.py"):
         (tmp_path / name).symlink_to(tmp_path / "missing")
     assert list(run(sorted(tmp_path.iterdir()), Settings(), write=True)) == []
+
+
+@pytest.mark.long
+def test_damaged_files_raise_nothing_and_are_migrated_once() -> None:
+    found = (p for root in CORPORA for p in (Path(__file__).parents[1] / root).rglob("*.*"))
+    files = sorted(p for p in found if p.suffix in SUFFIXES and p.stat().st_size < 6_000)
+    assert len(files) > 100
+    for seed in range(8_000):
+        random = Random(seed)
+        path = random.choice(files)
+        damaged = damaged_bytes(path.read_bytes(), random)
+        first = migrate(damaged, path=path.name)
+        if not first.errors:
+            assert migrate(first.output, path=path.name).output == first.output, (seed, path)
 
 
 @pytest.mark.parametrize("name", ["a.py", "requirements.txt", "a.sh", "environment.yml"])

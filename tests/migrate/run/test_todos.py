@@ -51,6 +51,14 @@ def test_a_comment_in_other_words_stands_for_the_finding() -> None:
     ]
 
 
+def test_a_comment_stands_for_what_it_says_before_others_of_its_rule() -> None:
+    command = 'run("pip install petastorm==0.9\\n"'
+    text = f'{command})\n{command}, "git+https://host/petastorm.git")\n'
+    output = migrate(text).output
+    assert output.count(MARK) == 2
+    assert migrate(output).output == output
+
+
 def test_one_comment_stands_for_all_places_with_the_same_remedy() -> None:
     result = migrate(f"{WRONG}def f():\n    return make_reader(url, shuffel=True)\n")
     assert result.output.count(MARK) == 1
