@@ -51,7 +51,7 @@ class _ConvertedStates(DatasetStates):
             return self
         arguments = replace(self._files.arguments, cur_shard="auto")
         other = copy(self)
-        other._files = replace(self._files, arguments=arguments).begun()
+        other._files = replace(self._files, arguments=arguments)
         return other.in_order(sample_order(arguments))
 
     def delivers(self, name: str) -> bool:

@@ -163,7 +163,6 @@ class ElasticSchedule:
         ours = {
             "version": VERSION,
             "order": "elastic",
-            "rank": share.world.rank,
             "world_size": share.world_size,
             "dataset": self.options.dataset.fingerprint,
             "first_epoch": state["epoch"] if first_epoch is None else first_epoch,

@@ -117,11 +117,15 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
 def other_seed(
     ours: Mapping[str, Any], seed_there: int | None, seed_here: int | None, rank: int
 ) -> str:
-    """Say that this rank was given another seed than the one that took a state; empty if not."""
-    if ours.get("rank") in (None, rank) or seed_here in (seed_there, DEFAULT_SEED):
+    """Say that this rank was given another seed than the one that took a state; empty if not.
+
+    States that name no rank are the same on all, and taken on the first one as a rule.
+    """
+    rank_there = ours.get("rank", 0)
+    if rank_there == rank or seed_here in (seed_there, DEFAULT_SEED):
         return ""
     return (
-        f"the state was taken by rank {ours['rank']} with seed {seed_there}, and rank {rank} was "
+        f"the state was taken by rank {rank_there} with seed {seed_there}, and rank {rank} was "
         f"given seed {seed_here}: where each rank has a seed of its own, rows are lost and "
         "repeated. Give all ranks the one of the state, without adding the rank"
     )
