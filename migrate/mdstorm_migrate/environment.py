@@ -125,7 +125,8 @@ _NUMBERS = re.compile(r"\d+\.\d+")
 #: Where projects say which Pythons they are for.
 _FOR_PYTHONS = re.compile(
     r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
-    | ^python[ \t]*=[ \t]*["'](?P<poetry>[^"'\n]*[\^~<>=*][^"'\n]*)["']""",
+    | ^python[ \t]*=[ \t]*["'](?P<poetry>[^"'\n]*[\^~<>=*][^"'\n]*)["']
+    | ^[ \t]*-[ \t]+["']?python[ \t]*(?P<conda>[<>][^"'#\n]*)""",
     re.VERBOSE | re.MULTILINE,
 )
 #: Pythons that a project may name; mdstorm may not run on the first of them.

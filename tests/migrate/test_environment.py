@@ -35,6 +35,7 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
         ("ci.yml", 'matrix:\n  python-version: ["3.8", "3.11"]\n', 2),
         ("ci.yml", "python-version:\n  - 3.9\n  - 3.12\n", 2),
         ("environment.yml", "dependencies:\n  - python=3.8\n", 2),
+        ("environment.yml", "dependencies:\n  - python>=3.6,<3.9\n", 2),
         ("setup.sh", "conda create -n x python=3.7 pip\n", 1),
         ("setup.py", "setup(\n  python_requires='>=3.6,<3.9')\n", 2),
         ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),

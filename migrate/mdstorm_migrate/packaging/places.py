@@ -64,7 +64,11 @@ def _insertion(
         return _in_ini(document, found, items)
     if place == "string":
         return _as_strings(document, found, items)
-    return _as_words(document.text, found, items) if place == "word" else None
+    if place == "word":
+        return _as_words(document.text, found, items)
+    if not is_entry(document.text, found.start):
+        return None
+    return found.start, "".join(f'"{one}", ' for one in items)
 
 
 def _as_lines(
@@ -126,7 +130,8 @@ def removal(document: Document, found: Requirement) -> tuple[int, int]:
     text = document.text
     at, quote = _opened(text, found.start)
     line, end = document.lines.start_of(at), text.find("\n", found.stop) + 1 or len(text)
-    rest = re.match(r",?[ \t]*" if quote else r"[ \t]*", text[found.stop + len(quote) :])
+    is_listed = quote or is_entry(text, at)
+    rest = re.match(r",?[ \t]*" if is_listed else r"[ \t]*", text[found.stop + len(quote) :])
     stop = found.stop + len(quote) + (rest.end() if rest else 0)
     others = re.sub(r"#.*", "", text[line:at] + text[stop:end]).strip()
     return (line, end) if others in ("", "-") else (at, stop)
@@ -140,4 +145,9 @@ def _opened(text: str, start: int) -> tuple[int, str]:
 
 def _is_in_array(text: str, at: int, quote: str) -> bool:
     """Whether a word is a string of an array, as in ``RUN ["pip", "install", "x"]``."""
-    return bool(quote) and text[:at].rstrip()[-1:] in (",", "[")
+    return bool(quote) and is_entry(text, at)
+
+
+def is_entry(text: str, at: int) -> bool:
+    """Whether an entry of a list in brackets begins at a character."""
+    return text[max(at - 80, 0) : at].rstrip()[-1:] in (",", "[")

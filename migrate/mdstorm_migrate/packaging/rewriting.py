@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.places import Place, list_beside, name_index, removal
+from mdstorm_migrate.packaging.places import Place, is_entry, list_beside, name_index, removal
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -156,9 +156,10 @@ def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bo
     text, (line, end) = document.text, _line_of(document, found)
     if place == "ini":
         return re.match(r"[ \t]*mdstorm(?![\w./-])", text[end:]) is not None
-    before = list(_MDSTORM.finditer(text, line if place == "word" else 0, found.start))
+    start = line if place in ("word", "alone") else 0
+    before = list(_MDSTORM.finditer(text, start, found.start))
     same = before and _SAME_LIST.match(text, before[-1].end(), found.start)
-    return place != "alone" and bool(same)
+    return bool(same) and (place != "alone" or is_entry(text, found.start))
 
 
 def _line_of(document: Document, found: Requirement) -> tuple[int, int]:

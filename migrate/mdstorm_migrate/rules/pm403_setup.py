@@ -34,7 +34,7 @@ _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install what they are given: ``dbutils.library.installPyPI``.
 _INSTALLS = re.compile(
-    r"install|require|packages|dependenc|librar|pypi|^(?:pip|deps|reqs)", re.IGNORECASE
+    r"install|require|packages|dependenc|librar|pypi|(?:^|_)(?:pip|deps|reqs)", re.IGNORECASE
 )
 #: Arguments of a ``setup.py`` whose lists require nothing.
 _NO_REQUIREMENTS = frozenset({"exclude", "keywords", "packages", "platforms", "py_modules"})

@@ -29,7 +29,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     items = list(_items(text))
     remedy = (
-        "add mdstorm to the list below `- pip:`, and remove petastorm here once no code imports it"
+        "add mdstorm to a list below `- pip:`, and remove petastorm here once no code imports it"
     )
     if _is_recipe(document):
         items = [(start, stop, False) for start, stop, _ in items]

@@ -63,6 +63,8 @@ _THROUGH = re.compile(
     re.MULTILINE,
 )
 _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
+#: What scripts and definitions say that install there.
+_FOR_DATABRICKS = (b"/databricks/", b"spark_version")
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,8 @@ def needs_of(
     found = {}
     for one in requiring:
         use = project.use(one.path, _running(one.path, outcomes))
+        if any(mark in one.outcome.before for mark in _FOR_DATABRICKS):
+            use = replace(use, on_databricks=True)
         found[one.path] = replace(_needs(one.path, use, project, plain), is_unused=is_unused)
     return found
 

@@ -73,6 +73,7 @@ def test_the_name_of_a_project_is_no_requirement() -> None:
         'ray.init(runtime_env={{"pip": ["{}", "torch"]}})\n',
         '@udf(packages=["{}"])\ndef f(): ...\n',
         'session.install("{}")\n',
+        'dependencies.add_pip_package("{}")\n',
         "@task.virtualenv(requirements=['{}'])\ndef f(): ...\n",
         'libraries = [{{"pypi": {{"package": "{}"}}}}]\n',
         'Library(pypi=PythonPyPiLibrary(package="{}"))\n',

@@ -186,10 +186,11 @@ def test_petastorm_stays_beside_mdstorm_while_code_imports_it(tmp_path: Path) ->
     assert after(tmp_path) == "mdstorm[torch]\npetastorm==0.11\n"
 
 
-def test_a_cluster_of_databricks_has_pandas(tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", ["# Databricks notebook source\n", "import pyspark\n"])
+def test_a_cluster_of_databricks_has_pandas_and_spark(head: str, tmp_path: Path) -> None:
     text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
     (tmp_path / "job.json").write_text(text.format("petastorm==0.11"))
-    write(tmp_path, a_py=f"# Databricks notebook source\nimport pandas\nimport torch\n{CODE}")
+    write(tmp_path, a_py=f"{head}import pandas\nimport torch\n{CODE}")
     assert after(tmp_path, "job.json") == text.format("mdstorm[torch]")
 
 
@@ -223,6 +224,11 @@ def test_a_cluster_of_databricks_has_pandas(tmp_path: Path) -> None:
             "dependencies:\n- pip:\n  - petastorm\n  - x\n",
             "dependencies:\n- pip:\n  - mdstorm[torch]\n  - petastorm\n  - x\n",
         ),
+        (
+            ".pre-commit-config.yaml",
+            "additional_dependencies: [petastorm, x]\n",
+            'additional_dependencies: ["mdstorm[torch]", petastorm, x]\n',
+        ),
     ],
 )
 def test_petastorm_leaves_from_beside_mdstorm_with_the_last_import(
@@ -233,7 +239,7 @@ def test_petastorm_leaves_from_beside_mdstorm_with_the_last_import(
     assert after(tmp_path, name) == beside
     assert after(tmp_path, name) == beside
     write(tmp_path, b_py=CODE)
-    left = re.sub(r"\n[ -]*\"?petastorm.*|'petastorm\S* | petastorm(?= x)", "", f"\n{beside}")
+    left = re.sub(r"\n[ -]*\"?petastorm.*|'petastorm\S* | petastorm,?(?= x)", "", f"\n{beside}")
     assert after(tmp_path, name) == left[1:]
 
 
