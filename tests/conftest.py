@@ -32,6 +32,9 @@ runs_python_on_executors = pytest.mark.skipif(
     "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
 )
 
+#: For tests of single values, of which the gate needs one kind of session.
+of_values = pytest.mark.long if IS_CONNECT else pytest.mark.spark_session
+
 # Spark's driver and workers must run the same Python, also where pytest is called by hand.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])

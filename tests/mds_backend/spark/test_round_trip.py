@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.conftest import of_values
 from tests.mds_backend.spark.columns import UTC, WALL_CLOCK, MakeFrame, assert_column, case, utc
 
 from mdstorm_backend.spark.materialization import materialize
@@ -15,7 +16,7 @@ INF, NAN = float("inf"), float("nan")
 FLOAT_1_1 = 1.100000023841858
 
 
-pytestmark = pytest.mark.usefixtures("session_far_from_utc")
+pytestmark = [of_values, pytest.mark.usefixtures("session_far_from_utc")]
 
 
 SCALARS = [

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.conftest import of_values
 from tests.mds_backend.spark.columns import MakeFrame, assert_column, case
 
 from mdstorm_backend.spark.materialization import materialize
@@ -14,7 +15,7 @@ MIDNIGHT = "TIMESTAMP'2020-01-01 00:00:00'"
 NONE_INT = "CAST(NULL AS ARRAY<INT>)"
 
 
-pytestmark = pytest.mark.usefixtures("session_far_from_utc")
+pytestmark = [of_values, pytest.mark.usefixtures("session_far_from_utc")]
 
 
 ARRAYS = [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.conftest import of_values
 from tests.mds_backend.spark.columns import UTC, WALL_CLOCK, MakeFrame, assert_column, utc
 
 from mdstorm_backend.spark.materialization import materialize
@@ -14,7 +15,7 @@ from mdstorm_backend.spark.materialization import materialize
 INF, NAN = float("inf"), float("nan")
 
 
-pytestmark = pytest.mark.usefixtures("session_far_from_utc")
+pytestmark = [of_values, pytest.mark.usefixtures("session_far_from_utc")]
 
 
 #: Name of a field, SQL literal, Arrow type, value that comes out.
