@@ -5,7 +5,6 @@ import os
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -32,18 +31,6 @@ def quick() -> Slow:
     slow = Slow()
     slow.may_end.set()
     return slow
-
-
-def test_frozen_instances_have_it_too() -> None:
-    @dataclass(frozen=True)
-    class Frozen:
-        number: int
-
-        @cached_property
-        def twice(self) -> int:
-            return 2 * self.number
-
-    assert Frozen(3).twice == 6
 
 
 def test_another_instance_need_not_wait() -> None:

@@ -132,8 +132,3 @@ def test_nothing_can_be_taken_of_empty_shards() -> None:
     assert samples_per_shard([0, 0], 0, 1, 0, 0, False).tolist() == [0, 0]
     with pytest.raises(InvalidArgumentError, match="cannot take 3 samples"):
         samples_per_shard([0, 0], 3, 1, 0, 0, False)
-
-
-def test_granules_have_at_least_one_sample() -> None:
-    with pytest.raises(InvalidArgumentError, match="sampling_granularity must be at least 1"):
-        samples_per_shard([3], 2, 0, 0, 0, False)
