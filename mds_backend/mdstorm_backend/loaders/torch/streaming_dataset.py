@@ -54,8 +54,8 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         Samples of an epoch over all ranks, also as ``"10k"``; by default all.
     predownload : int, optional
         Samples whose shards are opened ahead of use. It never slows reading down. By default, and
-        in the exact order, as many as fill 128 MB of shards that are to be downloaded, at least two
-        shards and at most 64, and half of the `cache_limit`.
+        in the exact order, as many as fill 128 MB of shards that are to be downloaded, in 2 to 64
+        shards, or half of the `cache_limit` if that is less.
     cache_limit : int or str, optional
         Bytes that the cached shards of each stream may take, also as ``"10gb"``.
     sampling_method, sampling_granularity, partition_algo, num_canonical_nodes, batch_size, shuffle,
