@@ -39,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat \
-	test-engine test-peers test-spark test-sessions test-connect test-refusing test-lowest \
+	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-runtime java clean distclean
 
 # Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
@@ -59,8 +59,8 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_ty
 # Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
 test: export OMP_NUM_THREADS ?= 1
 test: java
-	+$(side_by_side) lint test-engine test-compat test-lowest test-sessions test-trainers \
-		test-spark test-peers
+	+$(side_by_side) lint test-engine test-compat test-lowest test-connect test-trainers \
+		test-refusing test-spark test-peers
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
@@ -127,11 +127,6 @@ test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/
 		$(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest \
 		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
-
-# One after the other, since servers of Spark Connect listen at one port.
-test-sessions: java $(DEV)/.complete
-	+$(MAKE) test-connect
-	+$(MAKE) test-refusing
 
 # The tests that use a Spark session again, on Spark Connect: a process has one kind of session.
 test-connect: java $(DEV)/.complete

@@ -1,9 +1,12 @@
 """What tests in all folders share: the Spark session of the process, and its settings."""
 
+import faulthandler
 import os
+import signal
+import socket
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,10 @@ from tests import refusing
 # them, which a loaded machine exceeds. For others: pytest --hypothesis-profile=default
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+#: After so many seconds a test fails, and the next one runs. What is not to be interrupted ends the
+#: run later, by ``faulthandler_timeout``.
+SECONDS_PER_TEST = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
 #: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.
 #: Either may refuse what serverless compute refuses, and Python on the executors as well.
@@ -48,6 +55,24 @@ _SPARK_CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+def _within_limit() -> Generator[None, Any, Any]:
+    signal.signal(signal.SIGALRM, _end_test)
+    signal.alarm(SECONDS_PER_TEST)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+
+
+def _end_test(*_: object) -> None:
+    faulthandler.dump_traceback(sys.__stderr__)
+    pytest.fail(f"has not ended after {SECONDS_PER_TEST} s")
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_within_limit)
+pytest_runtest_call = pytest.hookimpl(wrapper=True)(_within_limit)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -95,21 +120,34 @@ def volume(request: Any, mounted_volume: Path, monkeypatch: pytest.MonkeyPatch) 
     return directory
 
 
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The session of this process, of the kind that MDSTORM_TEST_SESSION names."""
     from pyspark.sql import SparkSession
 
     assert SESSION_KIND in SESSION_KINDS, f"MDSTORM_TEST_SESSION is one of {SESSION_KINDS}"
+    conf, port = dict(_SPARK_CONF), _free_port()
+    if IS_CONNECT:
+        conf["spark.connect.grpc.binding.port"] = str(port)
     # Settings of the JVM, which a Connect client cannot make later.
-    options = " ".join(f"--conf {key}={value}" for key, value in _SPARK_CONF.items())
+    options = " ".join(f"--conf {key}={value}" for key, value in conf.items())
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options} pyspark-shell"
     builder = SparkSession.builder.appName("mdstorm tests")
-    if IS_CONNECT:
-        session = builder.remote("local[2]").getOrCreate()
-    else:
-        session = builder.master("local[2]").getOrCreate()
     with ExitStack() as stack:
+        if IS_CONNECT:
+            from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            patch.setattr(DefaultChannelBuilder, "default_port", lambda: port)
+            session = builder.remote("local[2]").getOrCreate()
+        else:
+            session = builder.master("local[2]").getOrCreate()
         if IS_REFUSING:
             stack.enter_context(refusing.refusing(connect=IS_CONNECT))
         if "python" in SESSION_KIND:
