@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ _SETTINGS = (
     "sampling_granularity",
     "epoch_size",
 )
+
+#: From so many samples on, to lay out an epoch takes longer than to read a few batches.
+_MANY = 1 << 17
 
 
 class ElasticSchedule:
@@ -131,18 +135,9 @@ class ElasticSchedule:
 
     def work(self, start: EpochStart, batching: Batching) -> Ids:
         """Sample ids of this rank from `start` on: int64 of (workers, batches, batch size)."""
-        share = self.share
-        order = start.order(share.of_batches(batching.batch_size))
-        nodes = share.world.replicated(order.replication).num_nodes
+        order, *asked = self._asked(start, batching)
         try:
-            return order.resolved(nodes).rank_work(
-                self.streams,
-                share.world,
-                start.epoch,
-                start.sample_in_epoch,
-                start.initial_physical_nodes,
-                max(batching.num_workers, 1),
-            )
+            return self.epochs.ahead.take((order, *asked), partial(order.rank_work, *asked))
         except InvalidArgumentError as error:
             if not start.sample_in_epoch:
                 raise
@@ -150,6 +145,28 @@ class ElasticSchedule:
                 f"the state does not go with {self.options.dataset.url} read by {self.ranks} ranks "
                 f"in batches of {order.batch_size}: {error}"
             ) from error
+
+    def work_ahead(self, start: EpochStart, batching: Batching) -> None:
+        """Begin to compute what `work` returns for the epoch after `start`, if it takes long."""
+        if self.epoch_size < _MANY:
+            return
+        start = replace(start, epoch=start.epoch + 1, sample_in_epoch=0)
+        order, *asked = self._asked(start, batching)
+        self.epochs.ahead.begin((order, *asked), partial(order.rank_work, *asked))
+
+    def _asked(self, start: EpochStart, batching: Batching) -> tuple[Any, ...]:
+        """Return the order, and the arguments of its `rank_work`."""
+        share = self.share
+        order = start.order(share.of_batches(batching.batch_size))
+        return (
+            order.resolved(share.world.replicated(order.replication).num_nodes),
+            self.streams,
+            share.world,
+            start.epoch,
+            start.sample_in_epoch,
+            start.initial_physical_nodes,
+            max(batching.num_workers, 1),
+        )
 
     def state_dict(
         self, num_samples: int, from_beginning: bool, start: EpochStart | None = None
@@ -237,6 +254,8 @@ class ElasticPass:
     def advance(self, mark: int, size: int) -> None:
         """Note that a batch was delivered, of `mark` samples."""
         self.rows += mark
+        if self._start is not None and 2 * self.rows >= self._num_rows > 2 * (self.rows - mark):
+            self._shared.work_ahead(self._start, self._batching)
 
     def finish(self) -> None:
         """Do nothing: the epochs are counted when they begin."""

@@ -13,6 +13,7 @@ from typing import Any
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state_values import check_epoch, damaged, number, state_mapping
+from mdstorm_backend.loaders.work_ahead import WorkAhead
 from mdstorm_backend.order.world import World
 
 _MOST_NODES = 1_000_000
@@ -79,6 +80,7 @@ class ElasticEpochs:
         #: ``start`` is the epoch that was begun or loaded last, ``next`` the one to begin.
         following = asdict(EpochStart(first_epoch))
         self._record = SharedRecord({"start": None, "next": following, "joined": []})
+        self.ahead = WorkAhead()
         self._begun = 0
 
     @property
