@@ -85,7 +85,7 @@ def of_conda(found: Requirement, rule: str, remedy: str) -> Finding:
 
 def of_old_python(found: Requirement, rule: str) -> Finding:
     """Report a requirement for Python versions that mdstorm does not support."""
-    remedy = "require mdstorm for newer ones, and keep this only while code runs on those"
+    remedy = "require mdstorm for newer Pythons, and keep this while code runs on the old ones"
     return Finding(rule, "manual", found.start, found.stop, _OLD_PYTHON, remedy, topic="install")
 
 

@@ -177,7 +177,7 @@ def _advice(lacking: str) -> str:
         return f"import it from {renamed(HOMES[module][name])}"
     if is_of_neither(lacking) and lacking not in REMOVED:
         home = home_of(name)
-        old = "an older Petastorm or a fork of it may have it: replace this use"
+        old = "perhaps in an older one or a fork of it: replace this use"
         return old if home is None else f"{renamed(home)} has one"
     advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
     section = section_of(lacking)

@@ -68,7 +68,7 @@ def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
     text = "from petastorm.reader import _x, Ventilator, ArrowReaderWorker\n"
     assert [found.text.partition(":")[0] for found in migrate(text).findings] == [
         "`petastorm.reader._x` and `Ventilator` are not in mdstorm, nor in Petastorm 0.13.1; "
-        "an older Petastorm or a fork of it may have it",
+        "perhaps in an older one or a fork of it",
         "`petastorm.reader.ArrowReaderWorker` is not in mdstorm; "
         "this use stays with Petastorm until you replace it",
     ]
