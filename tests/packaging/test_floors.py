@@ -2,7 +2,8 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,16 +26,18 @@ def modules(package: str) -> dict[str, Path]:
     return found
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    """Yield what is imported anywhere in a module: modules, and names that may be modules."""
-    for node in ast.walk(tree):
+@cache
+def imported(path: Path) -> list[str]:
+    """Return what is imported anywhere in a module: modules, and names that may be modules."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide which floor is meant"
             assert node.module is not None
-            for alias in node.names:
-                yield f"{node.module}.{alias.name}"
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
 
 
 def folder(module: str, path: Path) -> str:
@@ -51,7 +54,7 @@ def arrows(
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for module, path in files.items():
         home = place(module, path)
-        for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        for name in imported(path):
             target = name if name in files else name.rpartition(".")[0]
             if target in files and (other := place(target, files[target])) != home:
                 found[home][other].append(f"{module} imports {target}")

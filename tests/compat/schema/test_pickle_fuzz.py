@@ -48,7 +48,7 @@ def load(data: bytes) -> None:
         assert isinstance(found, (Unischema, dict))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_read(data: bytes) -> None:
     load(data)
@@ -68,7 +68,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=250)
 @given(st.sampled_from(REAL), CHANGES)
 def test_damaged_pickles_are_refused_or_read(data: bytes, changes: list[Any]) -> None:
     for at, length, put in changes:
@@ -94,7 +94,7 @@ def test_any_instructions_are_refused_or_read(instructions: list[bytes]) -> None
     load(b"".join([*instructions, b"."]))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(PLAIN, st.integers(0, pickle.HIGHEST_PROTOCOL))
 def test_plain_values_are_read_as_they_are(value: Any, protocol: int) -> None:
     assert read_pickle(pickle.dumps(value, protocol)) == value
