@@ -17,16 +17,31 @@ from tests.mds_backend.small_datasets import write_dataset
 from tests.mds_backend.test_damaged_datasets import FIXED, ROWS, VARIABLE
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.loaders.legs import Batching
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.runner import PassRunner, reading_of
+from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.read.mds_shard import MDSShard
 
-__all__ = ["CODECS", "NAMES", "attack_compression", "attack_index", "attack_shard"]
+__all__ = [
+    "CODECS",
+    "NAMES",
+    "ORDERS",
+    "attack_compression",
+    "attack_index",
+    "attack_shard",
+    "attack_state",
+]
 
 CODECS = ("zstd", "gz", "bz2", "br", "snappy")
+_ELASTIC = ElasticOrder(batch_size=2, shuffle=True, shuffle_seed=3)
+ORDERS = {"exact": ExactOrder(3, True, True), "elastic": ElasticShare(_ELASTIC, World(0, 2))}
 
 #: Every encoding of the format, as MosaicML Streaming wrote it, and everything Spark has.
 NAMES = (
@@ -127,6 +142,21 @@ def attack_compression(codec: str, random: Random) -> bool:
     except (OSError, ValueError):
         return False
     assert len(data) == expected
+    return True
+
+
+def attack_state(order: str, random: Random) -> bool:
+    """Load a damaged state and read on; whether it was taken for one."""
+    options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
+    passes = PassRunner(reading_of(options), Batching(2))
+    begun = passes.begin()
+    block = next(iter(next(iter(begun.legs())).blocks()))
+    begun.advance(block.marks[0], block.sizes[0])
+    try:
+        passes.load_state_dict(damaged_json(begun.state_dict(), random))
+        sum(len(block.sizes) for leg in passes.begin().legs() for block in leg.blocks())
+    except (MDStormError, UserWarning):  # of fewer samples than canonical nodes
+        return False
     return True
 
 
