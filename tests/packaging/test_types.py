@@ -33,9 +33,18 @@ def loops(converter: SparkDatasetConverter) -> None:
 """
 
 _MISTAKES = """
-from mdstorm.spark import SparkDatasetConverter
+import mdstorm
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm_backend import StreamingDataset, open_dataset
 
 def train(converter: SparkDatasetConverter) -> None:
+    make_spark_converter("/data", dtype="float16")  # mistake
+    mdstorm.convert("/data", "/mds", dtype="float16")  # mistake
+    StreamingDataset(local="data", shuffle_algo="py1x")  # mistake
+    for numbers in open_dataset("/mds").batches(8):
+        numbers.colunms  # mistake
+    for frame in open_dataset("/mds").batches(8, format="pandas"):
+        frame.haed()  # mistake
     converter.make_torch_dataloader(batch_size="4")  # mistake
     converter.make_tf_dataset(num_epoch=1)  # mistake
     for x in converter.make_torch_dataloader(features="x"):

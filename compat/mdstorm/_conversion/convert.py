@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ def convert(
     url: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
-    dtype: str | None = None,
+    dtype: Literal["float32", "float64"] | None = None,
     decimals: str | None = None,
     shard_size: int | None = None,
     compression: str | None = None,

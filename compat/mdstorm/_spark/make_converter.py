@@ -6,7 +6,7 @@ import logging
 import os
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm._datasets.sources import open_stored
 from mdstorm._public import public
@@ -56,7 +56,7 @@ def make_spark_converter(
     df: DataFrame | str | os.PathLike[str],
     parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
     compression_codec: str | None = None,
-    dtype: str | None = "float32",
+    dtype: Literal["float32", "float64"] | None = "float32",
     *,
     decimals: str | None = None,
     parent_cache_dir_url: str | os.PathLike[str] | None = None,

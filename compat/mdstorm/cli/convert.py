@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -74,7 +74,7 @@ def convert(
     source: str,
     url: str,
     columns: list[str] | None,
-    dtype: str | None,
+    dtype: Literal["float32", "float64"] | None,
     decimals: str | None,
     shard_size: str | None,
     keep_row_groups: bool | None,

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,14 @@ from mdstorm_backend.read.shard import Shard
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    from typing_extensions import Unpack
+
+
+class _BatchOptions(TypedDict, total=False):
+    columns: Sequence[str] | None
+    order: ExactOrder | None
+    num_epochs: int | None
+
 
 #: Bytes per batch if there should be as few batches as possible.
 _LARGE_BATCH = 1 << 30
@@ -174,6 +182,25 @@ class SampleDataset(Described, ABC):
         for name in names:
             self.schema[name].parsed_encoding.check_decodable(name)
         return names
+
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        format: Literal["numpy"] = "numpy",
+        **options: Unpack[_BatchOptions],
+    ) -> Iterator[dict[str, npt.NDArray[Any]]]: ...
+
+    @overload
+    def batches(
+        self, batch_size: int, *, format: Literal["arrow"], **options: Unpack[_BatchOptions]
+    ) -> Iterator[pa.RecordBatch]: ...
+
+    @overload
+    def batches(
+        self, batch_size: int, *, format: Literal["pandas"], **options: Unpack[_BatchOptions]
+    ) -> Iterator[pd.DataFrame]: ...
 
     def batches(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
@@ -128,7 +128,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         num_canonical_nodes: int | None = None,
         batch_size: int | None = None,
         shuffle: bool = False,
-        shuffle_algo: str = "py1e",
+        shuffle_algo: Literal["naive", "py1s", "py2s", "py1br", "py1e"] = "py1e",
         shuffle_seed: int = DEFAULT_SEED,
         shuffle_block_size: int | None = None,
         batching_method: str = "random",
