@@ -8,6 +8,7 @@ from functools import partial
 from itertools import accumulate, count, islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.order.exact import ExactOrder, Piece
@@ -58,8 +59,12 @@ class WindowStream:
         self._make_ready = make_ready
         self._slice_rows = slice_rows
         self._first = [0, *accumulate(dataset.shard_sizes)]
+
+    @cached_property
+    def _shards_ahead(self) -> int:
+        dataset = self._dataset
         shards = dataset.bytes_ahead * len(dataset.shard_sizes) // max(dataset.nbytes, 1)
-        self._shards_ahead = max(_SHARDS_AHEAD, shards)
+        return max(_SHARDS_AHEAD, shards)
 
     def windows(
         self,
