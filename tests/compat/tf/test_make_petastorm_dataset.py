@@ -133,3 +133,15 @@ def test_n_grams_are_dicts_of_namedtuples(tmp_path: Path) -> None:
         assert (int(second[-1].time), float(second[1].value)) == (1, 1.5)
     next(iter(dataset))
     assert len(list(dataset)) == 2
+
+
+def test_n_grams_begin_anew_after_a_failure(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path / "sequence", {"time": range(4)})
+    ngram = NGram({0: ["time"]}, 1, "time")
+    dataset = make_petastorm_dataset(row_reader(url, schema_fields=ngram))
+    (file,) = (tmp_path / "sequence").glob("*.parquet")
+    moved = file.rename(tmp_path / "moved")
+    with pytest.raises(tf.errors.OpError):
+        list(dataset)
+    moved.rename(file)
+    assert [int(item[0].time) for item in dataset] == [0, 1, 2, 3]
