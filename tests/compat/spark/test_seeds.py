@@ -50,13 +50,14 @@ def test_new_loaders_of_a_share_have_the_epochs_of_a_constant_seed(
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
     seeded = {**arguments, "seed": DEFAULT_SEED}
-    epochs = numbers(thousand, **{**seeded, "num_epochs": 3})
-    assert numbers(thousand, **arguments) == epochs[:ROWS] == numbers(thousand, **seeded)
+    epochs = numbers(thousand, **{**seeded, "num_epochs": 4})
+    assert numbers(thousand, **{**arguments, "num_epochs": 2}) == epochs[: 2 * ROWS]
+    assert numbers(thousand, **seeded) == epochs[:ROWS]
     numbers(thousand, **{**arguments, "shuffle_rows": False, "shuffle_row_groups": False})
-    assert numbers(thousand, seed=None, **arguments) == epochs[ROWS : 2 * ROWS]
+    assert numbers(thousand, seed=None, **arguments) == epochs[2 * ROWS : 3 * ROWS]
     # 0 is a seed like any other in the elastic order, and none in Petastorm's.
     zero = numbers(thousand, seed=0, **arguments)
-    assert (zero == epochs[2 * ROWS :]) == (order == "exact")
+    assert (zero == epochs[3 * ROWS :]) == (order == "exact")
 
 
 @in_either_order
@@ -66,8 +67,11 @@ def test_new_loaders_go_on_after_the_epoch_of_a_state(
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
 
+    def made() -> Any:
+        return thousand.make_torch_dataloader(16, **arguments)
+
     def read(taken: int | None = None, state: Any = None) -> Any:
-        loader = thousand.make_torch_dataloader(16, **arguments)
+        loader = made()
         if state is not None:
             loader.load_state_dict(state)
         batches = islice(loader, taken) if taken != 0 else ()
@@ -77,6 +81,12 @@ def test_new_loaders_go_on_after_the_epoch_of_a_state(
     begun, state = read(taken)
     monkeypatch.setattr(sample_order, "_next_epochs", {})  # as in another process
     (rest, _), (last, _) = read(state=state), read()
+    monkeypatch.setattr(sample_order, "_next_epochs", {})
+    made().load_state_dict(state)  # nothing is read
+    loaders = [made(), made()]
+    list(loaders[0])
+    epochs = [other.state_dict()["mdstorm"]["first_epoch"] for other in (loaders[1], made())]
+    assert epochs == ([2, 3] if taken == 0 else [3, 4])
     arguments |= {"seed": DEFAULT_SEED, "num_epochs": 3 if taken is not None else 4}
     assert first + begun + rest + last == read()[0]
 
