@@ -132,3 +132,10 @@ def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path)
     state = torch_loader(write_numbers(tmp_path, ROWS)).state_dict()
     with pytest.raises(StateMismatchError, match="dataset: "):
         torch_loader(numbers).load_state_dict(state)
+
+
+def test_a_pass_of_several_epochs_is_followed_by_others(numbers: Dataset) -> None:
+    shuffle = {"seed": 5, "shuffle_rows": True}
+    twice, whole = (torch_loader(numbers, num_epochs=n, shuffle=shuffle) for n in (2, 4))
+    found = [number for batch in column(twice) + column(twice) for number in batch]
+    assert found == [number for batch in column(whole) for number in batch]
