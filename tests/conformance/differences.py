@@ -82,7 +82,10 @@ DIFFERENCES = {
     ),
     "torch_loaders.texts_of_a_batch_reader": Difference(
         _TEXT_IN_TORCH,
-        [{"returns": [{"s": ["a", "b"]}]}, {"raises": ["TypeError"], "says": _NO_TEXT}],
+        [
+            {"returns": [{"s": ["a", "b"]}]},
+            {"raises": ["TypeError", "ValueError"], "says": _NO_TEXT},
+        ],
     ),
     "torch_loaders.dates_of_a_batch_reader": Difference(
         _TEXT_IN_TORCH, {"returns": [{"d": ["datetime.date(2020, 1, 1)"]}]}

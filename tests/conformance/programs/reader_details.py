@@ -150,7 +150,7 @@ def urls_in_parts(place: Place) -> Any:
 
 def hdfs_that_is_not_configured(place: Place) -> Any:
     return [
-        error_of(lambda: FilesystemResolver("hdfs:///x")),
+        error_of(lambda: FilesystemResolver("hdfs:///x").filesystem()),
         error_of(lambda: get_filesystem_and_path_or_paths("hdfs:///x")),
         error_of(lambda: make_batch_reader("hdfs:///x")),
     ]

@@ -66,12 +66,12 @@ def test_a_java_that_cannot_be_used_is_said_as_well(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_java_is_not_looked_for_where_somebody_else_runs_it(tmp_path: Path) -> None:
     program = (
-        "from mdstorm_backend.spark import start\n"
+        "from mdstorm_backend.spark import session\n"
         "from pyspark.sql import SparkSession\n"
-        "print(start._needs_java(SparkSession.builder.remote('sc://localhost')))"
+        "print(session._needs_java(SparkSession.builder.remote('sc://localhost')))"
     )
     assert run_with(["-c", program], tmp_path).stdout.split() == ["False"]
-    asked = "from mdstorm_backend.spark import start; print(start._needs_java(None))"
+    asked = "from mdstorm_backend.spark import session; print(session._needs_java(None))"
     assert run_with(["-c", asked], tmp_path).stdout.split() == ["True"]
     for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"):
         assert run_with(["-c", asked], tmp_path, **{name: "1"}).stdout.split() == ["False"]
