@@ -87,9 +87,6 @@ DIFFERENCES = {
             {"raises": ["TypeError", "ValueError"], "says": _NO_TEXT},
         ],
     ),
-    "torch_loaders.dates_of_a_batch_reader": Difference(
-        _TEXT_IN_TORCH, {"returns": [{"d": ["datetime.date(2020, 1, 1)"]}]}
-    ),
     "torch_loaders.iterating_again_after_a_short_batch": Difference(
         _AGAIN, [[[0, 1, 2, 3], [4]], [[0, 1, 2, 3], [4]]]
     ),
@@ -162,18 +159,5 @@ DIFFERENCES = {
                 }
             ]
         },
-    ),
-    "writing_parquet.rows_of_another_schema_are_appended": Difference(
-        "rows of two schemas are not described by one of them",
-        [
-            {"raises": ["PetastormMetadataGenerationError"], "says": ""},
-            ["id", "word", "vector"],
-        ],
-    ),
-    "writing_parquet.metadata_that_were_truncated": Difference(
-        "a block renews metadata that were half written", ["returns"]
-    ),
-    "writing_parquet.a_summary_from_before": Difference(
-        "a summary knows the files that are appended", [0, 1, 2, 3, 4, 5]
     ),
 }

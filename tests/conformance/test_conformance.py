@@ -35,7 +35,6 @@ def programs() -> Iterator[dict[str, Program]]:
 #: Of the programs that write with Spark, read what it wrote, and train, the gate runs these.
 _OF_THE_GATE = {
     "all_files",
-    "by_hand_without_a_directory",
     "spark_reads_the_files",
     "two_blocks_append",
     "selectors_choose_files",

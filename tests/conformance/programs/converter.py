@@ -35,12 +35,6 @@ def torch_batches(place: Place, spark: Any) -> Any:
         return list(loader)
 
 
-def torch_batches_span_epochs(place: Place, spark: Any) -> Any:
-    arguments = {**_CALM, "num_epochs": 2}
-    with _converter(spark).make_torch_dataloader(batch_size=4, **arguments) as loader:
-        return [batch["id"].tolist() for batch in loader]
-
-
 def torch_batches_have_32_rows(place: Place, spark: Any) -> Any:
     with _converter(spark, 40).make_torch_dataloader(**_CALM) as loader:
         return [len(batch["id"]) for batch in loader]
@@ -109,19 +103,6 @@ def converters_pickle(place: Place, spark: Any) -> Any:
     converter = pickle.loads(pickle.dumps(_converter(spark)))  # noqa: S301
     with converter.make_torch_dataloader(batch_size=4, **_CALM) as loader:
         return [len(converter), [batch["id"].tolist() for batch in loader]]
-
-
-def a_path_instead_of_a_frame(place: Place, spark: Any) -> Any:
-    converter = make_spark_converter(place.numbers(5, group=3))
-    with converter.make_torch_dataloader(batch_size=4, **_CALM) as loader:
-        return [len(converter), list(loader)]
-
-
-def a_converter_made_by_hand(place: Place) -> Any:
-    url = place.numbers(5, group=3)
-    converter = SparkDatasetConverter(url, [f"{url}/part-0.parquet"], 5)
-    with converter.make_torch_dataloader(batch_size=4, **_CALM) as loader:
-        return [len(converter), list(loader)]
 
 
 def a_wrong_dtype(place: Place, spark: Any) -> Any:

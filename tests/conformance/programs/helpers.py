@@ -66,13 +66,6 @@ def a_cache_on_disk(place: Place) -> Any:
     return [found, isinstance(cache, CacheBase), (place.folder / "cache").exists()]
 
 
-def a_cache_on_disk_that_cleans_up(place: Place) -> Any:
-    cache = LocalDiskCache(str(place.folder / "cache"), 10**6, 100, cleanup=True)
-    cache.get("key", lambda: 1)
-    cache.cleanup()
-    return (place.folder / "cache").exists()
-
-
 def indexers_know_their_names(place: Place) -> Any:
     found = [SingleFieldIndexer("one", "id"), FieldNotNullIndexer("two", "id")]
     return [[indexer.index_name, sorted(indexer.column_names)] for indexer in found]

@@ -134,10 +134,6 @@ def batches_of_its_own_from_a_queue_of_rows(place: Place) -> Any:
     return _over_rows(_InPairs, place, batch_size=1, shuffling_queue_capacity=3)
 
 
-def a_copied_pass(place: Place) -> Any:
-    return _over_batches(_Copied, place, batch_size=3)
-
-
 def a_copied_pass_with_a_queue(place: Place) -> Any:
     np.random.seed(8)  # noqa: NPY002
     return _over_batches(_Copied, place, batch_size=3, shuffling_queue_capacity=4)

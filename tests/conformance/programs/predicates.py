@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from petastorm.predicates import (
-    PredicateBase,
     in_intersection,
     in_lambda,
     in_negate,
@@ -66,22 +65,6 @@ def an_intersection(place: Place) -> Any:
 
 def a_pseudorandom_split(place: Place) -> Any:
     return [_ids(place, in_pseudorandom_split([0.3, 0.7], part, "id")) for part in (0, 1)]
-
-
-def a_pseudorandom_split_of_texts(place: Place) -> Any:
-    fractions = [0.5, 0.25, 0.25]
-    return [_ids(place, in_pseudorandom_split(fractions, part, "city")) for part in range(3)]
-
-
-def a_class_of_ones_own(place: Place) -> Any:
-    class Odd(PredicateBase):
-        def get_fields(self) -> set[str]:
-            return {"id"}
-
-        def do_include(self, values: dict[str, Any]) -> bool:
-            return bool(values["id"] % 2)
-
-    return _ids(place, Odd())
 
 
 def fields_of_predicates(place: Place) -> Any:

@@ -99,12 +99,6 @@ def the_schema_of_chosen_fields(place: Place) -> Any:
         return [reader.schema._name, list(reader.schema.fields)]
 
 
-def the_schema_of_a_row_reader(place: Place) -> Any:
-    with make_reader(place.dataset("codecs"), **CALM) as reader:
-        fields = reader.schema.fields.values()
-        return [reader.schema._name, [tuple(field)[:3] + tuple(field)[4:] for field in fields]]
-
-
 def equal_schemas_share_a_class(place: Place) -> Any:
     (one,), (other,) = batches(place.numbers(1)), batches(place.numbers(1))
     return [type(one) is type(other), type(one).__name__]

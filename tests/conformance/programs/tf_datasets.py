@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 from petastorm import TransformSpec, make_batch_reader, make_reader
-from petastorm.ngram import NGram
 from petastorm.tf_utils import (
     RANDOM_SHUFFLING_QUEUE_SIZE,
     date_to_nsec_from_epoch,
     make_petastorm_dataset,
     tf_tensors,
 )
-from tests.conformance.describing import describe, error_of, warnings_of
+from tests.conformance.describing import error_of, warnings_of
 from tests.conformance.place import Place
 from tests.conformance.reading import CALM
 
@@ -169,18 +168,6 @@ def errors_of_a_transform(place: Place) -> Any:
 
     url, spec = place.numbers(), TransformSpec(fail)
     return error_of(lambda: _elements(url, transform_spec=spec), "my own")
-
-
-def ngrams(place: Place) -> Any:
-    ngram = NGram({0: ["time", "value"], 1: ["time"]}, 1, "time")
-    with make_reader(place.dataset("series"), schema_fields=ngram, **CALM) as reader:
-        return [
-            {
-                offset: {name: describe(getattr(row, name)) for name in sorted(row._fields)}
-                for offset, row in element.items()
-            }
-            for element in make_petastorm_dataset(reader)
-        ]
 
 
 def a_graph_and_a_session(place: Place) -> Any:

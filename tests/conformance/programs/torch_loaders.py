@@ -88,14 +88,6 @@ def texts_of_a_batch_reader(place: Place) -> Any:
     ]
 
 
-def dates_of_a_batch_reader(place: Place) -> Any:
-    import datetime
-
-    url = place.parquet({"d": [datetime.date(2020, 1, 1)]})
-    says = "Pytorch does not support arrays of string or object classes. Found in field d."
-    return error_of(lambda: _batches(DataLoader, url, {}, batch_size=1), says)
-
-
 def rows_of_a_row_reader(place: Place) -> Any:
     fields = ["id", "flag", "name", "price", "matrix"]
     with make_reader(place.dataset("codecs"), schema_fields=fields, **CALM) as reader:

@@ -101,15 +101,6 @@ def a_function_sees_arrays_and_texts(place: Place) -> Any:
     return seen
 
 
-def a_new_column(place: Place) -> Any:
-    def add(frame: Any) -> Any:
-        frame["y"] = frame["id"].astype(np.float32) + 1
-        return frame
-
-    spec = TransformSpec(add, edit_fields=[("y", np.float32, (), False)])
-    return batches(place.numbers(3), transform_spec=spec)
-
-
 def a_column_that_is_removed_by_name(place: Place) -> Any:
     return batches(place.numbers(3), transform_spec=TransformSpec(removed_fields=["x"]))
 

@@ -16,7 +16,6 @@ from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, material
 from petastorm.spark_utils import dataset_as_rdd
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import types as T  # noqa: N812
-from tests.conformance.describing import error_of
 from tests.conformance.place import Place
 from tests.conformance.reading import rows
 
@@ -57,30 +56,8 @@ def what_was_written_is_read(place: Place, spark: Any) -> Any:
     return rows(_write(place, spark))
 
 
-def the_schema_is_stored(place: Place, spark: Any) -> Any:
-    schema = get_schema_from_dataset_url(_write(place, spark))
-    fields = schema.fields.values()
-    return [schema._name, [[f.name, f.numpy_dtype, f.shape, str(f.codec)] for f in fields]]
-
-
 def rows_of_a_dataset_in_spark(place: Place, spark: Any) -> Any:
     url = place.dataset("places")
     schema = get_schema_from_dataset_url(url)
     found = dataset_as_rdd(url, spark, schema_fields=[schema.id, schema.city]).collect()
     return sorted([int(row.id), str(row.city)] for row in found)
-
-
-def nothing_written(place: Place, spark: Any) -> Any:
-    def write() -> None:
-        with materialize_dataset(spark, place.url("nothing"), _SCHEMA):
-            pass
-
-    return error_of(write)
-
-
-def errors_of_the_block_come_through(place: Place, spark: Any) -> Any:
-    def write() -> None:
-        with materialize_dataset(spark, place.url("failed"), _SCHEMA):
-            raise LookupError("my own")
-
-    return error_of(write, "my own")

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from petastorm.codecs import NdarrayCodec, ScalarCodec
-from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
+from petastorm.etl.dataset_metadata import materialize_dataset
 from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from petastorm.etl.rowgroup_indexing import build_rowgroup_index
-from petastorm.ngram import NGram
 from petastorm.selectors import IntersectIndexSelector, SingleIndexSelector, UnionIndexSelector
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import types as T  # noqa: N812
-from tests.conformance.describing import error_of
 from tests.conformance.place import Place
 from tests.conformance.reading import rows
 
@@ -79,64 +77,9 @@ def spark_reads_the_files(place: Place, spark: Any) -> Any:
     return [frame.schema.simpleString(), [list(row) for row in found]]
 
 
-def what_is_in_the_directory(place: Place, spark: Any) -> Any:
-    _append(place, spark, range(4))
-    found = [path.name for path in (place.folder / "steps").iterdir()]
-    return [
-        sorted(name for name in found if not name.startswith((".", "part-"))),
-        sum(name.endswith(".parquet") for name in found),
-    ]
-
-
-def what_is_in_the_metadata(place: Place, spark: Any) -> Any:
-    _append(place, spark, range(4))
-    metadata = _metadata(place)
-    described = [(c.name, c.physical_type) for c in map(metadata.schema.column, range(3))]
-    keys = sorted(key.decode() for key in metadata.metadata if key in _KEYS)
-    return [keys, [list(column) for column in described], metadata.num_rows]
-
-
 def two_blocks_append(place: Place, spark: Any) -> Any:
     url = _append(place, spark, range(4), range(4, 6))
     return [_ids(url), sorted(_counts(place).values()), spark.read.parquet(url).count()]
-
-
-def a_block_replaces_the_dataset(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4))
-    schema = Unischema("Other", [_SCHEMA.fields["id"]])
-    with materialize_dataset(spark, url, schema):
-        _frame(spark, range(7, 9)).select("id").write.mode("overwrite").parquet(url)
-    stored = get_schema_from_dataset_url(url)
-    return [_ids(url), stored._name, list(stored.fields), len(_counts(place))]
-
-
-def rows_of_another_schema_are_appended(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4))
-    schema = Unischema("Other", [_SCHEMA.fields["id"]])
-
-    def append() -> None:
-        with materialize_dataset(spark, url, schema):
-            _frame(spark, range(4, 6)).write.mode("append").parquet(url)
-
-    return [error_of(append), list(get_schema_from_dataset_url(url).fields)]
-
-
-def metadata_that_were_truncated(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4))
-    path = place.folder / "steps" / "_common_metadata"
-    path.write_bytes(path.read_bytes()[:-10])
-
-    def renew() -> list[int]:
-        with materialize_dataset(spark, url, _SCHEMA):
-            pass
-        return _ids(url)
-
-    return list(error_of(renew))
-
-
-def a_summary_from_before(place: Place, spark: Any) -> Any:
-    _append(place, spark, range(4), use_summary_metadata=True)
-    return _ids(_append(place, spark, range(4, 6)))
 
 
 def partitions(place: Place, spark: Any) -> Any:
@@ -147,16 +90,6 @@ def partitions(place: Place, spark: Any) -> Any:
     folders = sorted(str(Path(name).parent) for name in _counts(place))
     found = sorted(rows(url), key=lambda row: int(row.id))
     return [folders, [[int(row.id), str(row.word)] for row in found], list(found[0]._fields)]
-
-
-def n_grams_end_with_their_file(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(3), range(3, 6))
-    ngram = NGram(
-        {0: [_SCHEMA.fields["id"]], 1: [_SCHEMA.fields["id"]]},
-        delta_threshold=1,
-        timestamp_field=_SCHEMA.fields["id"],
-    )
-    return sorted([int(row.id) for row in pair.values()] for pair in rows(url, schema_fields=ngram))
 
 
 def selectors_choose_files(place: Place, spark: Any) -> Any:
@@ -176,19 +109,6 @@ def selectors_choose_files(place: Place, spark: Any) -> Any:
         _ids(url, rowgroup_selector=SingleIndexSelector("any_word", [None])),
         sorted(key.decode() for key in _metadata(place).metadata if key in _KEYS),
     ]
-
-
-def large_rows_make_several_row_groups(place: Place, spark: Any) -> Any:
-    schema = Unischema("Big", [UnischemaField("a", np.float64, (2000,), NdarrayCodec(), False)])
-    url = place.url("steps")
-    generator = np.random.default_rng(0)
-    values = [dict_to_spark_row(schema, {"a": generator.random(2000)}) for _ in range(300)]
-    with materialize_dataset(spark, url, schema, row_group_size_mb=1):
-        frame = spark.createDataFrame(values, schema.as_spark_schema()).coalesce(1)
-        frame.write.mode("overwrite").parquet(url)
-    (count,) = _counts(place).values()
-    (file,) = (place.folder / "steps").glob("*.parquet")
-    return [count > 1, count == pq.read_metadata(file).num_row_groups, len(rows(url))]
 
 
 def a_summary_of_all_files(place: Place, spark: Any) -> Any:

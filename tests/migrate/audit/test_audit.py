@@ -197,11 +197,3 @@ def test_a_pipeline_fails_on_what_is_left(tmp_path: Path, text: str, codes: list
     asked = ("manual", "review", "any")
     assert [run("--fail-on", what, tmp_path).exit_code for what in asked] == codes
     assert run(tmp_path).exit_code == (3 if text == BROKEN else 0)
-
-
-def test_requirements_that_are_named_alone_are_seen_with_their_project(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "requirements.txt").write_text("petastorm\n")
-    (tmp_path / "a.py").write_text("import numpy\n")
-    seen = run(tmp_path / "requirements.txt").stdout
-    assert "1  nothing to change\n" in seen

@@ -129,7 +129,7 @@ def test_mentions_that_stay_are_counted_apart(tmp_path: Path) -> None:
         "1  note (shown with -v)\n      1  other line that still names petastorm (shown with -v)\n"
     )
     assert counts in plain
-    assert f"{tmp_path / 'a.py'}:2:10: PM001 note: " in run("-v", "--no-diff", tmp_path).stderr
+    assert f"{tmp_path / 'a.py'}:2:11: PM001 note: " in run("-v", "--no-diff", tmp_path).stderr
 
 
 def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None:

@@ -126,10 +126,6 @@ def test_the_old_name_is_bound_once(before: str, after: str) -> None:
     check_rewrite(f"{before}{use}", f"{after}{use}")
 
 
-def test_files_of_mdstorm_are_left_as_they_are() -> None:
-    check_noop("import mdstorm.spark as petastorm\npetastorm.make_spark_converter(df)\n")
-
-
 @pytest.mark.parametrize("name", ["module.py", "stubs.pyi", "window.pyw"])
 def test_python_files_of_all_kinds_are_read(name: str) -> None:
     check_rewrite("from petastorm import make_reader", "from mdstorm import make_reader", name)

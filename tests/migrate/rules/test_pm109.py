@@ -55,16 +55,6 @@ def test_other_calls_are_not(text: str) -> None:
     assert migrate(IMPORTS + text).findings == ()
 
 
-def test_notes_leave_no_comments() -> None:
-    result = migrate(f"{IMPORTS}make_reader(url, **options, hdfs_driver=3)\n")
-    assert {found.cls for found in result.findings} == {"note"}
-    assert "TODO" not in result.output
-
-
-def test_names_of_star_imports_are_known() -> None:
-    check_finding("from petastorm.pytorch import *\nDataLoader(r, shuffle=1)", "PM113", "shuffle=1")
-
-
 def test_a_name_that_may_be_torchs_is_not_checked() -> None:
     text = (
         "if local:\n    from torch.utils.data import DataLoader\n"

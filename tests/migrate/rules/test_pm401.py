@@ -48,11 +48,6 @@ def test_requirements_files_have_many_names(path: str) -> None:
     check_rewrite("petastorm==0.9\n", "mdstorm\n", path)
 
 
-def test_a_text_file_of_another_name_is_none() -> None:
-    with pytest.raises(ValueError, match="kind"):
-        migrate("petastorm\n", path="notes.csv")
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -36,11 +36,6 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         check_rewrite(frame.format(before), frame.format(after), path)
 
 
-def test_words_in_an_array_of_a_dockerfile_are_renamed() -> None:
-    text = 'RUN ["pip", "install", "{}", "numpy"]\n'
-    check_rewrite(text.format("petastorm==0.12"), text.format("mdstorm"), "Dockerfile")
-
-
 @pytest.mark.parametrize(
     "text",
     [

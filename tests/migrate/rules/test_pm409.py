@@ -36,14 +36,6 @@ def test_values_that_are_only_called_so_stay(text: str) -> None:
     check_noop(text, "conf.yaml")
 
 
-def test_lists_without_quotes_are_read() -> None:
-    check_rewrite(
-        "hooks:\n- additional_dependencies: [petastorm==0.12.1, numpy]\n",
-        "hooks:\n- additional_dependencies: [mdstorm, numpy]\n",
-        ".pre-commit-config.yaml",
-    )
-
-
 @pytest.mark.parametrize("text", ["package: petastorm\n", '[{"package": "petastorm"}]\n'])
 def test_packages_that_are_no_libraries_stay(text: str) -> None:
     check_noop(text, "mkdocs.yml")

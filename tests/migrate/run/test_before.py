@@ -181,11 +181,6 @@ def test_pandas_is_required_for_transforms_also_where_databricks_runs_the_code(
     assert after(tmp_path) == "pandas\nmdstorm\n"
 
 
-def test_petastorm_stays_beside_mdstorm_while_code_imports_it(tmp_path: Path) -> None:
-    write(tmp_path, a_py=CODE, b_py=STAYS, requirements_txt="petastorm==0.11\n")
-    assert after(tmp_path) == "mdstorm[torch]\npetastorm==0.11\n"
-
-
 @pytest.mark.parametrize("head", ["# Databricks notebook source\n", "import pyspark\n"])
 def test_a_cluster_of_databricks_has_pandas_and_spark(head: str, tmp_path: Path) -> None:
     text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
@@ -249,11 +244,6 @@ def test_a_table_of_petastorm_leaves_whole(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE)
     (tmp_path / "pyproject.toml").write_text(rest.format(table))
     assert after(tmp_path, "pyproject.toml") == rest.format("")
-
-
-def test_petastorm_stays_alone_where_no_code_moves(tmp_path: Path) -> None:
-    write(tmp_path, b_py=STAYS, requirements_txt="petastorm==0.11\n")
-    assert after(tmp_path) == "petastorm==0.11\n"
 
 
 def test_petastorm_stays_for_estimators_of_horovod_that_import_it(tmp_path: Path) -> None:

@@ -163,13 +163,6 @@ def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
 
 
-def test_strings_that_name_modules_wait_for_those_of_others(tmp_path: Path) -> None:
-    patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): pass\n"
-    mocks = "sys.modules['petastorm'] = MagicMock()\n"
-    files = {"conftest.py": mocks, "test_it.py": patch, "train.py": READS}
-    assert list(migrated(tmp_path, files)) == ["train.py"]
-
-
 def test_what_meets_imports_that_wait_for_strings_waits(tmp_path: Path) -> None:
     patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): make_reader(SCHEMA)\n"
     files = {"schema.py": SCHEMA, "test_it.py": f"{READS}from schema import SCHEMA\n{patch}"}

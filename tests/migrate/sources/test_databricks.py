@@ -37,12 +37,6 @@ def test_cells_that_are_not_python_as_a_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("magic", ["%pip install {} pillow", "%sh pip install {}"])
-def test_installs_in_magic_lines(magic: str) -> None:
-    text = f"{HEADER}# MAGIC {magic}\n"
-    check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), "a.py")
-
-
 def test_a_broken_cell_is_named_by_number_and_by_line_of_the_file() -> None:
     cells = ["import petastorm.spark as s\n", "x = 1", "s = petastorm.f(:\n", "Das ist Prosa.\n"]
     text = HEADER + COMMAND.join(cells)

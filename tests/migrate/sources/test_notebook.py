@@ -91,10 +91,6 @@ def test_a_comment_becomes_a_line_of_its_own_in_its_cell(magic: str) -> None:
     assert not migrate(result.output, path="a.ipynb").changed
 
 
-def test_cells_share_their_names() -> None:
-    check_cells("import petastorm\n", "petastorm.make_reader(url)", ["  petastorm.spark\n", "  x"])
-
-
 @pytest.mark.parametrize(
     "magic",
     [
@@ -178,15 +174,6 @@ def test_a_broken_cell_that_uses_petastorm_is_reported_alone(broken: str) -> Non
     assert str(problem).startswith("cell 3, line ")
     assert "this cell was left as it is: not Python" in str(problem)
     assert migrate(result.output, path="a.ipynb").output == result.output
-
-
-def test_a_name_that_a_broken_cell_uses_keeps_its_name() -> None:
-    text = json.dumps(notebook("import petastorm\npetastorm.spark\n", "petastorm.spark.x(("))
-    assert "import mdstorm as petastorm\\n" in migrate(text, path="a.ipynb").output
-
-
-def test_a_broken_cell_does_not_matter_where_petastorm_is_not_used() -> None:
-    assert not check_noop(json.dumps(notebook("x = = 3")), "a.ipynb").errors
 
 
 def test_places_count_within_the_cell() -> None:

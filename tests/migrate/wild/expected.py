@@ -106,12 +106,9 @@ EXPECTED: dict[str, Expected] = {
         stays=('PETASTORM = "petastorm"', '"/mnt/petastorm_cache"', "petastorm = get_engine(")
     ),
     "programs/rename_in_local_scope.py": Expected(stays=("nonlocal petastorm_spark",)),
-    "projects/neighbour_named_petastorm/petastorm.py": Expected(untouched=True),
     "projects/neighbour_named_petastorm/main.py": Expected(
         {"import petastorm": "`petastorm.py` beside"}, stays=('sys.modules.pop("petastorm", None)',)
     ),
-    "projects/plugin_registry/plugins/__init__.py": Expected(untouched=True),
-    "projects/plugin_registry/plugins/arrow_plugin.py": Expected(untouched=True),
     "projects/plugin_registry/main.py": Expected(untouched=True),
     "projects/plugin_registry/plugins/petastorm_plugin.py": Expected(
         stays=('@register("petastorm")', "class PetastormPlugin")
@@ -139,7 +136,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     # What no test can run.
     "unrunnable/airflow_dag.py": Expected(
-        listed=("petastorm-generate-metadata.py", "petastorm-copy-dataset.py"),
+        listed=("petastorm-generate-metadata.py", "petastorm-copy-dataset.py")
     ),
     "unrunnable/bom_crlf_no_newline.py": Expected(
         becomes=(
@@ -177,15 +174,11 @@ EXPECTED: dict[str, Expected] = {
     "unrunnable/python2_print.py": Expected(error="print"),
     "unrunnable/latin1_source.py": Expected(stays=('name = "für petastorm"', "# Größe")),
     "unrunnable/legacy_transform_argument.py": Expected(
-        {
-            "from petastorm.reader import": "`ShuffleOptions`",
-        },
+        {"from petastorm.reader import": "`ShuffleOptions`"},
         listed=("transform=lambda", "reader = Reader(url"),
     ),
     "unrunnable/monkeypatch_internals.py": Expected(
-        {
-            "make_spark_converter = tracked": "make_spark_converter`",
-        },
+        {"make_spark_converter = tracked": "make_spark_converter`"},
         listed=(
             "petastorm.spark.make_spark_converter = tracked",
             "setattr(petastorm",
@@ -194,9 +187,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "unrunnable/percent_cells.py": Expected({"run_line_magic": "Petastorm"}),
     "unrunnable/pool_from_elsewhere.py": Expected(
-        {
-            "from petastorm.reader import": "petastorm.reader.logger`",
-        },
+        {"from petastorm.reader import": "petastorm.reader.logger`"},
         listed=("import HdfsNamenodeResolver", "import create_test_dataset"),
     ),
     "unrunnable/ray_mlflow_platform.py": Expected(
@@ -212,9 +203,7 @@ EXPECTED: dict[str, Expected] = {
         stays=("pytest.mark.petastorm", "DeprecationWarning:petastorm.*"),
     ),
     "unrunnable/configuration_in_strings.py": Expected(
-        {
-            "cls = hydra": "resolves names",
-        },
+        {"cls = hydra": "resolves names"},
         listed=("_target_: petastorm.pytorch", "SETTINGS =", "obj = import_from_string"),
         stays=(
             '{"_target_": "petastorm.make_reader"',
@@ -231,9 +220,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     # What moves with code for an old Petastorm, or asks for what mdstorm's objects lack.
     "unrunnable/old_arguments.py": Expected(
-        {
-            'COMMON["s3_config_kwargs"]': "pass storage_options= instead",
-        },
+        {'COMMON["s3_config_kwargs"]': "pass storage_options= instead"},
         listed=(
             'yield make_reader(url, ["a", "b"]',
             'yield make_batch_reader(url, None, "process"',

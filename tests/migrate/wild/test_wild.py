@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from tests.migrate.checks import invoke
 
-from mdstorm_migrate.api import migrate
 from mdstorm_migrate.cli.migrate import migrate as command
 
 from . import record
@@ -85,20 +84,6 @@ def test_names_in_strings_and_imports_wait_together_for_a_file_that_stays(tmp_pa
     before = (WILD / "projects" / project.name / "tests" / "test_loader.py").read_bytes()
     assert (project / "tests" / "test_loader.py").read_bytes() == before
     assert "petastorm==0.12.1" in (project / "tox.ini").read_text()
-
-
-def test_a_long_file_is_migrated_whole() -> None:
-    lines = ["from petastorm import make_batch_reader", "from petastorm.pytorch import DataLoader"]
-    for number in range(400):
-        url = f"url + '/petastorm_{number}', cur_shard=rank, shard_count=400"
-        lines += [
-            f"def loader_{number}(url, rank={number}):",
-            f'    """Loader number {number} of petastorm."""',
-            f"    return DataLoader(make_batch_reader({url}), batch_size={number + 1})",
-        ]
-    result = migrate("\n".join(lines))
-    assert result.output.splitlines()[2:] == lines[2:]
-    assert len(result.edits) == 2
 
 
 #: What of these is left with TODOs fails without Petastorm in words of its own.
