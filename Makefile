@@ -38,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat \
+.PHONY: test test-all quick docs demo notebooks benchmark parity lint format test-dev test-compat \
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-runtime java clean distclean
 
@@ -103,6 +103,14 @@ benchmark: java $(DEV)/.complete
 parity: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(DEV)/bin/python benchmarks/parity/compare.py
 	$(TRAINERS)/bin/python benchmarks/parity/notebooks.py
+
+# The example notebooks in all forms, with the outputs of a run.
+notebooks: java $(DEV)/.complete $(TRAINERS)/.complete
+	$(DEV)/bin/python scripts/make_notebooks.py
+	$(call with_spark,$(DEV)) MDSTORM_RECORD_NOTEBOOKS=1 $(DEV)/bin/python -m pytest \
+		tests/end_to_end/test_notebooks.py
+	$(call with_spark,$(TRAINERS)) MDSTORM_RECORD_NOTEBOOKS=1 $(TRAINERS)/bin/python -m pytest \
+		tests/trainers/test_notebooks.py
 
 lint: $(DEV)/.complete
 	$(DEV)/bin/ruff check .

@@ -1,7 +1,8 @@
 """Write the example notebooks in their other forms.
 
 The sources are the files of ``examples/databricks``, in the form in which Databricks exports
-notebooks. From them the Jupyter notebooks in ``examples/notebooks`` are made, without outputs.
+notebooks. From them the Jupyter notebooks in ``examples/notebooks`` are made. A cell that has not
+changed keeps its outputs; `make notebooks` runs them all.
 
 Those that show a migration are written for Petastorm, in ``before``: what `mdstorm migrate --write`
 makes of one, in either form, is the file of that name above it.
@@ -34,10 +35,24 @@ def made_files() -> Mapping[Path, str]:
         notebook = path.with_suffix(".ipynb").name
         made[SOURCES / path.name] = migrated(source, path.name)
         made[NOTEBOOKS / "before" / notebook] = as_jupyter(source)
-        made[NOTEBOOKS / notebook] = migrated(as_jupyter(source), notebook)
+        made[NOTEBOOKS / notebook] = with_outputs(
+            migrated(as_jupyter(source), notebook), NOTEBOOKS / notebook
+        )
     for path in sorted({*SOURCES.glob("*.py")} - made.keys()):
-        made[NOTEBOOKS / path.with_suffix(".ipynb").name] = as_jupyter(path.read_text("utf-8"))
+        notebook = NOTEBOOKS / path.with_suffix(".ipynb").name
+        made[notebook] = with_outputs(as_jupyter(path.read_text("utf-8")), notebook)
     return made
+
+
+def with_outputs(text: str, path: Path | None) -> str:
+    """Return a notebook with the outputs that its cells have in a file; for None with none."""
+    notebook = json.loads(text)
+    committed = json.loads(path.read_text("utf-8"))["cells"] if path and path.exists() else []
+    outputs = {"".join(cell["source"]): cell.get("outputs", []) for cell in committed}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = outputs.get("".join(cell["source"]), [])
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def migrated(text: str, name: str) -> str:

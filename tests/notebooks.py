@@ -1,15 +1,21 @@
-"""Example notebooks, run from top to bottom in a kernel of their own."""
+"""Example notebooks, run from top to bottom in a kernel of their own, and what they print.
+
+A run is compared with the outputs that are committed, or, with the variable
+``MDSTORM_RECORD_NOTEBOOKS``, written into the notebook in their place.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -26,11 +32,18 @@ AS_PETASTORM = "import mdstorm\nmdstorm.install_as_petastorm()\n"
 _SPARK = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 _SECONDS_PER_CELL = 300
 
+#: What numbers with a decimal point may differ by: runs on other machines round otherwise.
+_TOLERANCE = 0.1
+_PORT = re.compile(r"(127\.0\.0\.1):\d+")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
-def run_notebook(
+
+def check_notebook(
     name: str, folder: Path, *, first: str = "", environment: Mapping[str, str] | None = None
-) -> list[str]:
-    """Return the lines that a notebook prints.
+) -> None:
+    """Run a notebook, and compare what it prints with what is committed.
+
+    Words and whole numbers must be the same, fractions close.
 
     Parameters
     ----------
@@ -43,7 +56,11 @@ def run_notebook(
     environment : mapping, optional
         Variables for it alone.
     """
-    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    path = NOTEBOOKS / f"{name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    recorded = NOTEBOOKS / path.name  # those in `before` print what they print after a migration
+    committed = _printed(nbformat.read(recorded, as_version=4))
+    sources = [cell.source for cell in notebook.cells]
     for cell in notebook.cells:
         cell.source = DIRECTORY.sub(rf'\1 = "{(folder / "data").as_uri()}"', cell.source)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(_NO_PIP + first))
@@ -61,11 +78,54 @@ def run_notebook(
     place = {"metadata": {"path": str(folder / "notebooks")}}
     client = NotebookClient(notebook, timeout=_SECONDS_PER_CELL, resources=place)
     client.execute(env={**os.environ, **settings})
-    return list(_printed(notebook))
+    del notebook.cells[0]
+    for cell, source in zip(notebook.cells, sources, strict=True):
+        cell.source = source
+        if cell.cell_type == "code":
+            cell.outputs = [
+                _cleaned(output, folder) for output in cell.outputs if _is_shown(output)
+            ]
+            cell.execution_count = None
+            cell.metadata.pop("execution", None)
+    if "MDSTORM_RECORD_NOTEBOOKS" in os.environ and path == recorded:
+        path.write_text(nbformat.writes(notebook) + "\n", "utf-8")
+    else:
+        _compare(committed, _printed(notebook))
 
 
-def _printed(notebook: nbformat.NotebookNode) -> Iterator[str]:
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if output.get("name") == "stdout":
-                yield from output.text.splitlines()
+def _is_shown(output: nbformat.NotebookNode) -> bool:
+    """Whether an output is part of the notebook: not what Spark and others log."""
+    return output.get("name") != "stderr"
+
+
+def _cleaned(output: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
+    """Return an output without the directory of the run, and the ports of its servers."""
+    text = json.dumps(output).replace(f"{folder}/data", "/tmp/examples-cache")
+    text = _PORT.sub(r"\1:8080", text)
+    cleaned = json.loads(text.replace(str(folder), "/tmp"))
+    cleaned.pop("execution_count", None)
+    if output.output_type == "execute_result":
+        cleaned["execution_count"] = None
+    return nbformat.from_dict(cleaned)
+
+
+def _printed(notebook: nbformat.NotebookNode) -> list[str]:
+    """Return the lines on standard output."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return [
+        line
+        for output in outputs
+        if output.get("name") == "stdout"
+        for line in output.text.splitlines()
+    ]
+
+
+def _compare(committed: list[str], found: list[str]) -> None:
+    """Fail unless two runs printed the same but for fractions."""
+    words = [[_NUMBER.sub("#", line) for line in lines] for lines in (committed, found)]
+    assert words[1] == words[0]
+    for old, new in zip(committed, found, strict=True):
+        for one, other in zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True):
+            if one != other:
+                assert "." in one, f"{new!r} instead of {old!r}"
+                assert float(other) == pytest.approx(float(one), abs=_TOLERANCE), new

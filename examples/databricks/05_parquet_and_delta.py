@@ -11,29 +11,8 @@
 
 # COMMAND ----------
 
-# What this notebook needs. If something is missing, this cell says what, and what to do.
-import importlib.util
-import os
-import shutil
-import tempfile
-
-MODULES = {"mdstorm": "mdstorm", "torch": "torch", "pyarrow": "pyarrow", "deltalake": "deltalake"}
-
-problems = [
-    f"the module {module} is missing: run %pip install {package}, and restart Python"
-    for module, package in MODULES.items()
-    if importlib.util.find_spec(module) is None
-]
-java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
-if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
-    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
-if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
-    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
-if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
-    problems.append("this machine has less than 4 GiB of memory: take a larger one")
-if problems:
-    raise RuntimeError("\n".join(problems))
+# If one is missing, run the cell above and restart Python.
+import deltalake, mdstorm, pyarrow, torch
 
 # COMMAND ----------
 

@@ -12,35 +12,11 @@
 
 # COMMAND ----------
 
-# What this notebook needs. If something is missing, this cell says what, and what to do.
-import importlib.util
-import os
 import shutil
 import tempfile
 
-MODULES = {
-    "pyspark": "pyspark",
-    "mdstorm": "mdstorm",
-    "torch": "torch",
-    "PIL": "pillow",
-    "sklearn": "scikit-learn",
-}
-
-problems = [
-    f"the module {module} is missing: run %pip install {package}, and restart Python"
-    for module, package in MODULES.items()
-    if importlib.util.find_spec(module) is None
-]
-java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
-if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
-    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
-if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
-    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
-if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
-    problems.append("this machine has less than 4 GiB of memory: take a larger one")
-if problems:
-    raise RuntimeError("\n".join(problems))
+# If one is missing, run the cell above and restart Python.
+import mdstorm, PIL, pyspark, sklearn, torch
 
 # COMMAND ----------
 
@@ -147,9 +123,10 @@ print((repository / "requirements.txt").read_text())
 # COMMAND ----------
 
 done = mdstorm("migrate", "--check")
-print("nothing is left:", done.returncode == 0)
+print("exit code", done.returncode)
 after = run("train_digits.py", "--epochs", "4")
-print("the same as before:", before.stdout == after.stdout)
+different = {*before.stdout.splitlines()} ^ {*after.stdout.splitlines()}
+print(f"{len(different)} lines differ from the run before")
 
 # COMMAND ----------
 
@@ -173,4 +150,4 @@ train_digits.write_digits(spark, f"{DATA}/digits")
 
 done = mdstorm("convert", f"{DATA}/digits", f"{DATA}/digits-mds")
 done = mdstorm("verify", "--against", f"{DATA}/digits", f"{DATA}/digits-mds")
-print("all rows are the same:", done.returncode == 0)
+print("exit code", done.returncode)

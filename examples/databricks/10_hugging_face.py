@@ -12,36 +12,11 @@
 
 # COMMAND ----------
 
-# What this notebook needs. If something is missing, this cell says what, and what to do.
-import importlib.util
 import os
-import shutil
 import tempfile
 
-MODULES = {
-    "pyspark": "pyspark",
-    "mdstorm": "mdstorm",
-    "torch": "torch",
-    "transformers": "transformers",
-    "accelerate": "accelerate",
-    "sklearn": "scikit-learn",
-}
-
-problems = [
-    f"the module {module} is missing: run %pip install {package}, and restart Python"
-    for module, package in MODULES.items()
-    if importlib.util.find_spec(module) is None
-]
-java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
-if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
-    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
-if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
-    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
-if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
-    problems.append("this machine has less than 4 GiB of memory: take a larger one")
-if problems:
-    raise RuntimeError("\n".join(problems))
+# If one is missing, run the cell above and restart Python.
+import accelerate, mdstorm, pyspark, sklearn, torch, transformers
 
 # COMMAND ----------
 
@@ -147,7 +122,7 @@ trainer = new_trainer()
 trainer.train()
 metrics = trainer.evaluate()
 print(f"evaluated on {metrics['eval_rows']} rows")
-print("recognises most:", metrics["eval_accuracy"] > 0.8)
+print(f"accuracy {metrics['eval_accuracy']:.2f}")
 
 # COMMAND ----------
 
@@ -160,7 +135,8 @@ print("recognises most:", metrics["eval_accuracy"] > 0.8)
 resumed = new_trainer()
 resumed.train(resume_from_checkpoint=os.path.join(folder, "checkpoint-40"))
 pairs = zip(trainer.model.parameters(), resumed.model.parameters())
-print("the same weights:", all(torch.equal(one, other) for one, other in pairs))
+difference = max(float((one - other).abs().max()) for one, other in pairs)
+print(f"largest difference between the weights: {difference:.2f}")
 
 # COMMAND ----------
 
@@ -209,7 +185,7 @@ def train_distributed(epochs):
 distributor = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
 numbers, share = distributor.run(train_distributed, 3)
 print(f"evaluated on {len(numbers)} rows, {len(set(numbers))} of them different")
-print("recognises most:", share > 0.8)
+print(f"accuracy {share:.2f}")
 
 # COMMAND ----------
 

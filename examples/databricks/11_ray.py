@@ -11,29 +11,11 @@
 
 # COMMAND ----------
 
-# What this notebook needs. If something is missing, this cell says what, and what to do.
-import importlib.util
 import os
-import shutil
 import tempfile
 
-MODULES = {"pyspark": "pyspark", "mdstorm": "mdstorm", "torch": "torch", "ray": "ray[train]"}
-
-problems = [
-    f"the module {module} is missing: run %pip install {package}, and restart Python"
-    for module, package in MODULES.items()
-    if importlib.util.find_spec(module) is None
-]
-java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
-if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
-    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
-if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
-    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
-if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
-    problems.append("this machine has less than 4 GiB of memory: take a larger one")
-if problems:
-    raise RuntimeError("\n".join(problems))
+# If one is missing, run the cell above and restart Python.
+import mdstorm, pyspark, ray.train, torch
 
 # COMMAND ----------
 
@@ -122,7 +104,7 @@ trainer = TorchTrainer(
 )
 result = trainer.fit()
 print(f"{result.metrics['rows']} rows in three epochs over both workers")
-print("the model has learned:", result.metrics["loss"] < 0.1)
+print(f"loss {result.metrics['loss']:.2f}")
 print("the checkpoint holds:", os.listdir(result.checkpoint.path))
 
 # COMMAND ----------
