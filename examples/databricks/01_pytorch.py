@@ -202,7 +202,11 @@ def train_distributed(converter, learning_rate, epochs):
     model = DistributedDataParallel(new_model())
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     with converter.make_torch_dataloader(
-        transform_spec=TO_FEATURES, batch_size=BATCH_SIZE, cur_shard=rank, shard_count=size
+        transform_spec=TO_FEATURES,
+        batch_size=BATCH_SIZE,
+        num_epochs=epochs + 1,  # enough for a process with fewer rows than the others
+        cur_shard=rank,
+        shard_count=size,
     ) as loader:
         train(model, optimizer, iter(loader), epochs * len(converter) // (BATCH_SIZE * size))
     dist.destroy_process_group()

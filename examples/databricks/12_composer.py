@@ -152,9 +152,7 @@ def train_distributed(url, epochs):
 
     dist.init_process_group("gloo")  # "nccl" on GPUs
     torch.manual_seed(1)
-    model = DistributedDataParallel(
-        nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    )
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     dataset = StreamingDataset(remote=url, shuffle=True, batch_size=32)
     rows = torch.tensor(0)
