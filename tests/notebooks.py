@@ -26,6 +26,16 @@ DIRECTORY = re.compile(r'^([A-Z]+) = "file:///tmp/examples-cache"$', re.MULTILIN
 
 #: What the notebooks install is there.
 _NO_PIP = 'get_ipython().register_magic_function(lambda line: None, magic_name="pip")\n'
+#: Notes what a notebook itself prints; libraries print what differs from run to run.
+_PRINT = """
+def print(*values, **options):
+    import builtins, io
+    text = io.StringIO()
+    builtins.print(*values, **{{**options, "file": text}})
+    with open({path!r}, "a") as file:
+        file.write(text.getvalue())
+    builtins.print(*values, **options)
+"""
 #: What README.md puts at the top of a notebook that is to stay as it is.
 AS_PETASTORM = "import mdstorm\nmdstorm.install_as_petastorm()\n"
 
@@ -63,7 +73,9 @@ def check_notebook(
     sources = [cell.source for cell in notebook.cells]
     for cell in notebook.cells:
         cell.source = DIRECTORY.sub(rf'\1 = "{(folder / "data").as_uri()}"', cell.source)
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(_NO_PIP + first))
+    noted = folder / "printed.txt"
+    before = _NO_PIP + first + _PRINT.format(path=str(noted))
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(before))
     settings = {
         "MDSTORM_CACHE_DIR": str(folder / "cache"),
         "IPYTHONDIR": str(folder / "ipython"),
@@ -79,12 +91,12 @@ def check_notebook(
     client = NotebookClient(notebook, timeout=_SECONDS_PER_CELL, resources=place)
     client.execute(env={**os.environ, **settings})
     del notebook.cells[0]
+    notebook.metadata.language_info = {"name": "python"}  # and not the version
+    printed = {*noted.read_text("utf-8").splitlines(keepends=True)}
     for cell, source in zip(notebook.cells, sources, strict=True):
         cell.source = source
         if cell.cell_type == "code":
-            cell.outputs = [
-                _cleaned(output, folder) for output in cell.outputs if _is_shown(output)
-            ]
+            cell.outputs = [_cleaned(o, folder) for o in cell.outputs if _is_shown(o, printed)]
             cell.execution_count = None
             cell.metadata.pop("execution", None)
     if "MDSTORM_RECORD_NOTEBOOKS" in os.environ and path == recorded:
@@ -93,9 +105,13 @@ def check_notebook(
         _compare(committed, _printed(notebook))
 
 
-def _is_shown(output: nbformat.NotebookNode) -> bool:
-    """Whether an output is part of the notebook: not what Spark and others log."""
-    return output.get("name") != "stderr"
+def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
+    """Whether an output is part of the notebook, after leaving out lines that others print."""
+    if output.output_type == "stream":
+        lines = output.text.splitlines(keepends=True) if output.name == "stdout" else []
+        output.text = "".join(line for line in lines if line in printed)
+        return bool(output.text)
+    return True
 
 
 def _cleaned(output: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
