@@ -19,7 +19,6 @@ class Difference(NamedTuple):
 
 _NO_TEXT = "Pytorch does not support arrays of string or object classes. Found in field s."
 _OWN_ERROR = {"raises": ["LookupError"], "says": "my own"}
-_SECOND_PASS = "Running multiple iterations over make_petastorm_dataset is not recommend"
 _WRONG_VALUE = {"raises": ["ValueError"], "says": ""}
 
 _SHARES = "shares are rows in stored order, not row groups"
@@ -75,10 +74,6 @@ DIFFERENCES = {
     "row_reader.a_file_of_a_petastorm_dataset_loses_the_schema": Difference(
         "a file of a dataset of Petastorm is decoded as well",
         [{"tuple": ["id", "city", "tag", "vector"]}, "str 'Bern'", False],
-    ),
-    "tf_datasets.a_second_iteration_is_warned_about": Difference(
-        "a second iteration is a complete pass, so there is nothing to warn about",
-        {_SECOND_PASS: []},
     ),
     "torch_loaders.texts_of_a_batch_reader": Difference(
         _TEXT_IN_TORCH,

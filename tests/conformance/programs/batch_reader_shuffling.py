@@ -36,24 +36,10 @@ def seed_zero_repeats_nothing(place: Place) -> Any:
     return once == again
 
 
-def shuffled_rows_stay_together(place: Place) -> Any:
-    found = batches(place.numbers(100, group=50), shuffle_rows=True, seed=3)
-    return [bool((batch.x == batch.id / 2).all()) for batch in found]
-
-
 def every_epoch_has_an_order_of_its_own(place: Place) -> Any:
     url = place.numbers(60, group=2)
     found = ids_of(batches(url, shuffle_row_groups=True, seed=3, num_epochs=2))
     return found[:30] != found[30:]
-
-
-def shards_of_even_data(place: Place) -> Any:
-    """Four row groups of four rows: half of the rows each, whichever these are."""
-    url = place.numbers(16, group=4)
-    return [
-        sum(len(batch.id) for batch in batches(url, cur_shard=shard, shard_count=2))
-        for shard in range(2)
-    ]
 
 
 def shards_are_row_groups_in_turn(place: Place) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 from typing import Any
 
 import numpy as np
@@ -88,21 +87,6 @@ def a_loader_of_ones_own(place: Place, spark: Any) -> Any:
         with converter.make_torch_dataloader(batch_size=4, data_loader_fn=make, **_CALM) as loader:
             found.append(list(loader))
     return found
-
-
-def what_a_loader_function_is_called_with(place: Place, spark: Any) -> Any:
-    def make(**arguments: Any) -> Any:
-        reader = arguments.pop("reader")
-        return [sorted(arguments.items()), reader.batched_output]
-
-    with _converter(spark).make_torch_dataloader(data_loader_fn=make, **_CALM) as loader:
-        return loader
-
-
-def converters_pickle(place: Place, spark: Any) -> Any:
-    converter = pickle.loads(pickle.dumps(_converter(spark)))  # noqa: S301
-    with converter.make_torch_dataloader(batch_size=4, **_CALM) as loader:
-        return [len(converter), [batch["id"].tolist() for batch in loader]]
 
 
 def a_wrong_dtype(place: Place, spark: Any) -> Any:

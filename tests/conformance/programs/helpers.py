@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from petastorm import make_batch_reader, make_reader
 from petastorm.cache import CacheBase, NullCache
-from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, infer_or_load_unischema
+from petastorm.etl.dataset_metadata import get_schema_from_dataset_url
 from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from petastorm.fs_utils import (
     FilesystemResolver,
@@ -19,7 +19,6 @@ from petastorm.fs_utils import (
     get_filesystem_and_path_or_paths,
     normalize_dir_url,
 )
-from petastorm.local_disk_cache import LocalDiskCache
 from petastorm.reader import normalize_dataset_url_or_urls
 from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
 from petastorm.unischema import Unischema, UnischemaField
@@ -56,14 +55,6 @@ def a_cache_that_keeps_nothing(place: Place) -> Any:
     cache, made = NullCache(), []
     found = [cache.get("key", lambda: made.append(1) or len(made)) for _ in range(2)]
     return [found, issubclass(NullCache, CacheBase)]
-
-
-def a_cache_on_disk(place: Place) -> Any:
-    made: list[int] = []
-    cache = LocalDiskCache(str(place.folder / "cache"), 10**6, 100)
-    found = [cache.get("key", lambda: made.append(1) or len(made)) for _ in range(2)]
-    found.append(cache.get("other", lambda: {"a": np.arange(2)}))
-    return [found, isinstance(cache, CacheBase), (place.folder / "cache").exists()]
 
 
 def indexers_know_their_names(place: Place) -> Any:
@@ -110,11 +101,6 @@ def inferred_schemas(place: Place) -> Any:
         return [tuple(field) for field in reader.schema.fields.values()]
 
 
-def stored_and_inferred_schemas(place: Place) -> Any:
-    schema = get_schema_from_dataset_url(place.dataset("places"))
-    return [schema._name, list(schema.fields), callable(infer_or_load_unischema)]
-
-
 def _weighted(readers: list[Any], weights: list[float]) -> WeightedSamplingReader:
     # Petastorm 0.13.1 asks NumPy for a name that it no longer has.
     with mock.patch.object(np, "float", float, create=True):
@@ -127,14 +113,6 @@ def one_of_two_readers_is_certain(place: Place) -> Any:
     with _weighted([one, other], [1.0, 0.0]) as reader:
         found = [batch.id.tolist() for batch in reader]
         return [found, reader.batched_output, list(reader.schema.fields), reader.last_row_consumed]
-
-
-def two_readers_by_chance(place: Place) -> Any:
-    def make() -> Any:
-        return make_reader(place.dataset("places"), num_epochs=None, schema_fields=["id"], **CALM)
-
-    with _weighted([make(), make()], [0.5, 0.5]) as reader:
-        return [type(next(reader)).__name__ for _ in range(3)]
 
 
 def weights_that_do_not_fit(place: Place) -> Any:

@@ -159,13 +159,6 @@ def numbered_batches_from_a_queue(place: Place) -> Any:
     return _over_batches(_Numbered, place, batch_size=2, shuffling_queue_capacity=4)
 
 
-def a_function_of_its_own_and_batches_of_its_own(place: Place) -> Any:
-    url = place.numbers(4)
-    reader = make_batch_reader(url, schema_fields=["x"], **CALM)
-    with _Numbered(reader, 2, transform_fn=lambda a: torch.as_tensor(a) * 10) as batches:
-        return [batch["x"] for batch in batches]
-
-
 def only_the_base_class(place: Place) -> Any:
     loader = _Plain(make_batch_reader(place.numbers(5, group=2), **CALM))
     return [list(loader), list(loader)]

@@ -56,11 +56,6 @@ def offsets_with_a_gap(place: Place) -> Any:
     ]
 
 
-def single_rows(place: Place) -> Any:
-    ngram = _ngram({0: [_TIME, _LABEL]})
-    return [found[0].label for found in rows(place.dataset("series"), schema_fields=ngram)]
-
-
 def fields_by_pattern(place: Place) -> Any:
     ngram = NGram({0: ["time", "val.*"], 1: ["time"]}, 1, "time")
     found = rows(place.dataset("series"), schema_fields=ngram)

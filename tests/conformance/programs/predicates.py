@@ -50,10 +50,6 @@ def a_lambda_sees_nulls(place: Place) -> Any:
     return _ids(place, in_lambda(["tag"], lambda tag: tag is None))
 
 
-def a_negation(place: Place) -> Any:
-    return _ids(place, in_negate(in_set({1, 4}, "id")))
-
-
 def all_and_any(place: Place) -> Any:
     parts = [in_set({1, 2, 3}, "id"), in_set({"Rome"}, "city")]
     return [_ids(place, in_reduce(parts, all)), _ids(place, in_reduce(parts, any))]
@@ -114,10 +110,6 @@ def types_after_a_predicate_on_columns(place: Place) -> Any:
 def a_set_on_columns(place: Place) -> Any:
     url = place.numbers()
     return error_of(lambda: ids_of(batches(url, predicate=in_set({1, 5}, "id"))))
-
-
-def a_partition_in_the_batch_reader(place: Place) -> Any:
-    return ids_of(batches(place.partitioned(), predicate=in_set({"b"}, "part")))
 
 
 def _selected(place: Place, selector: RowGroupSelectorBase) -> list[int]:

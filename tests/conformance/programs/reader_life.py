@@ -118,8 +118,3 @@ def local_disk_cache_of_rows(place: Place) -> Any:
     }
     found = rows(place.dataset("places"), num_epochs=2, schema_fields=["id"], **arguments)
     return [int(row.id) for row in found]
-
-
-def cleanup_cache_can_be_called(place: Place) -> Any:
-    with make_batch_reader(place.numbers(), **CALM) as reader:
-        return reader.cleanup_cache()

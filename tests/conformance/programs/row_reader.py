@@ -49,11 +49,6 @@ def arrays_may_be_written_to(place: Place) -> Any:
     return bool(row.matrix[0, 0] == 5)
 
 
-def fields_by_pattern(place: Place) -> Any:
-    row, *_ = rows(place.dataset("codecs"), schema_fields=["ma.*"])
-    return [type(row).__name__, sorted(row._fields)]
-
-
 def fields_by_their_schema(place: Place) -> Any:
     fields = [
         UnischemaField("price", object, (), None, False),

@@ -45,10 +45,6 @@ def fields_are_tuples(place: Place) -> Any:
     return [_ID._fields, _plain(_ID), _plain(UnischemaField("x", np.int8, ()))]
 
 
-def fields_of_a_schema(place: Place) -> Any:
-    return [list(_SCHEMA.fields), _SCHEMA._name, _SCHEMA.id is _ID, _SCHEMA.fields["id"] is _ID]
-
-
 def schemas_are_written_in_lines(place: Place) -> Any:
     return str(Unischema("Sch", [_ID, _NAME, _MATRIX])).replace("str_", "str")
 
@@ -109,12 +105,6 @@ def scalars_are_encoded(place: Place) -> Any:
         ScalarCodec(spark).encode(UnischemaField("f", numpy, (), None, False), value)
         for numpy, spark, value in cases
     ]
-
-
-def arrays_are_encoded_as_npy(place: Place) -> Any:
-    field = UnischemaField("f", np.int16, (2,), NdarrayCodec(), False)
-    encoded = bytes(NdarrayCodec().encode(field, np.array([1, 2], np.int16)))
-    return [encoded[:8], encoded[-4:], len(encoded) % 64]
 
 
 def codecs_describe_themselves(place: Place) -> Any:

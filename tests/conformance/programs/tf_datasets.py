@@ -59,37 +59,11 @@ def types_of_numbers(place: Place) -> Any:
     return _elements(place.parquet({**columns, "flag": pa.array([True, False])}))
 
 
-def texts_and_bytes(place: Place) -> Any:
-    return _elements(place.parquet({"s": ["a", "näme"], "b": [b"\0x", b""]}))
-
-
-def dates_and_times(place: Place) -> Any:
-    columns = {
-        "d": pa.array([datetime.date(2020, 1, 1), datetime.date(1969, 12, 31)]),
-        "t": pa.array([datetime.datetime(2020, 1, 1, 12), datetime.datetime(1970, 1, 1)]),
-    }
-    return _elements(place.parquet(columns))
-
-
-def arrays_of_numbers(place: Place) -> Any:
-    return _elements(place.parquet({"v": pa.array([[1, 2], [3, 4]], pa.list_(pa.float32()))}))
-
-
-def floats_with_nulls(place: Place) -> Any:
-    return _elements(place.parquet({"x": pa.array([1.5, None], pa.float32())}))
-
-
 def values_of_a_row_reader(place: Place) -> Any:
     fields = ["name", "price", "matrix", "grey", "flag"]
     with make_reader(place.dataset("codecs"), schema_fields=fields, **CALM) as reader:
         row = next(iter(make_petastorm_dataset(reader)))
         return {name: getattr(row, name) for name in sorted(row._fields)}
-
-
-def dates_and_times_of_a_row_reader(place: Place) -> Any:
-    with make_reader(place.dataset("codecs"), schema_fields=["day", "time"], **CALM) as reader:
-        row = next(iter(make_petastorm_dataset(reader)))
-        return [row.day, row.time]
 
 
 def none_of_a_row_reader(place: Place) -> Any:
@@ -105,28 +79,6 @@ def texts_are_warned_about(place: Place) -> Any:
         return warnings_of(
             lambda: make_petastorm_dataset(reader),
             "Tensorflow will convert all unicode strings back to bytes type",
-        )
-
-
-def unbatching_and_batching(place: Place) -> Any:
-    with make_batch_reader(place.numbers(5, group=3), **CALM) as reader:
-        dataset = make_petastorm_dataset(reader).unbatch().batch(2)
-        return [batch.id for batch in dataset]
-
-
-def a_second_iteration_reads_again(place: Place) -> Any:
-    with make_batch_reader(place.numbers(5, group=3), **CALM) as reader:
-        dataset = make_petastorm_dataset(reader).map(lambda row: row.id)
-        return [list(dataset), list(dataset)]
-
-
-def a_second_iteration_is_warned_about(place: Place) -> Any:
-    with make_batch_reader(place.numbers(2), **CALM) as reader:
-        dataset = make_petastorm_dataset(reader)
-        list(dataset)
-        return warnings_of(
-            lambda: list(dataset),
-            "Running multiple iterations over make_petastorm_dataset is not recommend",
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from petastorm import TransformSpec, make_batch_reader, make_reader
+from petastorm import make_batch_reader, make_reader
 from petastorm.pytorch import (
     BatchedDataLoader,
     DataLoader,
@@ -74,11 +74,6 @@ def integers_with_nulls(place: Place) -> Any:
     return [_batches(loader, url, {}, batch_size=2) for loader in (DataLoader, BatchedDataLoader)]
 
 
-def floats_with_nulls(place: Place) -> Any:
-    url = place.parquet({"x": pa.array([1.5, None], pa.float32())})
-    return [_batches(loader, url, {}, batch_size=2) for loader in (DataLoader, BatchedDataLoader)]
-
-
 def texts_of_a_batch_reader(place: Place) -> Any:
     url = place.parquet({"s": ["a", "b"]})
     says = "Pytorch does not support arrays of string or object classes. Found in field s."
@@ -120,27 +115,11 @@ def batched_rows_of_a_row_reader(place: Place) -> Any:
         ]
 
 
-def collating_ones_own_way(place: Place) -> Any:
-    def collate(rows: list[dict[str, Any]]) -> Any:
-        return [type(rows).__name__, len(rows), sorted(rows[0]), sum(int(r["id"]) for r in rows)]
-
-    return _batches(DataLoader, place.numbers(5), {}, batch_size=2, collate_fn=collate)
-
-
 def transforming_columns(place: Place) -> Any:
     def to_half(column: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(column).to(torch.float16)
 
     return _batches(BatchedDataLoader, place.numbers(3), {}, batch_size=2, transform_fn=to_half)
-
-
-def a_transform_of_the_reader(place: Place) -> Any:
-    def add(frame: Any) -> Any:
-        frame["v"] = [np.array([i, -i], np.float32) for i in frame["id"]]
-        return frame
-
-    spec = TransformSpec(add, edit_fields=[("v", np.float32, (2,), False)], removed_fields=["x"])
-    return _batches(DataLoader, place.numbers(3), {"transform_spec": spec}, batch_size=2)
 
 
 def shuffling_keeps_rows_together(place: Place) -> Any:
@@ -177,12 +156,6 @@ def iterating_after_an_error(place: Place) -> Any:
                 "Cannot start a new iteration because last time iteration failed with error",
             ),
         ]
-
-
-def iterating_after_the_context(place: Place) -> Any:
-    with DataLoader(make_batch_reader(place.numbers(8), **CALM), batch_size=2) as loader:
-        pass
-    return error_of(lambda: list(loader), "Trying to read a sample after a reader created by")
 
 
 def attributes(place: Place) -> Any:

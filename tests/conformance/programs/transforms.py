@@ -36,11 +36,6 @@ def attributes(place: Place) -> Any:
     ]
 
 
-def positional_arguments(place: Place) -> Any:
-    spec = TransformSpec(None, [("x", np.float32, (), False)], ["a"])
-    return [spec.edit_fields, spec.removed_fields]
-
-
 def removed_and_selected_fields(place: Place) -> Any:
     return error_of(
         lambda: TransformSpec(removed_fields=["a"], selected_fields=["b"]),
@@ -50,10 +45,6 @@ def removed_and_selected_fields(place: Place) -> Any:
 
 def edit_field_is_a_tuple(place: Place) -> Any:
     return [edit_field("x", np.float32, (2,)), edit_field("x", np.int8, (), True)]
-
-
-def schema_after_removal(place: Place) -> Any:
-    return _fields(transform_schema(_SCHEMA, TransformSpec(removed_fields=["b"])))
 
 
 def schema_after_an_edit(place: Place) -> Any:
@@ -149,25 +140,6 @@ def columns_that_are_missing(place: Place) -> Any:
     return error_of(
         lambda: batches(url, transform_spec=spec), "do not match required schema columns"
     )
-
-
-def errors_of_the_function(place: Place) -> Any:
-    def fail(frame: Any) -> Any:
-        raise LookupError("my own")
-
-    url = place.numbers(2)
-    return error_of(lambda: batches(url, transform_spec=TransformSpec(fail)), "my own")
-
-
-def arrays_of_several_dimensions(place: Place) -> Any:
-    def image(frame: Any) -> Any:
-        frame["m"] = [np.full((2, 3), i, np.float32) for i in frame["id"]]
-        return frame
-
-    spec = TransformSpec(
-        image, edit_fields=[("m", np.float32, (2, 3), False)], removed_fields=["x"]
-    )
-    return batches(place.numbers(2), transform_spec=spec)
 
 
 def arrays_of_a_wrong_shape(place: Place) -> Any:

@@ -109,8 +109,3 @@ def selectors_choose_files(place: Place, spark: Any) -> Any:
         _ids(url, rowgroup_selector=SingleIndexSelector("any_word", [None])),
         sorted(key.decode() for key in _metadata(place).metadata if key in _KEYS),
     ]
-
-
-def a_summary_of_all_files(place: Place, spark: Any) -> Any:
-    url = _append(place, spark, range(4), range(4, 6), use_summary_metadata=True)
-    return [_metadata(place, "steps/_metadata").num_row_groups, _ids(url)]

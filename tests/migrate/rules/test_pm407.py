@@ -19,3 +19,11 @@ def test_extras_that_another_requirement_brings_are_not_named() -> None:
     before = NOTEBOOK.format("%pip install petastorm torch==2.2", CODE.format("petastorm"))
     after = NOTEBOOK.format("%pip install mdstorm torch==2.2", CODE.format("mdstorm"))
     check_rewrite(before, after, "notebook.py")
+
+
+def test_petastorm_stays_beside_mdstorm_while_code_imports_it() -> None:
+    code = "import {}\nfrom petastorm.reader_impl import thing_that_is_private\n"
+    before = NOTEBOOK.format("%pip install petastorm==0.12.1", code.format("petastorm"))
+    text = before.replace("import petastorm\n", "import mdstorm\n")
+    after = text.replace("petastorm==0.12.1", "mdstorm petastorm==0.12.1")
+    check_rewrite(text, after, "notebook.py", todo=False)
