@@ -22,7 +22,6 @@ _OWN_ERROR = {"raises": ["LookupError"], "says": "my own"}
 _WRONG_VALUE = {"raises": ["ValueError"], "says": ""}
 
 _SHARES = "shares are rows in stored order, not row groups"
-_ROWS_LOST = "Petastorm loses and repeats rows, or mixes them up"
 _RAGGED = "arrays of several lengths and nulls among arrays are delivered as objects"
 _TEXT_IN_TORCH = "what PyTorch has no tensor for arrives as a list"
 _AGAIN = "each pass over a loader is complete and new"

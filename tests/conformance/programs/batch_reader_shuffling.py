@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 from petastorm import make_batch_reader
 from tests.conformance.describing import error_of
 from tests.conformance.place import Place
 from tests.conformance.reading import batches, ids_of
-
-
-def _sorted_ids(found: list[Any]) -> list[int]:
-    return sorted(chain.from_iterable(ids_of(found)))
 
 
 def row_groups_are_shuffled_unless_told_otherwise(place: Place) -> Any:
