@@ -34,7 +34,8 @@ if [[ -n ${PIP_FIND_LINKS:-} ]]; then
 fi
 
 # PyTorch's own index has the build for CPUs, which the constraints mean.
-if ! "$python" -m pip config list | grep -Eq 'index-url|find-links'; then
+settings=$("$python" -m pip config list)
+if [[ $settings != *index-url* && $settings != *find-links* ]]; then
     export UV_TORCH_BACKEND=${UV_TORCH_BACKEND:-cpu}
 fi
 
