@@ -54,7 +54,7 @@ def test_a_terminal_shows_downloads_until_the_first_batch(
     next(batches)
     shown = terminal.getvalue()
     assert "Downloading shards" in shown
-    assert "1 file of at most 4" in shown
+    assert " of at most 4, " in shown
     assert shown.endswith("\x1b[2K")
     assert len(list(batches)) == 9
     assert terminal.getvalue() == shown
