@@ -36,7 +36,7 @@ _SETTINGS = (
     "epoch_size",
 )
 
-#: From so many samples on, to lay out an epoch takes longer than to read a few batches.
+#: From so many samples on, to shuffle an epoch takes longer than to read a few batches.
 _MANY = 1 << 17
 
 
@@ -148,7 +148,7 @@ class ElasticSchedule:
 
     def work_ahead(self, start: EpochStart, batching: Batching) -> None:
         """Begin to compute what `work` returns for the epoch after `start`, if it takes long."""
-        if self.epoch_size < _MANY:
+        if not self.share.order.shuffle or self.epoch_size < _MANY:
             return
         start = replace(start, epoch=start.epoch + 1, sample_in_epoch=0)
         order, *asked = self._asked(start, batching)
