@@ -1,7 +1,5 @@
 """Names of test cases that are the same in every process, as `pytest -n` asks for."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

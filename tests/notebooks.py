@@ -4,8 +4,6 @@ A run is compared with the outputs that are committed, or, with the variable
 ``MDSTORM_RECORD_NOTEBOOKS``, written into the notebook in their place.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,9 +1,8 @@
 """Readers for tests of loaders: ours over small Parquet files, and of another kind."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,17 @@ from mdstorm.reader import make_batch_reader, make_reader
 
 #: In stored order.
 IN_ORDER = {"shuffle_row_groups": False}
+
+#: Columns of Parquet that loaders turn into other types, or into none.
+TYPES: dict[str, Any] = {
+    "flag": [True, False],
+    "u16": pa.array([1, 65535], pa.uint16()),
+    "u32": pa.array([1, 2**32 - 1], pa.uint32()),
+    "i8": pa.array([-1, 1], pa.int8()),
+    "f32": pa.array([0.5, 1.5], pa.float32()),
+    "array": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
+    "price": [Decimal("1.50"), Decimal("2.25")],
+}
 
 _MADE: list[Any] = []
 
@@ -61,7 +71,7 @@ class ItemReader:
         self._items = items
         self._rest = iter(items)
 
-    def __iter__(self) -> ItemReader:
+    def __iter__(self) -> "ItemReader":
         return self
 
     def __next__(self) -> Any:

@@ -1,7 +1,5 @@
 """One logger for all that mdstorm logs, as Petastorm has one."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """What a program got, as short texts that do not depend on the library that delivered it."""
 
-from __future__ import annotations
-
 import builtins
 import datetime
 import decimal

@@ -3,8 +3,6 @@
 docs/differences.md says the same to users.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 __all__ = ["DIFFERENCES", "Difference"]

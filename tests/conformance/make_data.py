@@ -8,8 +8,6 @@
 Repeating it changes the files, not what is in them.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import shutil

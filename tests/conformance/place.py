@@ -1,7 +1,5 @@
 """Where a program finds datasets and writes its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

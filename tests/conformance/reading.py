@@ -1,7 +1,5 @@
 """Short forms of reading, in which nothing depends on chance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from petastorm import make_batch_reader, make_reader

@@ -7,8 +7,6 @@
 With names, of modules or of programs, only these are recorded anew.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

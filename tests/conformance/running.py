@@ -1,7 +1,5 @@
 """Finds programs, runs one, and keeps what they got."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

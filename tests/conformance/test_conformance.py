@@ -4,8 +4,6 @@ What Petastorm gave is in recorded.json, so that Petastorm is not needed here. W
 something else on purpose, differences.json says what, and why.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 `spark` is there already. What they write below ``/tmp`` goes into the test's own directory.
 """
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

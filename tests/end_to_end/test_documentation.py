@@ -4,8 +4,6 @@ The blocks of a page run in their order and share their names, as a reader would
 is there already. What they write below ``/tmp`` goes into the test's own directory.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

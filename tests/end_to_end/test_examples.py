@@ -1,7 +1,5 @@
 """The examples run, do what they promise, and leave nothing behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

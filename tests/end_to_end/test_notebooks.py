@@ -3,8 +3,6 @@
 Those that need trainers or tuners are run by `tests.trainers.test_notebooks`.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """The quick start with code of Petastorm, as a reader types it, in a folder of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

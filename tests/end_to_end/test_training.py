@@ -1,7 +1,5 @@
 """Models learn from what the loaders deliver, and learn the same from the same seed."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 

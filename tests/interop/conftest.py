@@ -38,3 +38,12 @@ def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> RunInMosaic:
         return json.loads(done.stdout)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def read(
+    run_in_mosaic: Any, datasets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What MosaicML Streaming finds in the `datasets` of a module, by their names."""
+    results = run_in_mosaic("read.py", tmp_path_factory.mktemp("caches"), *datasets.values())
+    return dict(zip(datasets, results, strict=True))

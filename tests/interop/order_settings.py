@@ -1,7 +1,5 @@
 """Random settings of the elastic order, the same in each run."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the programs written for MosaicML Streaming are, and what they got from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 __all__ = ["PROGRAMS", "RECORDED"]

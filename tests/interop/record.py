@@ -8,8 +8,6 @@ With names, of modules or of programs, only these are recorded anew. With ``--pr
 recorded: the results are printed as JSON.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

@@ -1,7 +1,5 @@
 """A directory that one library filled is used by the other, down to the last byte."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`MDSWriter` writes the datasets in `golden` once more: the same bytes as MosaicML Streaming."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from base64 import b64decode

@@ -4,8 +4,6 @@ The `expected.json` of each says what was written: for every value its type, its
 bytes that stand for it. These tests need nothing but the files.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

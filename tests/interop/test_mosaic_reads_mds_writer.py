@@ -1,7 +1,5 @@
 """What `MDSWriter` writes, MosaicML Streaming reads; and it writes the same bytes itself."""
 
-from __future__ import annotations
-
 import io
 import json
 import random
@@ -199,14 +197,6 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     written["merged"] = parent / "merged"
     write_merged(written["merged"])
     return written
-
-
-@pytest.fixture(scope="module")
-def read(
-    run_in_mosaic: Any, datasets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
-    results = run_in_mosaic("read.py", tmp_path_factory.mktemp("caches"), *datasets.values())
-    return dict(zip(datasets, results, strict=True))
 
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])

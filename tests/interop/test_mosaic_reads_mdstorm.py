@@ -1,7 +1,5 @@
 """What mdstorm writes from a Spark DataFrame, MosaicML Streaming reads."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
@@ -196,14 +194,6 @@ def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     fixed_size = df.select(*(f"`{name}`" for name in FIXED_SIZE))
     materialize(fixed_size, written["fixed size"].as_uri(), dtype=None, shard_size=6_000)
     return written
-
-
-@pytest.fixture(scope="module")
-def read(
-    run_in_mosaic: Any, datasets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
-    results = run_in_mosaic("read.py", tmp_path_factory.mktemp("caches"), *datasets.values())
-    return dict(zip(datasets, results, strict=True))
 
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])

@@ -1,7 +1,5 @@
 """Ids of the elastic order are those of MosaicML Streaming, for many random settings."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

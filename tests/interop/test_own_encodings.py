@@ -1,7 +1,5 @@
 """Encodings that a program defines are stored and read as by MosaicML Streaming."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

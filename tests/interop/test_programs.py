@@ -4,8 +4,6 @@ What MosaicML Streaming gave is in recorded.json, so that it is not needed here;
 it again. The programs keep away from what docs/mosaicml.md says is different.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

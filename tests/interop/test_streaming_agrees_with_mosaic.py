@@ -1,7 +1,5 @@
 """The same samples in the same batches as MosaicML Streaming's loader, and states both ways."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

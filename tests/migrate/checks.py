@@ -1,7 +1,5 @@
 """What tests of rules say: this text becomes that, this one stays, this one is spoken of."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The shares of the corpus that are migrated automatically, as the documentation gives them."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -5,8 +5,6 @@ as it is, where ``import petastorm`` finds mdstorm, and migrated, where nothing 
 found.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

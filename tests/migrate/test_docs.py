@@ -1,7 +1,5 @@
 """The manual: its pages of rules, its options and its code."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pythons, runtimes and pins that mdstorm does not fit, wherever files name them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The manual: every rule has a page, whose blocks are what the rule does."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -5,8 +5,6 @@ and one that has what the table of names says of mdstorm. Each name is its own p
 program which prints names shows what it has imported.
 """
 
-from __future__ import annotations
-
 import sys
 import types
 from collections.abc import Iterator

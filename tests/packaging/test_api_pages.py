@@ -3,8 +3,6 @@
 That each name of a module is on its page is checked where the site is made, by `make docs`.
 """
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """The page about errors: each class has its section, and the texts that it quotes are raised."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

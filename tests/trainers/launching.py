@@ -13,6 +13,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 _TIMEOUT_SECONDS = 240
 
+#: Batches of the first epoch after which a checkpoint is written.
+SAVED_AT = 4
+
 
 @dataclass(frozen=True)
 class Delivered:
@@ -61,6 +64,19 @@ class Run:
         by_rank = sorted(files, key=lambda file: int(file.stem.rpartition("-")[2]))
         lines = [file.read_text().splitlines() for file in by_rank]
         return Delivered([[json.loads(line) for line in rank] for rank in lines])
+
+    def check_goes_on_exactly(self) -> None:
+        """Check that the second run trained on what the first one did after its checkpoint."""
+        before = self.delivered("train0").batches
+        assert self.delivered("resumed0").batches == [rank[SAVED_AT:] for rank in before]
+        assert self.delivered("resumed1").batches == self.delivered("train1").batches
+
+    def check_goes_on_in_another_world(self, rows: int) -> None:
+        """Check that the second run trained on the rows left, and then on all of them."""
+        before = self.delivered("train0").batches
+        trained = Delivered([rank[:SAVED_AT] for rank in before]).rows
+        assert trained + self.delivered("resumed0").rows == each_once(rows)
+        assert self.delivered("resumed1").rows == each_once(rows)
 
 
 def launch(

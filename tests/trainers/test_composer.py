@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Delivered, Run, each_once, launch
+from tests.trainers.launching import Run, each_once, launch
 
 #: Composer imports torchvision, whose wheels do not load here.
 STAND_IN = str(Path(__file__).parent / "stand_in")
@@ -55,9 +55,7 @@ def test_composer_reads_every_row_and_goes_on_exactly_in_the_middle_of_an_epoch(
         rows = run.delivered(epoch).rows
         assert rows.total() == ROWS + repeated
         assert set(rows) == set(each_once(ROWS))
-    before = run.delivered("train0").batches
-    assert run.delivered("resumed0").batches == [rank[4:] for rank in before]
-    assert run.delivered("resumed1").batches == run.delivered("train1").batches
+    run.check_goes_on_exactly()
 
 
 @pytest.mark.parametrize(
@@ -70,6 +68,4 @@ def test_composer_goes_on_in_another_world(
     checkpoint = tmp_path / "0-4.pt"
     run = fit(url, kind, tmp_path, "resumed", checkpoint, processes=after, duration="2ep")
 
-    done = Delivered([rank[:4] for rank in run.delivered("train0").batches])
-    assert done.rows + run.delivered("resumed0").rows == each_once(ROWS)
-    assert run.delivered("resumed1").rows == each_once(ROWS)
+    run.check_goes_on_in_another_world(ROWS)

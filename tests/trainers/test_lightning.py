@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, each_once, launch
+from tests.trainers.launching import SAVED_AT, Run, each_once, launch
 
-#: Of the first epoch on each of two ranks, which takes six.
-SAVED_AT = 4
 CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
 
@@ -43,13 +41,6 @@ def resume(url: str, kind: str, at: Path, *, devices: int = 1, **options: Any) -
     return fit(url, kind, at, devices=devices, **again, **options)
 
 
-def check_goes_on_exactly(run: Run) -> None:
-    """Check that the second run trained on what the first one did after its checkpoint."""
-    before = run.delivered("train0").batches
-    assert run.delivered("resumed0").batches == [rank[SAVED_AT:] for rank in before]
-    assert run.delivered("resumed1").batches == run.delivered("train1").batches
-
-
 def test_the_data_module_reads_every_row_once_on_two_processes(url: str, tmp_path: Path) -> None:
     run = fit(url, "module", tmp_path, devices=2, strategy="ddp")
 
@@ -77,7 +68,7 @@ def test_the_data_module_goes_on_exactly_in_the_middle_of_an_epoch(
     fit(url, "module", tmp_path, **how)
     run = resume(url, "module", tmp_path, **how)
 
-    check_goes_on_exactly(run)
+    run.check_goes_on_exactly()
     for part in ("train0", "train1", "train0_validation", "resumed0_validation", "test", "predict"):
         assert run.delivered(part).rows == each_once(ROWS), part
 
@@ -90,10 +81,7 @@ def test_the_data_module_reads_what_is_left_in_another_world_and_then_whole_epoc
     fit(url, "module", tmp_path, devices=before)
     run = resume(url, "module", tmp_path, devices=after)
 
-    trained = [batch for rank in run.delivered("train0").batches for batch in rank[:SAVED_AT]]
-    rows = Counter(row for batch in trained for row in batch)
-    assert rows + run.delivered("resumed0").rows == each_once(ROWS)
-    assert run.delivered("resumed1").rows == each_once(ROWS)
+    run.check_goes_on_in_another_world(ROWS)
 
 
 @pytest.mark.long
@@ -129,7 +117,7 @@ def test_a_loader_that_was_made_before_the_launch_reads_every_row_once_and_goes_
     fit(url, kind, tmp_path, devices=devices, strategy=strategy)
     run = resume(url, kind, tmp_path, devices=devices, strategy=strategy)
 
-    check_goes_on_exactly(run)
+    run.check_goes_on_exactly()
     for epoch in ("train0", "train1"):
         assert run.delivered(epoch).rows == each_once(ROWS)
     assert run.delivered("train0").batches != run.delivered("train1").batches
@@ -172,7 +160,7 @@ def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
 
     # The first of two shards, as both ranks were told.
     assert run.delivered("train0").rows == Counter(2 * list(range(ROWS // 2)))
-    check_goes_on_exactly(run)
+    run.check_goes_on_exactly()
 
 
 @pytest.mark.long
@@ -188,4 +176,4 @@ def test_a_streaming_dataset_with_workers_takes_its_share_of_the_ranks(
         assert set(rows) == set(range(ROWS))
         assert rows.total() == ROWS + 1  # as in MosaicML's order: ranks have equally many
     if kind == "streaming":  # PyTorch's own loader has no state
-        check_goes_on_exactly(resume(url, kind, tmp_path, devices=2, strategy=strategy))
+        resume(url, kind, tmp_path, devices=2, strategy=strategy).check_goes_on_exactly()

@@ -1,7 +1,5 @@
 """``mdstorm convert`` and ``mdstorm verify --against``."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command `mdstorm` as a whole."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``mdstorm run``: as ``python program.py``, but for where `petastorm` comes from."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`install_as_petastorm` in one process."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pickle

@@ -1,7 +1,5 @@
 """Petastorm's loggers govern what mdstorm logs in its place."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys
@@ -44,17 +42,6 @@ def test_the_level_of_a_part_silences_that_part(theirs: str, silenced: str, hear
     assert logging.getLogger(heard).isEnabledFor(logging.WARNING)
 
 
-def test_a_logger_of_a_package_that_is_made_later_changes_nothing() -> None:
-    program = (
-        "import logging\nfrom mdstorm import install_as_petastorm\ninstall_as_petastorm()\n"
-        "logging.getLogger('petastorm.pytorch').setLevel('ERROR')\n"
-        "logging.getLogger('mdstorm._torch')\n"
-        "print(logging.getLogger('mdstorm._torch.loader').getEffectiveLevel())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == (f"{logging.ERROR}\n", "")
-
-
 def test_levels_of_mdstorm_hold_as_well() -> None:
     logging.getLogger("mdstorm").setLevel(logging.CRITICAL)
     try:
@@ -83,12 +70,21 @@ def test_handlers_of_petastorm_hear_each_record_once(name: str) -> None:
             logger.removeHandler(handler)
 
 
-def test_a_program_under_the_command_silences_it() -> None:
-    program = (
-        "import logging\nlogging.getLogger('petastorm').setLevel('ERROR')\n"
-        "from mdstorm import install_as_petastorm\ninstall_as_petastorm()\nimport petastorm\n"
-        "logging.getLogger('petastorm.reader.x')\n"
-        "print(logging.getLogger('mdstorm.reader').getEffectiveLevel())\n"
-    )
+INSTALL = "from mdstorm import install_as_petastorm\ninstall_as_petastorm()\n"
+A_LOGGER_OF_A_PACKAGE_IS_MADE_LATER = (
+    f"import logging\n{INSTALL}"
+    "logging.getLogger('petastorm.pytorch').setLevel('ERROR')\n"
+    "logging.getLogger('mdstorm._torch')\n"
+    "print(logging.getLogger('mdstorm._torch.loader').getEffectiveLevel())\n"
+)
+UNDER_THE_COMMAND = (
+    f"import logging\nlogging.getLogger('petastorm').setLevel('ERROR')\n{INSTALL}"
+    "import petastorm\nlogging.getLogger('petastorm.reader.x')\n"
+    "print(logging.getLogger('mdstorm.reader').getEffectiveLevel())\n"
+)
+
+
+@pytest.mark.parametrize("program", [A_LOGGER_OF_A_PACKAGE_IS_MADE_LATER, UNDER_THE_COMMAND])
+def test_a_program_silences_it(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (f"{logging.ERROR}\n", "")

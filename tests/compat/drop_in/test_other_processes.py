@@ -1,7 +1,5 @@
 """`petastorm` in processes that a program starts: it is there before any of our code runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -10,10 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
-from tests.compat.readers import batch_reader, numbers, row_reader, rows, with_either, write_parquet
+from tests.compat.readers import (
+    TYPES,
+    batch_reader,
+    numbers,
+    row_reader,
+    rows,
+    with_either,
+    write_parquet,
+)
 
 from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
 from mdstorm.predicates import in_lambda
@@ -173,16 +180,10 @@ class TestValues:
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:
         columns = {
-            "flag": [True, False],
-            "u16": pa.array([1, 65535], pa.uint16()),
-            "u32": pa.array([1, 2**32 - 1], pa.uint32()),
-            "i8": pa.array([-1, 1], pa.int8()),
-            "f32": pa.array([0.5, 1.5], pa.float32()),
-            "array": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
+            **TYPES,
             "ragged": [[1], [2, 3]],
             "text": ["a", "bc"],
             "raw": [b"\0", b"x"],
-            "price": [Decimal("1.50"), Decimal("2.25")],
             "day": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)],
             "time": [datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 2)],
         }

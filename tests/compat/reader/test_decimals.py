@@ -1,7 +1,5 @@
 """Readers and their loaders deliver decimals as numbers, and warn where nobody asked for it."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Lists of files in the place of a directory: shards of MDS, and files of Parquet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

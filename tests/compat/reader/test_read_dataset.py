@@ -1,7 +1,5 @@
 """`reader.dataset`: what Petastorm's readers have under this name."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What readers, and loaders over them, say they have waited for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

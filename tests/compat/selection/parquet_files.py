@@ -1,7 +1,5 @@
 """Small Parquet datasets, and batches as readers have them."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -34,3 +34,10 @@ def default_delete_handler() -> Iterator[None]:
     """Restore the default handler after the test."""
     yield
     register_delete_dir_handler(None)
+
+
+@pytest.fixture
+def thousand(tmp_path: Path) -> SparkDatasetConverter:
+    """The numbers from 0 to 999 in eight shards."""
+    columns = {"number": range(1_000)}
+    return converter_of(tmp_path / "thousand", columns, {"number": "long"}, tasks=8)

@@ -1,7 +1,5 @@
 """Wrong arguments are reported by the call itself, before any file is opened."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`convert` by a Spark job has the same rows and columns as without Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Converters that are made by hand, over files of Parquet and over MDS."""
 
-from __future__ import annotations
-
 import logging
 from contextlib import nullcontext
 from pathlib import Path

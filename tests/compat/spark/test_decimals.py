@@ -1,7 +1,5 @@
 """`make_spark_converter(…, decimals=)`: decimals that can be trained on."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

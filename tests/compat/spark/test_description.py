@@ -1,7 +1,5 @@
 """What converters, their loaders and readers show of themselves."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``order="elastic"``: MosaicML Streaming's order under the converter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A path in the place of a DataFrame: the data are read where they are, and stay."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 from pathlib import Path

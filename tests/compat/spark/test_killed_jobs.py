@@ -1,7 +1,5 @@
 """What a job that was killed leaves in the parent cache directory, and who removes it."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

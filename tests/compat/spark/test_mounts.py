@@ -1,7 +1,5 @@
 """Converters whose cache directory is on a mount of remote storage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nested arrays of a converter, as tensors of PyTorch and TensorFlow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

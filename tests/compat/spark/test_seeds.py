@@ -1,14 +1,10 @@
 """One seed on all ranks: without it each would permute by its own, and lose and repeat rows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import converter_of
 from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
 
 from mdstorm._readers import sample_order
@@ -20,13 +16,6 @@ ROWS = 1_000
 SHUFFLED = {"num_epochs": 1, "shuffle_rows": True}
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
-
-
-@pytest.fixture
-def thousand(tmp_path: Path) -> SparkDatasetConverter:
-    """The numbers from 0 to 999 in eight shards."""
-    columns = {"number": range(ROWS)}
-    return converter_of(tmp_path / "thousand", columns, {"number": "long"}, tasks=8)
 
 
 @with_each

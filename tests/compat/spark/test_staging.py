@@ -1,7 +1,5 @@
 """Where executors cannot write, Spark writes Parquet and the driver converts it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil
@@ -181,7 +179,7 @@ def test_a_driver_without_credentials_raises_its_own_error(
 @runs_python_on_executors
 def test_what_executors_write_to_disks_of_their_own_is_not_seen(spark: Any, tmp_path: Path) -> None:
     class Elsewhere(Location):
-        def child(self, name: str) -> Elsewhere:
+        def child(self, name: str) -> "Elsewhere":
             return Elsewhere(super().child(name).url)
 
         def exists(self, name: str) -> bool:

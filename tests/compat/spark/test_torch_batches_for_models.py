@@ -1,7 +1,5 @@
 """What `make_torch_dataloader` makes of batches for a model: `features`, `batch_map`, `device`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shares of the rows that come from the launcher, and the warning where there are none."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -26,13 +24,6 @@ AUTO = {"cur_shard": "auto", **SHUFFLED}
 Launch = Callable[[int, int], None]
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
-
-
-@pytest.fixture
-def thousand(tmp_path: Path) -> SparkDatasetConverter:
-    """The numbers from 0 to 999 in eight shards."""
-    columns = {"number": range(ROWS)}
-    return converter_of(tmp_path / "thousand", columns, {"number": "long"}, tasks=8)
 
 
 @pytest.fixture

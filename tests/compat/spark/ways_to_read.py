@@ -1,7 +1,5 @@
 """The numbers that loaders, datasets and readers deliver of a converter's dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

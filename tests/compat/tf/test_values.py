@@ -1,15 +1,13 @@
 """Types, shapes and nulls on their way from readers into TensorFlow."""
 
 import datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import tensorflow as tf
-from tests.compat.readers import ItemReader, batch_reader, items, row_reader, write_parquet
+from tests.compat.readers import TYPES, ItemReader, batch_reader, items, row_reader, write_parquet
 
 from mdstorm.errors import InvalidArgumentError, NullValueError
 from mdstorm.predicates import in_lambda
@@ -24,15 +22,9 @@ TIME = datetime.datetime(2020, 1, 1, 0, 0, 1)
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     columns = {
-        "flag": [True, False],
-        "u16": pa.array([1, 65535], pa.uint16()),
-        "u32": pa.array([1, 2**32 - 1], pa.uint32()),
-        "i8": pa.array([-1, 1], pa.int8()),
-        "f32": pa.array([0.5, 1.5], pa.float32()),
-        "array": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
+        **TYPES,
         "text": ["a", "ü\0"],
         "raw": [b"\0", b"x\0"],
-        "price": [Decimal("1.50"), Decimal("2.25")],
         "day": [DAY, DAY],
         "time": [TIME, TIME],
         "words": [["a"], ["b"]],

@@ -1,7 +1,5 @@
 """Predicates of one's own in the batch reader, which gives them pandas DataFrames."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`make_batch_reader`: what comes, in which order, in how large pieces."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import io

@@ -1,7 +1,5 @@
 """`make_batch_reader`: shuffling and sharding, as far as they do not depend on chance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from petastorm import make_batch_reader

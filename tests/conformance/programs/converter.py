@@ -1,7 +1,5 @@
 """`petastorm.spark`: from a DataFrame to batches. These need Spark."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -3,8 +3,6 @@
 Petastorm's results were recorded when Petastorm itself read them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

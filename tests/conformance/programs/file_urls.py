@@ -1,7 +1,5 @@
 """Reading what a converter wrote by the URLs of its files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from petastorm import make_batch_reader, make_reader

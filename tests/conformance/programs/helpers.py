@@ -1,7 +1,5 @@
 """The smaller modules: file systems, caches, mocks, several readers at once."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 from unittest import mock

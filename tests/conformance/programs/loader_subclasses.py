@@ -1,7 +1,5 @@
 """Classes that people derive from the loaders of `petastorm.pytorch`, and copies of their parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

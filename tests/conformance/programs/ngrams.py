@@ -1,7 +1,5 @@
 """`NGram`: rows that follow one another in time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

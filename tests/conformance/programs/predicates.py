@@ -1,7 +1,5 @@
 """Predicates and row-group selectors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`petastorm.reader.Reader` itself, and the pools of workers that it takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from petastorm.cache import NullCache

@@ -1,7 +1,5 @@
 """What code reads of a reader and matches in its messages."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any

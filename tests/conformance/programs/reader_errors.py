@@ -1,7 +1,5 @@
 """Wrong arguments of `make_batch_reader` and `make_reader`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from petastorm import make_batch_reader, make_reader

@@ -1,7 +1,5 @@
 """`Reader`: its attributes, and what happens between opening and the end."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

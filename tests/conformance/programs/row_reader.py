@@ -1,7 +1,5 @@
 """`make_reader`: rows of datasets that Petastorm wrote, decoded."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`Unischema`, its fields and codecs, without a dataset."""
 
-from __future__ import annotations
-
 import pickle
 from decimal import Decimal
 from typing import Any

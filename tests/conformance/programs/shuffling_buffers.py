@@ -1,7 +1,5 @@
 """`petastorm.reader_impl`: the buffers that copies of Petastorm's loaders are made of."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`petastorm.tf_utils`: datasets of both readers, in eager and in graph mode."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Petastorm's tools, and the inner names that programs import."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io
@@ -89,11 +87,11 @@ class _Builder:
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
-    def config(self, key: str, value: str) -> _Builder:
+    def config(self, key: str, value: str) -> "_Builder":
         self.calls.append([key, value])
         return self
 
-    def master(self, name: str) -> _Builder:
+    def master(self, name: str) -> "_Builder":
         self.calls.append(name)
         return self
 

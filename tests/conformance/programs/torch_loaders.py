@@ -1,7 +1,5 @@
 """`petastorm.pytorch`: the loaders on both readers."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from itertools import chain
 from typing import Any

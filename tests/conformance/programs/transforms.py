@@ -1,7 +1,5 @@
 """`TransformSpec` in both readers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Types of columns as `make_batch_reader` delivers them."""
 
-from __future__ import annotations
-
 import datetime
 from decimal import Decimal
 from typing import Any

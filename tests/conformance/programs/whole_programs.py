@@ -1,7 +1,5 @@
 """Programs from the raw data to the model, as tutorials on Petastorm have them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

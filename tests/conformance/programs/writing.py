@@ -1,7 +1,5 @@
 """Datasets that a program writes with Spark, and reads again."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is beside and in the Parquet files after `materialize_dataset`, and what reads them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

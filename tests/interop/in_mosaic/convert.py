@@ -5,8 +5,6 @@
 The last one is a list: one loader is made of each of its objects.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import sys

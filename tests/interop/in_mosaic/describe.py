@@ -1,7 +1,5 @@
 """Values as texts that tell types and bits apart, the same in both environments."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from decimal import Decimal

@@ -6,8 +6,6 @@ The settings are a list of pairs of a kind and its arguments. Result number i is
 settings for which MosaicML Streaming raises have none. Prints number and text of every error.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -5,8 +5,6 @@
 The classes are those of `own_classes` in MODULE_DIR. Prints the first sample of each as text.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

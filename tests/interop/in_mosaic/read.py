@@ -6,8 +6,6 @@ Every dataset is read in order, through a `StreamingDataset` that fetches the sh
 and a `DataLoader`, and then through a `LocalDataset` on that cache.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

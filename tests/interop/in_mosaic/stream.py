@@ -9,8 +9,6 @@ The file holds a list of runs, objects with the keys ``dataset`` and ``loader`` 
 Ranks are played one after the other: a process is told which one it is, for the order alone.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from itertools import islice

@@ -5,8 +5,6 @@
 Prints the counts by hash of every dataset as JSON. A hash that is wrong ends an epoch early.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ The file holds a JSON list of ``[size_limit, hashes, sizes]``: one dataset each,
 of its number, with one sample of each size in bytes. Prints their number.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Spark DataFrames as MDS."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Programs that build on the classes: encodings, settings, subclasses, wrappers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

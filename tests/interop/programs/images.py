@@ -1,7 +1,5 @@
 """Images: transforms in subclasses, labels, masks, boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

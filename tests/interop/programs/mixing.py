@@ -1,7 +1,5 @@
 """Several streams in one dataset."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

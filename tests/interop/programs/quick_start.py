@@ -1,7 +1,5 @@
 """First programs: write a dataset, read it back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Epochs, seeds, and going on where a run ended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

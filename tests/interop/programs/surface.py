@@ -1,7 +1,5 @@
 """What the classes show and take: settings, attributes, methods, arguments by place."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import islice
 from pathlib import Path

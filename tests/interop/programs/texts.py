@@ -1,7 +1,5 @@
 """Texts and tokens, as programs that train language models keep them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encodings, shards, compression, hashes, caches, and files in storages."""
 
-from __future__ import annotations
-
 import json
 import os
 from decimal import Decimal

@@ -7,13 +7,12 @@ import pty
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import RichOutput, capture_output
+from tests.mds_backend.conftest import Terminal
 
 from mdstorm_backend import MDSWriter
 from mdstorm_backend.display import open_line, progress
@@ -23,27 +22,16 @@ from mdstorm_backend.maintenance import verify
 _ROOT = Path(__file__).parents[3]
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+@pytest.fixture(autouse=True)
+def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
 
 
 def new_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Put a terminal in the place of standard error, within a test: pytest does so before it."""
-    found = Terminal()
-    monkeypatch.setattr(sys, "stderr", found)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
+    monkeypatch.setattr(sys, "stderr", found := Terminal())
     return found
-
-
-@pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
-    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
-    shell = InteractiveShell.instance(history_load_length=0)
-    shell.kernel = object()  # what ipykernel adds
-    yield shell
-    InteractiveShell.clear_instance()
 
 
 def work(given: Any = None) -> None:
@@ -154,7 +142,8 @@ def test_a_terminal_that_breaks_does_not_stop_the_work(monkeypatch: pytest.Monke
     assert "3 of 3 things" in again.getvalue()
 
 
-def test_a_notebook_shows_one_output_in_place(notebook: InteractiveShell, folder: Path) -> None:
+@pytest.mark.usefixtures("notebook")
+def test_a_notebook_shows_one_output_in_place(folder: Path) -> None:
     with capture_output() as captured:
         shards = verify(str(folder)).shards
     outputs: list[RichOutput] = captured.outputs
@@ -167,7 +156,8 @@ def test_a_notebook_shows_one_output_in_place(notebook: InteractiveShell, folder
     assert captured.stdout == captured.stderr == ""
 
 
-def test_a_notebook_says_where_work_stopped(notebook: InteractiveShell) -> None:
+@pytest.mark.usefixtures("notebook")
+def test_a_notebook_says_where_work_stopped() -> None:
     def fail() -> None:
         with progress("Counting", "things") as on_progress:
             assert on_progress is not None

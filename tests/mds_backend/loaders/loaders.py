@@ -1,5 +1,6 @@
 """Loaders for the tests."""
 
+from itertools import islice
 from typing import Any
 
 import torch
@@ -8,6 +9,23 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
+
+
+class Own(StreamingDataset):
+    """Has an iteration of its own."""
+
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
+
+
+class Same:
+    """A transform that changes nothing."""
+
+    columns = ("number",)
+
+    def __call__(self, batch: Any) -> Any:
+        return batch
+
 
 #: Arguments of the loader; all others are the dataset's.
 _LOADER = (
@@ -38,3 +56,11 @@ def listed(values: Any) -> Any:
 def column(loader: Any, name: str = "number") -> list[Any]:
     """One column of every batch."""
     return [listed(batch[name]) for batch in loader]
+
+
+def taken(loader: Any, batches: int) -> list[list[int]]:
+    """The numbers of the first batches of an iteration, which then ends."""
+    iterator = iter(loader)
+    found = column(islice(iterator, batches))
+    iterator.close()
+    return found

@@ -1,17 +1,15 @@
 """What the first pass of a loader shows of its downloads."""
 
-import io
 import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from tests.mds_backend.conftest import Terminal
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.pass_recorders import DownloadLine
@@ -20,23 +18,10 @@ from mdstorm_backend.order import ExactOrder
 ROWS, SHARDS = 40, 4
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.fixture(autouse=True)
 def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdstorm_backend.loaders.pass_recorders._INTERVAL", 0.0)
     monkeypatch.setenv("TERM", "xterm")
-
-
-@pytest.fixture
-def notebook() -> Iterator[InteractiveShell]:
-    shell = InteractiveShell.instance(history_load_length=0)
-    shell.kernel = object()  # what ipykernel adds
-    yield shell
-    InteractiveShell.clear_instance()
 
 
 def loader(url: str, tmp_path: Path, **options: Any) -> StreamingDataLoader:
@@ -70,9 +55,8 @@ def test_what_is_in_the_cache_shows_nothing(
     assert terminal.getvalue() == ""
 
 
-def test_a_notebook_shows_the_downloads_of_the_whole_pass(
-    notebook: InteractiveShell, url: str, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("notebook")
+def test_a_notebook_shows_the_downloads_of_the_whole_pass(url: str, tmp_path: Path) -> None:
     loaded = loader(url, tmp_path)
     with capture_output() as captured:
         list(loaded)

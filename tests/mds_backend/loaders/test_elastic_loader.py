@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import column
+from tests.mds_backend.loaders.loaders import column, taken
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, default_collate
 
@@ -40,13 +40,6 @@ def make(
 
 def rows(loader: Any) -> list[int]:
     return list(chain.from_iterable(column(loader)))
-
-
-def taken(loader: Any, batches: int) -> list[list[int]]:
-    iterator = iter(loader)
-    found = column(islice(iterator, batches))
-    iterator.close()
-    return found
 
 
 @golden_runs

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.loaders.loaders import Same, column, torch_loader
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
@@ -19,13 +19,6 @@ from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 
 ROWS, SHARDS = 40, 8
 SHUFFLED = {"seed": 5, "window": ROWS}
-
-
-class Same:
-    columns = ("number",)
-
-    def __call__(self, batch: Any) -> Any:
-        return batch
 
 
 @pytest.mark.parametrize(

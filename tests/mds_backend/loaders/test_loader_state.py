@@ -1,7 +1,7 @@
 """A state, taken anywhere, lets another loader continue exactly there."""
 
 import json
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.loaders.loaders import column, taken, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
@@ -26,13 +26,6 @@ shuffles = st.fixed_dictionaries(
         "window": st.sampled_from([0, 12]),
     }
 )
-
-
-def taken(loader: Any, batches: int) -> list[list[int]]:
-    iterator = iter(loader)
-    found = column(islice(iterator, batches))
-    iterator.close()
-    return found
 
 
 def through_json(state: dict[str, Any]) -> dict[str, Any]:

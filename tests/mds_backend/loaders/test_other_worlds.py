@@ -74,6 +74,13 @@ class Ranks:
         return [row for rank in found for batch in rank for row in batch]
 
 
+def state_of_four(numbers: Dataset, **options: Any) -> dict[str, Any]:
+    """Of a rank of a world of four, each of which has had two batches of four rows."""
+    ranks = Ranks(numbers, 4, 4, **options)
+    ranks.take(2)
+    return ranks.loaders[0].state_dict()
+
+
 @settings(deadline=None, max_examples=60)
 @given(shuffles, st.lists(worlds, min_size=1, max_size=4), st.integers(1, 3), st.data())
 def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
@@ -165,9 +172,7 @@ def test_a_loop_names_its_epoch_on_ranks_that_stand_in_different_ones(
 
 
 def test_the_history_is_dropped_when_its_epoch_is_over(numbers: Dataset) -> None:
-    first = Ranks(numbers, 4, 4, num_epochs=None)
-    first.take(2)
-    second = Ranks(numbers, 2, 5, first.loaders[0].state_dict(), num_epochs=None)
+    second = Ranks(numbers, 2, 5, state_of_four(numbers, num_epochs=None), num_epochs=None)
     lengths = []
     for _ in range(6):
         second.take(1)
@@ -180,9 +185,7 @@ def test_the_history_is_dropped_when_its_epoch_is_over(numbers: Dataset) -> None
 
 
 def test_a_world_that_has_read_nothing_is_not_in_the_history(numbers: Dataset) -> None:
-    first = Ranks(numbers, 4, 4)
-    first.take(2)
-    state = first.loaders[0].state_dict()
+    state = state_of_four(numbers)
     for world_size in (2, 3):
         state = Ranks(numbers, world_size, 5, state).loaders[0].state_dict()
     segments = state["mdstorm"]["history"]["segments"]
@@ -190,9 +193,7 @@ def test_a_world_that_has_read_nothing_is_not_in_the_history(numbers: Dataset) -
 
 
 def test_the_length_is_that_of_the_rest_until_it_is_over(numbers: Dataset) -> None:
-    first = Ranks(numbers, 4, 4)
-    first.take(2)
-    second = Ranks(numbers, 2, 5, first.loaders[0].state_dict())
+    second = Ranks(numbers, 2, 5, state_of_four(numbers))
     assert second.num_batches == 3
     assert len(second.take(None)) == ROWS - 2 * 4 * 4
     assert second.num_batches == 7
@@ -296,9 +297,7 @@ def test_a_state_of_the_first_version_goes_on_in_its_own_world(numbers: Dataset)
 
 
 def test_a_state_of_more_ranks_than_rows_names_them(numbers: Dataset) -> None:
-    first = Ranks(numbers, 4, 4)
-    first.take(2)
-    state = first.loaders[0].state_dict()
+    state = state_of_four(numbers)
     state["mdstorm"]["history"]["segments"][0]["world_size"] = 70
     with pytest.raises(StateMismatchError, match="it names 70 ranks, and there are 61 rows"):
         Ranks(numbers, 4, 4, state)
@@ -355,9 +354,7 @@ def test_a_state_of_a_newer_version_is_refused(numbers: Dataset) -> None:
 def test_a_state_that_was_edited_is_refused_and_nothing_changed(
     numbers: Dataset, path: tuple[Any, ...], value: Any
 ) -> None:
-    first = Ranks(numbers, 4, 4)
-    first.take(2)
-    second = Ranks(numbers, 2, 4, first.loaders[0].state_dict())
+    second = Ranks(numbers, 2, 4, state_of_four(numbers))
     second.take(2)
     state = second.loaders[0].state_dict()
     changed: Any = state["mdstorm"]

@@ -1,7 +1,5 @@
 """The samples of the next epoch, laid out while the one before is read."""
 
-from __future__ import annotations
-
 import copy
 import os
 from pathlib import Path

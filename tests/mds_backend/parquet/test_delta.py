@@ -79,20 +79,21 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
-def test_an_overwritten_table_has_the_rows_of_the_newest_version(tmp_path: Path) -> None:
-    table = str(tmp_path / "table")
+def test_an_overwritten_table_has_the_rows_of_the_newest_version(
+    table: Path, tmp_path: Path
+) -> None:
     write_deltalake(table, numbers(*range(100)))
     write_deltalake(table, numbers(*range(500, 550)), mode="overwrite")
-    dataset = open_parquet(table)
+    dataset = open_(table)
     assert values(dataset) == [(n,) for n in range(500, 550)]
     assert dataset.table_version == 1
     assert "version 1 of a table" in repr(dataset)
     assert converted(dataset, tmp_path / "mds") == [(n,) for n in range(500, 550)]
-    assert len(open_parquet(table, as_of=AsOf(version=0))) == 100
+    assert len(open_(table, as_of=AsOf(version=0))) == 100
 
 
-def test_all_forms_of_deletion_vectors(tmp_path: Path) -> None:
-    table, rng = tmp_path / "table", np.random.default_rng(1)
+def test_all_forms_of_deletion_vectors(table: Path) -> None:
+    rng = np.random.default_rng(1)
     count = 200_000
     sparse = np.sort(rng.choice(count, 50, replace=False)).tolist()
     dense = np.flatnonzero(rng.random(count) < 0.5).tolist()
@@ -311,22 +312,20 @@ def test_names_of_directories_are_taken_literally(tmp_path: Path) -> None:
         open_(tmp_path / "a%20b")
 
 
-def test_a_version_that_is_not_there(tmp_path: Path) -> None:
-    table = str(tmp_path / "table")
+def test_a_version_that_is_not_there(table: Path) -> None:
     write_deltalake(table, numbers(1))
     with pytest.raises(DatasetNotFoundError, match="no version 7: the newest one is 0"):
-        open_parquet(table, as_of=AsOf(version=7))
+        open_(table, as_of=AsOf(version=7))
     with pytest.raises(DatasetNotFoundError, match="no version as old as timestamp='1999-01-01'"):
-        open_parquet(table, as_of=AsOf(timestamp="1999-01-01"))
+        open_(table, as_of=AsOf(timestamp="1999-01-01"))
 
 
-def test_a_time_chooses_the_newest_version_of_then(tmp_path: Path) -> None:
-    table = str(tmp_path / "table")
+def test_a_time_chooses_the_newest_version_of_then(table: Path) -> None:
     for number in range(3):
         write_deltalake(table, numbers(number), mode="overwrite")
     times = [commit["timestamp"] for commit in reversed(DeltaTable(table).history())]
     for number, time in enumerate(times):
-        log = tmp_path / "table" / "_delta_log" / f"{number:020}.json"
+        log = table / "_delta_log" / f"{number:020}.json"
         shown = dt.datetime.fromtimestamp(time / 1000, UTC) + dt.timedelta(days=number)
         text = log.read_text().replace(str(time), str(int(shown.timestamp() * 1000)))
         log.write_text(text)
@@ -334,7 +333,7 @@ def test_a_time_chooses_the_newest_version_of_then(tmp_path: Path) -> None:
     second = dt.datetime.fromtimestamp(times[1] / 1000, UTC) + dt.timedelta(days=1, hours=1)
     plus_two = second.astimezone(dt.timezone(dt.timedelta(hours=2)))
     for given in (second, second.isoformat(), plus_two.isoformat(), second.replace(tzinfo=None)):
-        dataset = open_parquet(table, as_of=AsOf(timestamp=given))
+        dataset = open_(table, as_of=AsOf(timestamp=given))
         assert (dataset.table_version, values(dataset)) == (1, [(1,)])
 
 
@@ -385,13 +384,12 @@ def test_features_that_are_not_known_are_refused_by_name(table: Path, feature: s
     assert "spark.read.format('delta')" in str(raised.value)
 
 
-def test_vectors_that_cannot_be_read_are_no_live_rows(tmp_path: Path) -> None:
-    lost = tmp_path / "lost"
-    commit(lost, WITH_VECTORS, metadata([N]), add(lost, "a.parquet", numbers(1, 2)))
-    kill(lost, {"a.parquet": [0]})
-    next(lost.glob("deletion_vector_*")).unlink()
+def test_vectors_that_cannot_be_read_are_no_live_rows(table: Path) -> None:
+    commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2)))
+    kill(table, {"a.parquet": [0]})
+    next(table.glob("deletion_vector_*")).unlink()
     with pytest.raises(CorruptDatasetError, match="deletion vectors cannot be read"):
-        open_(lost)
+        open_(table)
 
 
 @pytest.mark.parametrize("feature", ["typeWidening", "vacuumProtocolCheck"])
@@ -421,12 +419,11 @@ def test_variants_are_left_out(table: Path) -> None:
     assert (values(dataset), list(dataset.left_out)) == ([(1,)], ["v"])
 
 
-def test_without_the_extra_no_row_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = str(tmp_path / "table")
+def test_without_the_extra_no_row_is_read(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(table, numbers(1))
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[delta\]"'):
-        open_parquet(table)
+        open_(table)
 
 
 def test_files_and_partitions_of_a_table_are_refused(table: Path, tmp_path: Path) -> None:

@@ -146,27 +146,29 @@ except ImportError as error:
 )
 
 
+def output_on_workers_without(module: str, directory: Path) -> str:
+    """What the program prints, which must leave no dataset."""
+    stand_in = directory / "site" / f"{module}.py"
+    stand_in.parent.mkdir()
+    message = f"No module named {module!r}"
+    stand_in.write_text(f"raise ModuleNotFoundError({message!r})\n")
+    done = run_program(NOT_INSTALLED, directory / "dataset", stand_in.parent, cwd=directory)
+    assert not (directory / "dataset").exists()
+    return done.stdout
+
+
 @pytest.mark.long
 def test_workers_without_arrow_say_which_python_to_choose(tmp_path: Path) -> None:
-    stand_in = tmp_path / "site"
-    stand_in.mkdir()
-    message = "No module named 'pyarrow'"
-    (stand_in / "pyarrow.py").write_text(f"raise ModuleNotFoundError({message!r})\n")
-    done = run_program(NOT_INSTALLED, tmp_path / "dataset", stand_in, cwd=tmp_path)
-    assert "has no pyarrow. Set the environment variable PYSPARK_PYTHON to /" in done.stdout
-    assert "or activate its environment" in done.stdout
-    assert len(done.stdout.splitlines()) == 1
-    assert not (tmp_path / "dataset").exists()
+    output = output_on_workers_without("pyarrow", tmp_path)
+    assert "has no pyarrow. Set the environment variable PYSPARK_PYTHON to /" in output
+    assert "or activate its environment" in output
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.long
 def test_workers_without_mdstorm_say_how_to_install_it(tmp_path: Path) -> None:
-    stand_in = tmp_path / "site"
-    stand_in.mkdir()
-    message = "No module named 'mdstorm_backend'"
-    (stand_in / "mdstorm_backend.py").write_text(f"raise ModuleNotFoundError({message!r})\n")
-    done = run_program(NOT_INSTALLED, tmp_path / "dataset", stand_in, cwd=tmp_path)
-    assert f"mdstorm cannot be imported on a Spark worker ({message})" in done.stdout
+    output = output_on_workers_without("mdstorm_backend", tmp_path)
+    cause = "No module named 'mdstorm_backend'"
+    assert f"mdstorm cannot be imported on a Spark worker ({cause})" in output
     for remedy in ("add the library 'mdstorm'", "%pip install mdstorm", "PYSPARK_PYTHON"):
-        assert remedy in done.stdout
-    assert not (tmp_path / "dataset").exists()
+        assert remedy in output

@@ -1,7 +1,5 @@
 """The audit: which features are used where, and how much is left to people."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

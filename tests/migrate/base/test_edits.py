@@ -1,7 +1,5 @@
 """Edits, and what keeps them away."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

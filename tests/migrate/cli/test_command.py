@@ -1,7 +1,5 @@
 """The command: what it prints, writes and returns."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a project asks for in its ``pyproject.toml``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

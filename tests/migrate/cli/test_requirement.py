@@ -1,7 +1,5 @@
 """How mdstorm is required: ``--requirement`` and ``--index``."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

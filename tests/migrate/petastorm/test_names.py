@@ -1,7 +1,5 @@
 """The table of names, against mdstorm itself."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

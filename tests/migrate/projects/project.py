@@ -1,7 +1,5 @@
 """Projects as texts: the files of one behind each other."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

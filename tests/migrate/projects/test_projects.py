@@ -3,8 +3,6 @@
 A project is ``cases/NAME.txt``; ``cases/NAME.after.txt`` has what ``-w --unsafe`` changes.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

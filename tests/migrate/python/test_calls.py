@@ -1,7 +1,5 @@
 """Which calls are of Petastorm's functions."""
 
-from __future__ import annotations
-
 import pytest
 
 from mdstorm_migrate.api import migrate

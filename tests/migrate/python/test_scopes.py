@@ -1,7 +1,5 @@
 """Scopes, against what Python's own compiler says of its standard library."""
 
-from __future__ import annotations
-
 import ast
 import glob
 import os

@@ -1,7 +1,5 @@
 """Reports of a few files, as the command makes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mdstorm_migrate.report.content import FileReport, Report

@@ -1,7 +1,5 @@
 """What reports are made of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

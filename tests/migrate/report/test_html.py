@@ -1,7 +1,5 @@
 """The HTML page."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Reports for programs: JSON, SARIF, annotations of GitHub."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

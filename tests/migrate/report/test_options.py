@@ -1,7 +1,5 @@
 """The options `--report` and `--format`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path, PurePath
 

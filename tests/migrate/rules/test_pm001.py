@@ -14,23 +14,6 @@ def mentions(text: str, path: str | None = None) -> list[int]:
     return [found.line for found in result.findings if found.rule == CODE]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'BACKENDS = ["petastorm", "tfrecord"]\n',
-        'if backend == "petastorm": pass\n',
-        'print("reading with petastorm")\n',
-        'VERSIONS = {"petastorm": "0.9"}\n',
-        "reader = loaders.petastorm.make()\n",
-        "from .loaders import petastorm\n",
-        'ignore(message=r".*petastorm\\.fs_utils.*")\n',
-    ],
-)
-def test_each_in_code_is_noted(text: str) -> None:
-    assert mentions(text) == [1]
-    check_noop(text)
-
-
 def test_those_of_a_long_string_are_noted_by_line() -> None:
     assert mentions('INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n') == [3]
 
@@ -38,13 +21,20 @@ def test_those_of_a_long_string_are_noted_by_line() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
+        ("a.py", 'BACKENDS = ["petastorm", "tfrecord"]\n'),
+        ("a.py", 'if backend == "petastorm": pass\n'),
+        ("a.py", 'print("reading with petastorm")\n'),
+        ("a.py", 'VERSIONS = {"petastorm": "0.9"}\n'),
+        ("a.py", "reader = loaders.petastorm.make()\n"),
+        ("a.py", "from .loaders import petastorm\n"),
+        ("a.py", 'ignore(message=r".*petastorm\\.fs_utils.*")\n'),
         ("a.sh", "curl https://host/petastorm-$VERSION.whl\n"),
         ("job.yaml", "backend: petastorm\n"),
         ("notes.txt", "We load with petastorm.\n"),
         ("A.scala", 'val name = "petastorm"\n'),
     ],
 )
-def test_each_in_other_files_is_noted(path: str, text: str) -> None:
+def test_each_is_noted(path: str, text: str) -> None:
     assert mentions(text, path) == [1]
     check_noop(text, path)
 
@@ -60,21 +50,13 @@ def test_each_in_other_files_is_noted(path: str, text: str) -> None:
         ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
         ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
         ("a.md", "We load with petastorm.\n"),
-    ],
-)
-def test_names_of_ones_own_paths_and_comments_are_not(path: str, text: str) -> None:
-    assert mentions(text, path) == []
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
+        # something else is said of them
         ("a.py", 'import importlib\nimportlib.import_module("petastorm.reader")\n'),
         ("requirements.txt", "petastorm==0.9\n"),
         ("a.sh", "pip install petastorm\n"),
     ],
 )
-def test_lines_of_which_something_is_said_are_not(path: str, text: str) -> None:
+def test_names_of_ones_own_comments_and_what_other_rules_tell_are_not(path: str, text: str) -> None:
     assert mentions(text, path) == []
 
 

@@ -1,7 +1,5 @@
 """Uses of the name `petastorm`."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_rewrite
 

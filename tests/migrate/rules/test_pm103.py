@@ -1,7 +1,5 @@
 """Dotted names in strings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Annotations that are text."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding, check_rewrite
 

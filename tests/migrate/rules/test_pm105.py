@@ -1,7 +1,5 @@
 """The key of the parent cache directory, and the constant that holds it."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding, check_noop
 

@@ -1,7 +1,5 @@
 """Old names and arguments."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 

@@ -1,7 +1,5 @@
 """What mdstorm does not have."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 

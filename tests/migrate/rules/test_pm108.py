@@ -1,7 +1,5 @@
 """Files that change Petastorm."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 

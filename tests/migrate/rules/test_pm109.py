@@ -1,7 +1,5 @@
 """Notes on calls: PM109 to PM114."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding
 

@@ -1,7 +1,5 @@
 """Arguments that neither library has."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Neighbours that hide the library."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

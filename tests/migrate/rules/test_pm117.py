@@ -1,7 +1,5 @@
 """Parts of Petastorm's objects that mdstorm's lack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

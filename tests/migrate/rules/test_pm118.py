@@ -1,7 +1,5 @@
 """Tests of types that the converter's loaders fail."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding
 

@@ -1,7 +1,5 @@
 """Mocks of names that mdstorm does not look up."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 

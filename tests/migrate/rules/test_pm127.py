@@ -1,7 +1,5 @@
 """Objects that leave for what stays with Petastorm, and for pickles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

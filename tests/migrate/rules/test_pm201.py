@@ -1,7 +1,5 @@
 """The parent cache directory as an argument."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 

@@ -1,7 +1,5 @@
 """A working directory of the test's own, which the paths of a project are relative to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that are too large, cannot be read, or have nothing to do with Petastorm."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from random import Random

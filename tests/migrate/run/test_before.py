@@ -1,7 +1,5 @@
 """The section "Before you run it", and how requirements follow the code of a project."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

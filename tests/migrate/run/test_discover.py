@@ -1,7 +1,5 @@
 """Which files are scanned."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Files of settings that could no longer be read stay as they are, and are named."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePath
 
 import pytest

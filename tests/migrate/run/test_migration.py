@@ -1,7 +1,5 @@
 """What becomes of the edits that rules make of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

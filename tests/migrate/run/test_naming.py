@@ -1,7 +1,5 @@
 """Strings that name modules move with what they reach, or not at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -91,17 +89,7 @@ BOTH = RESOLVES + READS
             },
             "loader.py",
         ),
-    ],
-)
-def test_patches_move_with_what_they_reach(
-    files: dict[str, str], moving: str, tmp_path: Path
-) -> None:
-    assert sorted(migrated(tmp_path, files)) == moving.split()
-
-
-@pytest.mark.parametrize(
-    ("files", "moving"),
-    [
+        # configuration moves with the code that resolves it
         ({"c.yaml": YAML, "main.py": RESOLVES, "train.py": READS}, "c.yaml train.py"),
         ({"c.json": '{"_target_": "petastorm.make_reader"}\n', "m.py": RESOLVES}, "c.json"),
         # nothing is known to read it
@@ -137,7 +125,7 @@ def test_patches_move_with_what_they_reach(
         ),
     ],
 )
-def test_configuration_moves_with_the_code_that_resolves_it(
+def test_patches_and_configuration_move_with_what_they_reach(
     files: dict[str, str], moving: str, tmp_path: Path
 ) -> None:
     assert sorted(migrated(tmp_path, files)) == moving.split()

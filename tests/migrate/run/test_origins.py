@@ -1,7 +1,5 @@
 """Names are followed from file to file with work that grows as the files do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

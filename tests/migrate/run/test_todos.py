@@ -1,7 +1,5 @@
 """TODO comments: one for one reason, inserted once, counted until they are gone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

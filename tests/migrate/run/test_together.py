@@ -1,7 +1,5 @@
 """Files that exchange objects of Petastorm's move together, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

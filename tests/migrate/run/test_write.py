@@ -1,7 +1,5 @@
 """Writing files."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text without the prefixes of its lines, and edits of it in the file."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Databricks notebooks as Python files."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Notebooks that are scripts or pages."""
 
-from __future__ import annotations
-
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 

@@ -1,7 +1,5 @@
 """Jupyter notebooks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

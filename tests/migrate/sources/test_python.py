@@ -1,7 +1,5 @@
 """Python files: nothing but the edits changes, whatever the bytes are."""
 
-from __future__ import annotations
-
 import codecs
 import random
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.mds_backend.loaders.loaders import Own
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
@@ -30,11 +31,6 @@ class Negative(StreamingDataset):
     def __getitem__(self, index: int) -> Any:
         sample = super().__getitem__(index)
         return {name: -sample[name] for name in ("n", "m")}
-
-
-class Own(StreamingDataset):
-    def __iter__(self) -> Any:
-        yield from super().__iter__()
 
 
 def loader_of(

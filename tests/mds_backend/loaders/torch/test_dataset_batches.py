@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.mds_backend.loaders.loaders import Own
 from tests.mds_backend.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
@@ -126,11 +127,6 @@ class Negative(StreamingDataset):
     def __getitem__(self, index: int) -> Any:
         sample = super().__getitem__(index)
         return {**sample, "number": -sample["number"]}
-
-
-class Own(StreamingDataset):
-    def __iter__(self) -> Any:
-        yield from super().__iter__()
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from tests.mds_backend.loaders.loaders import Own
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -209,11 +210,6 @@ def test_containers_keep_their_kinds() -> None:
 def test_on_the_cpu_nothing_happens(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_batches, "_streams_of", None)
     assert numbers(loader_of(url, device="cpu")) == numbers(loader_of(url))
-
-
-class Own(StreamingDataset):
-    def __iter__(self) -> Any:
-        yield from super().__iter__()
 
 
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])

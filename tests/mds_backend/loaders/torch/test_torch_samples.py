@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.loaders.loaders import Same, column, torch_loader
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 from torch.utils.data import default_collate
 
@@ -24,13 +24,6 @@ ROWS, SHARDS = 103, 10
 class Negative(StreamingDataset):
     def __getitem__(self, index: int) -> Any:
         return {"number": -super().__getitem__(index)["number"]}
-
-
-class Same:
-    columns = ("number",)
-
-    def __call__(self, batch: Any) -> Any:
-        return batch
 
 
 def negative(dataset: Dataset, **options: Any) -> Any:

@@ -1,0 +1,22 @@
+"""What progress is drawn on: a terminal, and a notebook."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def notebook() -> Iterator[Any]:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance(history_load_length=0)
+    shell.kernel = object()  # what ipykernel adds
+    yield shell
+    InteractiveShell.clear_instance()
