@@ -137,7 +137,7 @@ def _printed(notebook: nbformat.NotebookNode) -> list[str]:
 def _compare(committed: list[str], found: list[str]) -> None:
     """Fail unless two runs printed the same but for fractions."""
     words = [[_NUMBER.sub("#", line) for line in lines] for lines in (committed, found)]
-    assert words[1] == words[0]
+    assert words[1] == words[0], "\n".join(found)
     for old, new in zip(committed, found, strict=True):
         for one, other in zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True):
             if one != other:
