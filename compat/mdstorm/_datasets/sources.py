@@ -8,6 +8,7 @@ from urllib.parse import urlparse
 from mdstorm._datasets.file_lists import is_shard, open_files, open_parquet_files
 from mdstorm._datasets.float_decimals import schema_with_floats
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema, with_float_decimals
+from mdstorm._datasets.stored_index import row_group_counts
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import warn_user
@@ -140,6 +141,15 @@ def _of_parquet(dataset: ParquetDataset, decode: bool) -> Opened:
     stored = stored_unischema(dataset)
     if stored is None:
         return Opened(dataset, infer_unischema(dataset.schema), "parquet", inferred=True)
+    named = row_group_counts(dataset.common_metadata)
+    others = [file.name for file in dataset.files if named and file.name not in named]
+    if others:
+        warn_user(
+            f"{dataset.url} holds files that its metadata do not name: {others[:3]}, {len(others)} "
+            f"in all. Their rows are read as well, as rows of the schema {stored._name!r}. Remove "
+            "the files if a block of materialize_dataset that was refused has left them; "
+            "otherwise an empty block with that schema adds them to the metadata"
+        )
     if decode:
         return Opened(decoded(dataset, stored), stored, "petastorm")
     as_stored = infer_unischema(dataset.schema, stored._name)
