@@ -44,16 +44,22 @@ Counts: TypeAlias = Counter[tuple[str, str]]
 _HEAD = """\
 # How much is migrated automatically
 
-Written by `scripts/count_automatic.py`, which migrates those of the project's own programs and
-notebooks that use Petastorm, {files} files: a few for each way in which people use it
-(`tests/migrate/programs` and `corpus`), and programs by authors who had not read the rules of the
-migration (`wild` and `wild2`). Rare uses count as much as common ones, and some cannot be migrated,
-such as imports of Petastorm's internals: the shares say what the tool can do, not how much of a
-repository it will do; `mdstorm audit` says that. Every rewrite of the class `exact` is checked by
-tests: programs compute the same before and after, other files match the expected text to the byte.
+`scripts/count_automatic.py` writes this page. It migrates those of the project's own programs and
+notebooks that use Petastorm, {files} files:
 
-A file counts for each pattern that it contains. It is migrated automatically if no TODO is left in
-it, nothing waits for `--unsafe`, and nothing is imported from Petastorm any more.
+- a few programs for each way in which people use Petastorm (`tests/migrate/programs` and `corpus`);
+- programs by authors who had not read the rules of the migration (`wild` and `wild2`).
+
+Rare uses count as much as common ones, and some uses, such as imports of Petastorm's internals,
+cannot be migrated. The percentages therefore say what the tool can do, not how much of your
+repository it will migrate: for that, run `mdstorm audit`.
+
+Tests check every rewrite of the class `exact`: programs compute the same before and after, and
+other files match the expected text to the byte.
+
+A file counts for each pattern that it contains. It counts as migrated automatically if no TODO is
+left in it, nothing waits for `--unsafe`, and nothing is imported from Petastorm any more. The
+columns show the share of such files.
 
 | pattern | files | {ways} |
 |---|--:|{lines}
