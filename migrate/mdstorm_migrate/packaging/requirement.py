@@ -52,8 +52,8 @@ def _requirement() -> re.Pattern[str]:
     )
 
 
-#: What stands before an extra of another distribution.
-_EXTRA_OF = re.compile(r"\w\[[\w, -]*\Z")
+#: What stands before an extra of another distribution, of a project's folder or of its wheel.
+_EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
 #: The version of a copy that somebody has changed, as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
 #: Behind a requirement: a version that is not understood, or a text that is joined to it.

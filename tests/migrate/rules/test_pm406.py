@@ -42,6 +42,7 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         "# pip install petastorm\n",
         "echo petastorm\n",
         "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
+        'pip install -e .[dev,petastorm] && pip install "${WHEEL}[petastorm]" dist/*[petastorm]\n',
         "./petastorm-copy-dataset.py a\npetastorm-copy-dataset.py.bak\n",
         "pip install -r petastorm.txt\n",
         "pip install --no-binary petastorm numpy\n",
