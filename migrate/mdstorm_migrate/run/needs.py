@@ -15,7 +15,9 @@ from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.extras import LIBRARIES, extras_used
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.python.leaving import is_in_project
 from mdstorm_migrate.python.module import parse_python
+from mdstorm_migrate.python.scopes import analyse
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.migration import migrate_bytes
@@ -85,6 +87,8 @@ class CodeUse:
         Whether it shows that it runs on Databricks, which brings Spark.
     builds_session : bool
         Whether it builds a Spark session: else the host of a notebook brings one.
+    is_given_session : bool
+        Whether it uses a session `spark` that nothing in it makes: its host brings Spark.
     """
 
     imports: frozenset[str] = frozenset()
@@ -93,6 +97,7 @@ class CodeUse:
     moved: bool = False
     on_databricks: bool = False
     builds_session: bool = False
+    is_given_session: bool = False
 
     @property
     def is_of_ours(self) -> bool:
@@ -108,6 +113,7 @@ class CodeUse:
             self.moved or other.moved,
             self.on_databricks or other.on_databricks,
             self.builds_session or other.builds_session,
+            self.is_given_session or other.is_given_session,
         )
 
 
@@ -117,15 +123,17 @@ def use_of(path: Path, data: bytes) -> CodeUse:
     if _WITH_PANDAS.search(data):
         imports |= {"pandas"}
     is_through = b"horovod.spark" in data and _THROUGH.search(data) is not None
-    keeps = OLD_ROOT in imports and _imports_petastorm(path, data)
     moved = NEW_ROOT in imports
+    trees = _trees(path, data) if moved or OLD_ROOT in imports else []
+    keeps = OLD_ROOT in imports and _imports_petastorm(trees)
     return CodeUse(
         imports,
         frozenset(extras_used(data)) if moved or keeps or b".make_t" in data else frozenset(),
-        (str(path),) if keeps or is_through else (),
+        (str(path),) if keeps or (is_through and not is_in_project(path, "horovod")) else (),
         moved,
         data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS),
         b"SparkSession.builder" in data,
+        b"spark" in data and any(_is_given_session(tree) for tree in trees or ()),
     )
 
 
@@ -195,7 +203,8 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
     """Return what the code that a list is for needs of it."""
     listed = project.listed(path)
     extras = set(use.extras)
-    if use.on_databricks or (is_code(path) and not use.builds_session):  # Spark is there
+    is_hosted = use.on_databricks or use.is_given_session
+    if is_hosted or (is_code(path) and not use.builds_session):  # Spark is there
         extras.discard("spark")
     elif "pyspark" in use.imports:
         extras.add("spark")
@@ -338,18 +347,29 @@ def _imports(data: bytes) -> Iterator[str]:
             yield one.split()[0].partition(b".")[0].decode()
 
 
-def _imports_petastorm(path: Path, data: bytes) -> bool:
-    """Whether a file that seems to import Petastorm does so in code, and not in a text."""
+def _trees(path: Path, data: bytes) -> list[ast.Module] | None:
+    """Return the Python of a file that can be parsed as a whole; None if it cannot."""
     source = find_source(path, data[:256])
-    if source is None:
-        return True
     try:
-        file = source.read(data, path)
-        trees = [parse_python(one.code) for one in file.documents if one.kind == "python"]
+        file = source.read(data, path) if source is not None else None
+        if file is None or any(cell.imports for cell in file.broken):
+            return None
+        return [parse_python(one.code) for one in file.documents if one.kind == "python"]
     except (SourceError, RecursionError):
-        return True
-    return any(cell.imports for cell in file.broken) or any(
+        return None
+
+
+def _imports_petastorm(trees: list[ast.Module] | None) -> bool:
+    """Whether a file that seems to import Petastorm does so in code, and not in a text."""
+    return trees is None or any(
         _imports_name(node, OLD_ROOT) for tree in trees for node in ast.walk(tree)
+    )
+
+
+def _is_given_session(tree: ast.Module) -> bool:
+    scopes = analyse(tree)
+    return "*" not in scopes.module.bindings and any(
+        one.scope.home("spark") is None for one in scopes.references.get("spark", ())
     )
 
 

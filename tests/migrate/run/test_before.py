@@ -144,6 +144,9 @@ def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) 
     code = "import pandas\nfrom petastorm.spark import make_spark_converter\n"
     write(tmp_path, src__a_py=code, requirements_txt="petastorm\n")
     assert after(tmp_path) == "mdstorm[spark]\n"  # which brings pandas
+    (tmp_path / "requirements.txt").write_text("petastorm\n")
+    write(tmp_path, src__a_py=f"{code}make_spark_converter(spark.table('t'))\n")
+    assert after(tmp_path) == "pandas\nmdstorm\n"  # the host has made the session
 
 
 @pytest.mark.parametrize(
@@ -248,6 +251,8 @@ def test_petastorm_stays_for_estimators_of_horovod_that_import_it(tmp_path: Path
     code = "from horovod.spark.keras import KerasEstimator\n"
     write(tmp_path, a_py=code, requirements_txt="horovod\npetastorm\n")
     assert after(tmp_path) == "horovod\npetastorm\n"
+    write(tmp_path, horovod__spark__keras_py=CODE)  # this is Horovod
+    assert after(tmp_path) == "horovod\nmdstorm[torch]\n"
 
 
 def test_a_requirement_that_no_code_of_the_repository_uses_stays(tmp_path: Path) -> None:
