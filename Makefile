@@ -1,5 +1,6 @@
 # make test        the gate: lint, and the tests on the newest and the lowest supported versions
 # make test-all    the same, including the slow tests
+# make test-cluster   Spark and training jobs on several hosts: needs root and Linux
 # make quick AREA=read   the tests of one area, in under a minute
 # make docs        the site, in docs/_build/html
 # make demo        the first example, in an environment of its own (1.7 GB)
@@ -40,15 +41,15 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs demo notebooks benchmark parity lint format test-dev test-compat \
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
-	test-interop test-trainers test-runtime java clean distclean
+	test-interop test-trainers test-cluster test-runtime java clean distclean
 
 # Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
 # longest begin first.
 side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-# What the gate runs: all but what is marked `long`, and on the lowest versions, without what says
-# little of other versions, the tests for which versions matter most.
-GATE := not long
+# What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
+# what says little of other versions, the tests for which versions matter most.
+GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
 REFUSING_TESTS := tests/compat/spark/test_cache_key.py tests/mds_backend/spark/test_refusing_session.py
 REFUSING_KINDS := refusing-connect
@@ -63,11 +64,13 @@ test: java
 		test-refusing test-spark test-peers
 
 test-all:
-	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
+	+$(MAKE) test GATE="not cluster" LOWEST_GATE="not newest" \
+		LOWEST_TESTS="tests --ignore=tests/trainers --ignore=tests/cluster" \
 		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
 		REFUSING_KINDS="refusing-connect refusing"
 	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
 	+$(MAKE) test-runtime
+	+$(MAKE) test-cluster
 	+$(MAKE) docs
 
 # The tests in every folder of that name, without Spark.
@@ -123,12 +126,12 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff format .
 
 # The tests on the newest versions, in four parts: the engine; Petastorm's API and the migration; the
-# tests that use a Spark session; the comparison with MosaicML Streaming, and the packages.
+# tests that use a Spark session; the comparison with MosaicML Streaming, the packages, two hosts.
 test-dev: test-engine test-compat test-spark test-peers
 test-engine: TESTS := mds_backend
 test-compat: TESTS := compat conformance end_to_end migrate
 test-spark: TESTS := compat end_to_end interop mds_backend migrate
-test-peers: TESTS := interop packaging
+test-peers: TESTS := cluster interop packaging
 test-spark: KIND := spark_session
 test-engine test-compat test-peers: KIND := not spark_session
 test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \
@@ -158,6 +161,11 @@ test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete
 test-trainers: java $(TRAINERS)/.complete
 	$(call with_spark,$(TRAINERS)) $(TRAINERS)/bin/python -m pytest -m "$(GATE)" tests/trainers \
 		$(PYTEST_ARGS)
+
+# Spark and training jobs on several hosts, made of namespaces. Each test is many processes: one at a
+# time, and each with more time.
+test-cluster: java $(TRAINERS)/.complete
+	MDSTORM_TEST_SECONDS=900 $(TRAINERS)/bin/python -m pytest tests/cluster $(PYTEST_ARGS)
 
 # What depends most on other libraries, with the versions of the Databricks runtime for this Python.
 test-runtime: java $(RUNTIME)/.complete

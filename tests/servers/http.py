@@ -20,7 +20,7 @@ class _Silent(WSGIRequestHandler):
 
 
 class Server:
-    """A WSGI application on a port of localhost.
+    """A WSGI application on a port of localhost, or of another address of this machine.
 
     Attributes
     ----------
@@ -30,12 +30,12 @@ class Server:
         Called with those of the next requests; what it returns answers in the application's place.
     """
 
-    def __init__(self, app: WSGIApp) -> None:
+    def __init__(self, app: WSGIApp, address: str = "127.0.0.1") -> None:
         self._app = app
         self.requests: list[tuple[str, str]] = []
         self.fault: Fault | None = None
         self._server: BaseWSGIServer = make_server(
-            "127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent
+            address, 0, self._answer, threaded=True, request_handler=_Silent
         )
         self._server.daemon_threads = True  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -43,7 +43,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://{self._server.host}:{self._server.server_port}"
 
     def close(self) -> None:
         self._server.shutdown()

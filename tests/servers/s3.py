@@ -14,11 +14,11 @@ class S3Server(Server):
     It accepts all credentials until `check_credentials` is called.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
         from moto.server import DomainDispatcherApplication, create_backend_app
 
         self.app = DomainDispatcherApplication(create_backend_app)
-        super().__init__(self.app)
+        super().__init__(self.app, address)
         self.request("PUT", f"/{BUCKET}")
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:

@@ -1,0 +1,80 @@
+"""A network of hosts for the tests, a store on it, and a Spark cluster."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.cluster.hosts import Host, Network
+from tests.cluster.standalone import Standalone
+from tests.cluster.store import Store
+from tests.mds_backend.small_datasets import array_of, write_dataset
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "many_machines"
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="session")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    """Two hosts for executors and ranks, one for a driver, and one for a store."""
+    try:
+        network = Network(tmp_path_factory.mktemp("hosts"), "one two driver store")
+    except OSError as error:
+        pytest.skip(f"may not make namespaces, or lacks the commands unshare and ip ({error})")
+    yield network
+    network.close()
+
+
+@pytest.fixture(scope="session")
+def hosts(network: Network) -> list[Host]:
+    """Those for executors and ranks."""
+    return [network["one"], network["two"]]
+
+
+@pytest.fixture(scope="session")
+def store(network: Network) -> Iterator[Store]:
+    store = Store(network["store"])
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(network: Network, hosts: list[Host], store: Store) -> Standalone:
+    return Standalone(network["driver"], hosts, store.environment)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A dataset on the store, as ``write.py`` of the examples writes it."""
+
+    url: str
+    rows: int
+    shard_bytes: list[int]
+
+
+@pytest.fixture(scope="session")
+def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
+    """100,000 rows in about 30 shards."""
+    rows, directory = 100_000, tmp_path_factory.mktemp("numbers") / "data"
+    number = np.arange(rows)
+    values = np.cos(number[:, None] * np.arange(1, 17)).astype(np.float32)
+    columns = {
+        "id": pa.array(number),
+        "x": pa.FixedSizeListArray.from_arrays(values.ravel(), 16).cast(pa.list_(pa.float32())),
+        "y": pa.array((2 * number / rows).astype(np.float32)),
+    }
+    fields = {"id": "long", "x": array_of("float"), "y": "float"}
+    write_dataset(directory, pa.table(columns), fields, shard_size=1 << 18)
+    for path in directory.iterdir():
+        store.put(f"numbers/{path.name}", path.read_bytes())
+    return Numbers(
+        "s3://bucket/numbers", rows, [path.stat().st_size for path in directory.glob("*.mds")]
+    )
+
+
+def epochs(output: str) -> list[str]:
+    """What a program says of each epoch that it has counted the rows of."""
+    return re.findall(r"^(?:\[.*\])?epoch \d: (.*)", output, re.MULTILINE)

@@ -1,0 +1,256 @@
+"""Hosts that share nothing but a network, made of Linux's namespaces on this machine.
+
+A host has an address, a name, processes and the directories ``/tmp``, ``/dbfs``, ``/Volumes`` and
+``/dev/shm`` of its own; the rest of the machine's files, such as the installed packages, is as if
+installed on each. Namespaces have no names that could stay behind: the kernel ends the processes of
+a host, its mounts and its network as soon as this process ends, however it ends.
+"""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).parents[2]
+_OWN = ("tmp", "dbfs", "Volumes")
+_READY = "ready"
+_NETWORK = "10.77.0"
+_TIMEOUT_SECONDS = 240
+_NET = 0x40000000
+
+
+class Program:
+    """A program on a host, whose output is read while it runs."""
+
+    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._lines: list[str] = []
+        self._grown = threading.Condition()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                with self._grown:
+                    self._lines.append(line)
+                    self._grown.notify_all()
+        with self._grown:
+            self._is_over = True
+            self._grown.notify_all()
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        with self._grown:
+            return "".join(self._lines)
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Wait until so many of its lines have a text."""
+        with self._grown:
+            self._grown.wait_for(
+                lambda: self._is_over or sum(text in line for line in self._lines) >= times,
+                _TIMEOUT_SECONDS,
+            )
+            found = sum(text in line for line in self._lines)
+        assert found >= times, f"{text!r} is not in:\n{self.output}"
+
+    def finish(self, *, fails: bool = False) -> str:
+        """Wait for its end, which must be as expected, and return its output."""
+        try:
+            code = self.wait()
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"has not ended:\n{self.output}") from None
+        assert bool(code) is fails, f"ended with {code}:\n{self.output}"
+        return self.output
+
+    def wait(self) -> int:
+        """Wait for its end, and return the exit code."""
+        code = self._process.wait(_TIMEOUT_SECONDS)
+        self._thread.join(_TIMEOUT_SECONDS)
+        return code
+
+
+class _Namespaces:
+    """Namespaces that live as long as a process of their own."""
+
+    def __init__(self, *command: str) -> None:
+        self._process = subprocess.Popen(
+            ["unshare", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        first = self._process.stdout.readline().strip()
+        if first != _READY:
+            self.end()
+            raise OSError(first)
+
+    @property
+    def _directory(self) -> str:
+        return f"/proc/{self._process.pid}/ns"
+
+    def end(self) -> None:
+        """End everything in them at once."""
+        self._process.kill()
+        self._process.communicate()
+
+
+class Host(_Namespaces):
+    """A machine on the network.
+
+    Attributes
+    ----------
+    name, address : str
+        Its own.
+    disk : Path
+        Where this process sees its ``tmp``, ``dbfs`` and ``Volumes``.
+    environment : dict of str to str
+        Variables of its programs.
+    """
+
+    def __init__(self, name: str, address: str, directory: Path, hosts: str) -> None:
+        self.name, self.address, self.disk = name, address, directory / "own"
+        for own in _OWN:
+            (self.disk / own).mkdir(parents=True)
+        (directory / "root").mkdir()
+        (directory / "hosts").write_text(hosts)
+        self._programs: list[Program] = []
+        kinds = ("--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
+        script = Path(__file__).with_name("host.sh")
+        super().__init__(
+            *kinds, "--mount-proc", str(script), name, str(directory), str(_REPOSITORY)
+        )
+        kept = ("JAVA_HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH")
+        self.environment = {
+            **{key: os.environ[key] for key in kept if key in os.environ},
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": "/tmp",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def start(self, *command: object, **environment: str) -> Program:
+        """Start a program in ``/tmp`` of the host, with further variables."""
+        entered = ("net", "mnt", "uts", "ipc", "pid_for_children")
+        options = ("--net", "--mount", "--uts", "--ipc", "--pid")
+        enter = [f"{o}={self._directory}/{e}" for o, e in zip(options, entered, strict=True)]
+        words = ["nsenter", *enter, "env", "-C", "/tmp", *map(str, command)]
+        self._programs.append(Program(words, {**self.environment, **environment}))
+        return self._programs[-1]
+
+    def run(self, *command: object, fails: bool = False, **environment: str) -> str:
+        """Run a program to its end, and return its output."""
+        return self.start(*command, **environment).finish(fails=fails)
+
+    def kill(self, words: str) -> int:
+        """Kill the processes of the host whose command has some words; return how many."""
+        found = self.start("pgrep", "-f", words)
+        numbers = found.finish().split()
+        self.run("kill", "-KILL", *numbers)
+        return len(numbers)
+
+    def end(self) -> None:
+        """Turn it off."""
+        super().end()
+        for program in self._programs:
+            program.wait()
+
+    @contextmanager
+    def network(self) -> Iterator[None]:
+        """Let this thread use the network of the host: sockets made in the block stay there."""
+        with open("/proc/thread-self/ns/net") as before, open(f"{self._directory}/net") as there:
+            _enter(there.fileno())
+            try:
+                yield
+            finally:
+                _enter(before.fileno())
+
+
+class Network:
+    """Hosts that are joined by a switch.
+
+    Parameters
+    ----------
+    directory : Path
+        For what the disks of the hosts hold.
+    names : str
+        Their names, separated by blanks.
+
+    Raises
+    ------
+    OSError
+        If this process may not make namespaces.
+    """
+
+    def __init__(self, directory: Path, names: str) -> None:
+        addresses = {name: f"{_NETWORK}.{n}" for n, name in enumerate(names.split(), 1)}
+        known = "".join(f"{address} {name}\n" for name, address in addresses.items())
+        self._parts: list[_Namespaces] = []
+        try:
+            made = "ip link add bridge type bridge && ip link set bridge up && echo ready && cat"
+            self._switch = _Namespaces("--net", "sh", "-c", made)
+            self._parts.append(self._switch)
+            self.hosts = {}
+            for name, address in addresses.items():
+                at = directory / name
+                at.mkdir(parents=True)
+                host = Host(name, address, at, f"127.0.0.1 localhost\n{known}")
+                self._parts.append(host)
+                self._join(host)
+                self.hosts[name] = host
+        except BaseException:
+            self.close()
+            raise
+
+    def __getitem__(self, name: str) -> Host:
+        return self.hosts[name]
+
+    def _join(self, host: Host) -> None:
+        number = host._process.pid
+        self._on_switch(f"link add {host.name} type veth peer name eth0 netns {number}")
+        self._on_switch(f"link set {host.name} master bridge up")
+        for words in ("link set lo up", f"addr add {host.address}/24 dev eth0", "link set eth0 up"):
+            host.run("ip", *words.split())
+
+    def _on_switch(self, words: str, command: str = "ip") -> None:
+        enter = ["nsenter", f"--net={self._switch._directory}/net", command, *words.split()]
+        subprocess.run(enter, check=True, capture_output=True)
+
+    def unplug(self, host: Host) -> None:
+        """Take the cable of a host out of the switch."""
+        self._on_switch(f"link set {host.name} down")
+
+    def plug(self, host: Host) -> None:
+        """Put it in again."""
+        self._on_switch(f"link set {host.name} up")
+
+    def slow_down(self, host: Host, rate: str) -> None:
+        """Limit what a host receives, such as to ``10mbit``."""
+        self._on_switch(f"qdisc replace dev {host.name} root netem rate {rate}", "tc")
+
+    def close(self) -> None:
+        """End all hosts."""
+        for part in reversed(self._parts):
+            part.end()
+
+
+def _enter(namespace: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(namespace, _NET):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

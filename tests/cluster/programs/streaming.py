@@ -1,0 +1,22 @@
+"""Count the rows of three epochs of a StreamingDataset over all ranks; argument: the URL."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+dist.init_process_group("gloo")
+dataset = StreamingDataset(
+    remote=sys.argv[1], shuffle=True, num_canonical_nodes=2, batch_size=500, shuffle_seed=7
+)
+for epoch in range(3):
+    seen = torch.zeros(dataset.size, dtype=torch.int32)
+    for batch in StreamingDataLoader(dataset, batch_size=500):
+        seen[batch["id"]] += 1
+    dist.all_reduce(seen)
+    if dist.get_rank() == 0:
+        lost, doubled = int((seen == 0).sum()), int((seen > 1).sum())
+        print(f"epoch {epoch}: {len(seen):,} rows, {lost} lost, {doubled} doubled", flush=True)
+dist.destroy_process_group()

@@ -1,0 +1,76 @@
+"""Spark's standalone cluster: the daemons of the installed PySpark, each on its host."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyspark
+from tests.cluster.hosts import Host, Program
+
+_BIN = Path(pyspark.__file__).parent / "bin"
+_PORT = "7077"
+_DEPLOY = "org.apache.spark.deploy"
+_CONF = {
+    "spark.default.parallelism": "4",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Where this many seconds pass without a word from somebody, Spark goes on without them.
+    "spark.network.timeout": "60s",
+    "spark.executor.heartbeatInterval": "5s",
+}
+#: JVMs that run for seconds do not repay that they compile well.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class Standalone:
+    """A master, and a worker on each of some hosts.
+
+    Parameters
+    ----------
+    master : Host
+        Where the master runs, and drivers.
+    workers : sequence of Host
+        Where executors run, one for each application, with one core.
+    environment : mapping of str to str
+        Further variables of drivers and executors.
+    """
+
+    def __init__(
+        self, master: Host, workers: Sequence[Host], environment: Mapping[str, str]
+    ) -> None:
+        self._driver = master
+        self._environment = environment
+        self.url = f"spark://{master.address}:{_PORT}"
+        self._daemon(master, "master.Master", "--host", master.address, "--port", _PORT).wait_for(
+            "New state: ALIVE"
+        )
+        joining = [self.join(worker) for worker in workers]
+        for daemon in joining:
+            daemon.wait_for("Successfully registered with master")
+
+    def join(self, worker: Host, **environment: str) -> Program:
+        """Start the worker of a host."""
+        options = ("--host", worker.address, "--cores", "1", "--memory", "1g", self.url)
+        return self._daemon(worker, "worker.Worker", *options, **environment)
+
+    def _daemon(self, host: Host, name: str, *options: str, **environment: str) -> Program:
+        own = {"SPARK_LOCAL_IP": host.address, "SPARK_DAEMON_JAVA_OPTS": _JAVA}
+        return host.start(
+            *(_BIN / "spark-class", f"{_DEPLOY}.{name}", *options),
+            **{**self._environment, **own, **environment},
+        )
+
+    def submit(
+        self, program: Path, *arguments: object, conf: Mapping[str, str] | None = None
+    ) -> Program:
+        """Start a driver, as a user does, with ``spark-submit``."""
+        conf = {**_CONF, "spark.executor.extraJavaOptions": _JAVA, **(conf or {})}
+        options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        return self._driver.start(
+            *(_BIN / "spark-submit", "--master", self.url, *options, program, *arguments),
+            SPARK_LOCAL_IP=self._driver.address,
+            SPARK_SUBMIT_OPTS=_JAVA,
+            **self._environment,
+        )

@@ -1,0 +1,73 @@
+"""S3 on a host of its own, which counts what each host gets from it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.cluster.hosts import Host
+from tests.servers.http import StartResponse, WSGIEnvironment
+from tests.servers.s3 import BUCKET, S3Server
+
+#: The one that moto takes all credentials for.
+_ACCOUNT = "123456789012"
+
+
+class Store(S3Server):
+    """The server, in a thread of this process, in the network of `host`.
+
+    Attributes
+    ----------
+    sent : list of tuple
+        For each answer so far, the address that got it, the path, and the number of bytes.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.sent: list[tuple[str, str, int]] = []
+        with host.network():
+            super().__init__(host.address)
+
+    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        size = 0
+        try:
+            for block in super()._answer(environ, start):
+                size += len(block)
+                yield block
+        finally:
+            self.sent.append((environ["REMOTE_ADDR"], environ["PATH_INFO"], size))
+
+    def bytes_of(self, host: Host, ending: str = ".mds") -> int:
+        """Bytes of files with such names that a host has got."""
+        return sum(
+            size
+            for address, path, size in list(self.sent)
+            if address == host.address and path.endswith(ending)
+        )
+
+    def forget(self) -> None:
+        """Count anew."""
+        self.reset()
+        self.sent.clear()
+
+    @property
+    def _backend(self) -> Any:
+        from moto.s3.models import s3_backends
+
+        return s3_backends[_ACCOUNT]["aws"]
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store an object in the bucket."""
+        self._backend.put_object(BUCKET, name, content)
+
+    def objects(self, prefix: str) -> dict[str, bytes]:
+        """Objects below a prefix, which ends with a slash, by the rest of their names."""
+        found = self._backend.buckets[BUCKET].keys.items()
+        return {k.removeprefix(prefix): v.value for k, v in found if k.startswith(prefix)}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables with which programs find it."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "anybody",
+            "AWS_SECRET_ACCESS_KEY": "anything",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
