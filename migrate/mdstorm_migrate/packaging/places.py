@@ -80,7 +80,9 @@ def _as_lines(
     if prefix is None:
         return None
     newline = document.lines.newline
-    return line, "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
+    return line, "".join(
+        f"{prefix[0]}{yaml_item(one) if place == 'item' else one}{newline}" for one in items
+    )
 
 
 def _in_ini(document: Document, found: Requirement, items: Sequence[str]) -> tuple[int, str] | None:
@@ -119,10 +121,10 @@ def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int,
     return at, "".join(f"{word} " for word in words)
 
 
-def _item(value: str, place: Place) -> str:
+def yaml_item(value: str) -> str:
     """Return a requirement as an item of YAML, where some signs begin something else."""
     is_special = re.search(r"[ @#]|: ", value) and not value.startswith("--")
-    return f'"{value}"' if place == "item" and is_special else value
+    return f'"{value}"' if is_special else value
 
 
 def removal(document: Document, found: Requirement) -> tuple[int, int]:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.requirement import find_requirements
-from mdstorm_migrate.packaging.rewriting import of_conda, report_addresses, rewrite_requirement
+from mdstorm_migrate.packaging.places import list_beside, removal, yaml_item
+from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
+from mdstorm_migrate.packaging.rewriting import (
+    MESSAGE,
+    lost_with,
+    of_conda,
+    report_addresses,
+    requirement_of,
+    rewrite_requirement,
+)
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
@@ -20,33 +28,58 @@ _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
 #: What is mdstorm, or becomes it, below ``- pip:``.
 _BELOW = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
+_PIP_ITSELF = re.compile(r"pip\b")
 #: Keys that recipes have, and environments have not.
 _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits below ``pip:``; what conda itself would install has to move there."""
-    text = document.text
+    """Yield the edits of what pip installs, and those that let pip install what conda did."""
+    text, needs = document.text, document.needs
     items = list(_items(text))
-    remedy = (
-        "add mdstorm to a list below `- pip:`, and remove petastorm here once no code imports it"
-    )
+    remedy = "list mdstorm below `- pip:`, and remove petastorm here once no code imports it"
     if _is_recipe(document):
         items = [(start, stop, False) for start, stop, _ in items]
         remedy = "remove petastorm here: a recipe cannot require what only pip has"
-    elif any(of_pip and _BELOW.match(text, start, stop) for start, stop, of_pip in items):
-        remedy = "remove petastorm here, which leaves mdstorm to the list below `- pip:`"
     for start, stop, of_pip in items:
         if not _REQUIREMENT.match(text, start, stop):
             continue
         for found in find_requirements(text, start, stop):
             if of_pip:
                 yield from rewrite_requirement(document, found, CODE, "item")
-            elif document.needs.importers and not document.needs.moved:
-                yield Finding(CODE, "note", start, stop, document.needs.why_petastorm_stays)
-            elif not document.needs.is_unused:
+            elif needs.importers and not needs.moved:
+                yield Finding(CODE, "note", start, stop, needs.why_petastorm_stays)
+            elif needs.is_unused:
+                continue
+            elif needs.importers or found.is_copy or _is_recipe(document):
                 yield of_conda(found, CODE, remedy)
+            else:
+                yield from _by_pip(document, Requirement(start, stop, found.extras), items)
     yield from report_addresses(document, CODE)
+
+
+def _by_pip(
+    document: Document, item: Requirement, items: Iterable[tuple[int, int, bool]]
+) -> Iterator[Edit]:
+    """Yield the edits that require mdstorm of pip in place of an item that conda installs."""
+    text, needs = document.text, document.needs
+    index = [f"--extra-index-url {needs.index}"] if needs.index else []
+    beside = lost_with(needs.beside, item.extras)
+    required = [*index, requirement_of(document, item.extras), *beside]
+    listed = [Requirement(start, stop) for start, stop, of_pip in items if of_pip]
+    if not listed:
+        indent = text[document.lines.start_of(item.start) : item.start].partition("-")[0]
+        is_there = any(_PIP_ITSELF.match(text, start, stop) for start, stop, _ in items)
+        lines = [*(() if is_there else ("pip",)), "pip:"]
+        new = f"{document.lines.newline}{indent}- ".join(lines)
+        new += "".join(f"{document.lines.newline}{indent}  - {yaml_item(one)}" for one in required)
+        yield Edit(CODE, "exact", item.start, item.stop, new, MESSAGE, topic="install")
+        return
+    if not any(_BELOW.match(text, one.start, one.stop) for one in listed):
+        edit = list_beside(document, listed[0], CODE, "item", required, MESSAGE)
+        yield from [edit] if edit else []
+    at, end = removal(document, item)
+    yield Edit(CODE, "exact", at, end, "", "pip installs mdstorm instead", topic="install")
 
 
 def _items(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -59,7 +92,8 @@ def _items(text: str) -> Iterator[tuple[int, int, bool]]:
         if _PIP.fullmatch(item["value"]):
             pip_indent = indent
         else:
-            yield *item.span("value"), pip_indent is not None
+            start = item.start("value")
+            yield start, start + len(item["value"].rstrip()), pip_indent is not None
 
 
 def _is_recipe(document: Document) -> bool:

@@ -21,12 +21,26 @@ def test_what_pip_installs_is_renamed(path: str, item: str) -> None:
     check_rewrite(ENVIRONMENT.format(before), ENVIRONMENT.format(after), path)
 
 
-@pytest.mark.parametrize("item", ["petastorm=0.12", "conda-forge::petastorm", "petastorm"])
-def test_what_conda_installs_has_to_move_to_pip(item: str) -> None:
-    text = f"dependencies:\n  - {item}\n  - pip:\n    - numpy\n"
-    check_noop(text, "environment.yml")
-    fragment = item.partition("::")[2] or item.partition("=")[0]
-    check_finding(text, "PM404", fragment, "environment.yml")
+@pytest.mark.parametrize(
+    "item", ["petastorm=0.12", "conda-forge::petastorm", "petastorm  # x", '"petastorm>=0.9"']
+)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("- {}\n- numpy\n", "- pip\n- pip:\n  - mdstorm{}\n- numpy\n"),
+        ("- pip=23\n- {}\n", "- pip=23\n- pip:\n  - mdstorm{}\n"),
+        ("- pip:\n  - numpy\n- {}\n- x\n", "- pip:\n  - mdstorm\n  - numpy\n- x\n"),
+        ("- {}\n- pip:\n  - mdstorm\n", "- pip:\n  - mdstorm\n"),
+        ("- {}\n- pip:\n  - petastorm[torch]\n", "- pip:\n  - mdstorm[torch]\n"),
+    ],
+)
+def test_pip_installs_in_place_of_conda(item: str, before: str, after: str) -> None:
+    comment = "  # x" if "#" in item else ""
+    check_rewrite(
+        f"dependencies:\n{before.format(item)}",
+        f"dependencies:\n{after.format(comment)}",
+        "environment.yml",
+    )
 
 
 def test_a_recipe_cannot_require_what_only_pip_has() -> None:

@@ -325,10 +325,8 @@ EXPECTED: dict[str, Expected] = {
         stays=("PETASTORM_HOME=/opt/petastorm", "COPY generate_petastorm.py"),
     ),
     "unrunnable/environment.yml": Expected(
-        {"- petastorm=0.11.4": "mdstorm to the list"},
-        becomes=("    - mdstorm[tf]",),
+        becomes=("  - python=3.8\n  - pip:\n      - mdstorm[tf]",),
         stays=("name: petastorm-train",),
-        unsafe=True,
     ),
     "unrunnable/setup.py": Expected(
         {"our-copy=petastorm.tools": "Petastorm"},
