@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.commands import installed, rewrite_commands
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.places import Place
 from mdstorm_migrate.packaging.requirement import (
+    Requirement,
     find_addresses,
     find_requirements,
     is_requirement,
@@ -70,6 +71,8 @@ def _of_string(
         found, place = commands, "word"
     elif is_requirement(value) and _is_required(module, string, is_setup):
         found = list(find_requirements(value))
+    elif is_setup and (listed := list(_listed(value))):
+        found, place = listed, "line"
     else:
         if is_setup and _PINNED.search(value):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
@@ -84,6 +87,13 @@ def _of_string(
             yield result
             if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):
                 yield from _versions_beside(module, string)
+
+
+def _listed(value: str) -> Iterator[Requirement]:
+    """Yield the requirements with a version, or an extra, that are lines of a longer text."""
+    for line in re.finditer(r"[^\n]+", value):
+        if "\n" in value and is_requirement(line[0]) and is_versioned(line[0]):
+            yield from find_requirements(value, *line.span())
 
 
 def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> bool:

@@ -11,6 +11,7 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
         'REQ = ["{}", "numpy<1.20"]\n',
         'EXTRAS = {{"train": ["{}"]}}\n',
         'REQUIRED = "{}"\n',
+        'REQUIRED = """\nnumpy\n{}\n""".split("\\n")\n',
     ],
 )
 def test_requirements_of_a_setup_script_are_renamed(text: str) -> None:
