@@ -59,7 +59,8 @@ class _Random:
 
     @cached_property
     def _ids(self) -> StreamIds:
-        return self._epoch.ids(self._epoch.streams)
+        wanted = _wanted(self._epoch, self._partition)
+        return self._epoch.ids(self._epoch.streams, wanted=wanted)
 
     def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
         return self._ids(self._partition.batches(numbers, node, rank_of_node))
@@ -69,8 +70,9 @@ class _PerStream:
     """Global batches of one stream each, with streams in random order."""
 
     def __init__(self, epoch: Epoch) -> None:
-        self._ids = _ids_per_stream(epoch)
-        self._partitions = [_partition(epoch, ids.num_samples, 0) for ids in self._ids]
+        sizes = [int(stream.counts.sum()) for stream in epoch.streams]
+        self._partitions = [_partition(epoch, size, 0) for size in sizes]
+        self._ids = _ids_per_stream(epoch, [_wanted(epoch, part) for part in self._partitions])
         counts = [partition.num_full_batches for partition in self._partitions]
         _require_batches(counts, "per_stream", f"global batch of {epoch.global_batch_size}")
         self._origins = _origins(counts, epoch.origins_generator())
@@ -92,7 +94,7 @@ class _Stratified:
 
     def __init__(self, epoch: Epoch) -> None:
         self._shares = _shares(epoch.proportions, epoch.global_batch_size)
-        self._ids = _ids_per_stream(epoch)
+        self._ids = _ids_per_stream(epoch, [None] * len(epoch.streams))
         self._cells = [
             Cells(ids.num_samples, epoch.canonical_nodes, 1, epoch.ranks_per_node)
             for ids in self._ids
@@ -132,14 +134,15 @@ class _DevicePerStream:
                 f"batching_method='device_per_stream' needs a number of canonical nodes that is a "
                 f"multiple of the {nodes} physical nodes, found num_canonical_nodes={canonical}"
             )
+        self._epoch = epoch
         self._nodes, self._ranks, self._per_node = nodes, ranks, canonical // nodes
-        self._ids = _ids_per_stream(epoch)
-        self._cells = [Cells(ids.num_samples, canonical, canonical, ranks) for ids in self._ids]
+        sizes = [int(stream.counts.sum()) for stream in epoch.streams]
+        self._cells = [Cells(size, canonical, canonical, ranks) for size in sizes]
+        self._ids = _ids_per_stream(epoch, [self._wanted(cells) for cells in self._cells])
         self._counts = [
             cells.rank_entries * ranks * self._per_node // self._batch_size for cells in self._cells
         ]
         _require_batches(self._counts, "device_per_stream", f"batch of {self._batch_size}")
-        self._epoch = epoch
         self._rows: dict[int, tuple[IntArray, IntArray]] = {}
         first, rows, world = epoch.first_batch, sum(self._counts), nodes * ranks
         # Mosaic always appends padding; if nothing else is left, the epoch is over.
@@ -166,6 +169,14 @@ class _DevicePerStream:
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + node * self._per_node, index * self._ranks + rank)
 
+    def _wanted(self, cells: Cells) -> list[int] | None:
+        """Return the canonical nodes to read from; None for all."""
+        rank = self._epoch.rank
+        if rank is None:
+            return None
+        first = rank.rank % self._nodes * self._per_node
+        return cells.canonical(range(first, first + self._per_node))
+
     def _interleaved(self, node: int) -> tuple[IntArray, IntArray]:
         """Stream of each batch of a node, and the number of the batch among the stream's."""
         if node not in self._rows:
@@ -189,9 +200,15 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
     )
 
 
-def _ids_per_stream(epoch: Epoch) -> list[StreamIds]:
-    pairs = zip(epoch.streams, epoch.proportions, strict=True)
-    return [epoch.ids([stream], proportion) for stream, proportion in pairs]
+def _wanted(epoch: Epoch, partition: Partition) -> list[int] | None:
+    """Return the canonical nodes to read from; None for all."""
+    rank = epoch.rank
+    return None if rank is None else partition.canonical_nodes(rank.node, rank.local_rank)
+
+
+def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[StreamIds]:
+    of_streams = zip(epoch.streams, epoch.proportions, wanted, strict=True)
+    return [epoch.ids([stream], proportion, nodes) for stream, proportion, nodes in of_streams]
 
 
 def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:

@@ -128,7 +128,9 @@ class ElasticOrder(OrderArguments):
             the order.
         """
         world = world.replicated(self.replication)
-        plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
+        plan = self._schedule(
+            streams, world, epoch, sample_in_epoch, initial_physical_nodes, of_rank=True
+        )
         return work_of_rank(plan, world, self.batch_size, num_workers, worker)
 
     def world_work(
@@ -170,6 +172,8 @@ class ElasticOrder(OrderArguments):
         epoch: int,
         sample_in_epoch: int,
         initial_physical_nodes: int | None,
+        *,
+        of_rank: bool = False,
     ) -> Schedule:
         order = self.resolved(world.num_nodes)
         weights = order.weights(streams)
@@ -185,6 +189,7 @@ class ElasticOrder(OrderArguments):
                 epoch=as_integer("epoch", epoch, 0),
                 sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
                 initial_physical_nodes=initial_physical_nodes,
+                rank=world if of_rank else None,
             )
         )
 

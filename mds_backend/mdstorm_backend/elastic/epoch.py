@@ -12,6 +12,7 @@ from mdstorm_backend.elastic.id_arrays import Ids, IntArray
 from mdstorm_backend.elastic.order_arguments import OrderArguments
 from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
 from mdstorm_backend.elastic.shuffles import permutation
+from mdstorm_backend.order.world import World
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Epoch:
         Samples that the whole world has seen.
     initial_physical_nodes : int or None
         The number of nodes with which the epoch began.
+    rank : World or None
+        The only rank whose ids are asked for; None for all.
     """
 
     order: OrderArguments
@@ -44,6 +47,7 @@ class Epoch:
     epoch: int
     sample_in_epoch: int
     initial_physical_nodes: int | None
+    rank: World | None = None
 
     @property
     def canonical_nodes(self) -> int:
@@ -68,26 +72,39 @@ class Epoch:
             )
         return first
 
-    def ids(self, streams: Sequence[ShardSample], proportion: float = 1) -> StreamIds:
-        """Draw and shuffle the samples of streams, in blocks of their part of the block size."""
+    def ids(
+        self,
+        streams: Sequence[ShardSample],
+        proportion: float = 1,
+        wanted: list[int] | None = None,
+    ) -> StreamIds:
+        """Draw and shuffle the samples of streams, in blocks of their part of the block size.
+
+        If canonical nodes are `wanted`, the entries of others need not be looked up.
+        """
         order = self.order
         assert order.shuffle_block_size is not None, "resolved() has not been called"
         balanced = order.sampling_method == "balanced"
         samples = resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
         if not order.shuffle:
             return StreamIds(samples, None)
-        block = int(order.shuffle_block_size * proportion)
-        return StreamIds(
-            samples,
-            permutation(
-                order.shuffle_algo,
-                samples.units,
-                self.canonical_nodes,
-                order.shuffle_seed,
-                self.epoch,
-                block,
-            ),
+        nodes, total = self.canonical_nodes, samples.num_samples
+        if order.shuffle_algo == "naive" or (wanted is not None and len(wanted) == nodes):
+            wanted = None
+        left_out = None
+        if wanted is not None:
+            bounds = total * np.arange(nodes + 1) // nodes
+            left_out = np.cumsum(np.where(np.isin(np.arange(nodes), wanted), 0, np.diff(bounds)))
+        ids = permutation(
+            order.shuffle_algo,
+            samples.units,
+            nodes,
+            order.shuffle_seed,
+            self.epoch,
+            int(order.shuffle_block_size * proportion),
+            wanted,
         )
+        return StreamIds(samples, ids, left_out)
 
     def origins_generator(self) -> np.random.Generator:
         """Return the generator that chooses the stream of each batch."""
@@ -106,10 +123,13 @@ class StreamIds:
         Sample id by big id.
     order : numpy.ndarray or None
         Big id by entry; None where they are the same.
+    left_out : numpy.ndarray or None
+        By canonical node how many entries `order` lacks up to the end of the node; None for none.
     """
 
     samples: Resampling
     order: IntArray | None
+    left_out: Ids | None = None
 
     @property
     def num_samples(self) -> int:
@@ -118,10 +138,13 @@ class StreamIds:
 
     def __call__(self, entries: Ids) -> Ids:
         """Look entries up, in an array of any shape."""
-        ids = entries if self.order is None else self.order[entries]
+        padding, places = entries < 0, entries
+        if self.left_out is not None:
+            nodes = ((entries + 1) * len(self.left_out) - 1) // self.num_samples
+            places = np.where(padding, 0, entries - self.left_out[nodes])
+        ids = places if self.order is None else self.order[places]
         table, first = self.samples.ids, self.samples.first_id
         found = (ids + first if table is None else table[ids]).astype(np.int64, copy=False)
-        padding = entries < 0
         if padding.any():
             found[padding] = -1
         return found

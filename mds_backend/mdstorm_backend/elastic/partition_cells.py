@@ -8,6 +8,7 @@ world.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,6 +112,12 @@ class Cells:
     def _first_repeated(self) -> int:
         """Entry of a node that the first appended one repeats; negative if it has too few."""
         return self.node_entries - self.ranks_per_node - self._missing + 1
+
+    def canonical(self, nodes: Iterable[int]) -> list[int]:
+        """Canonical nodes that the samples of some physical nodes belong to, ascending."""
+        rows = self.canonical_nodes
+        step = 1 if self.too_few else min(rows, self.physical_nodes)
+        return sorted({row for node in nodes for row in range(node % step, rows, step)})
 
     def entries(self, node: int | Ids, position: Ids) -> Ids:
         """Sample ids at positions of the padded lists of physical nodes, -1 past their ends.

@@ -62,12 +62,24 @@ class Partition:
         ``numbers`` may go past the last batch.
         """
         size, ranks = self._dealt_batch_size, self._ranks
-        # Places in the global batch: when dealt to other nodes, this rank's samples are those that
-        # one or more of the initial ranks would have had.
-        place = (node * ranks + rank_of_node) * self._batch_size + np.arange(self._batch_size)
-        dealt_rank, sample = place // size, place % size
+        dealt_rank, sample = self._dealt(node, rank_of_node)
         position = dealt_rank % ranks + ranks * (numbers[:, None] * size + sample)
         return self.cells.entries(dealt_rank // ranks, position)
+
+    def canonical_nodes(self, node: int, rank_of_node: int) -> list[int]:
+        """Return the canonical nodes that the samples of a rank belong to, ascending."""
+        dealt_rank, _ = self._dealt(node, rank_of_node)
+        return self.cells.canonical((dealt_rank // self._ranks).tolist())
+
+    def _dealt(self, node: int, rank_of_node: int) -> tuple[Ids, Ids]:
+        """Return to which ranks a rank's samples of a global batch are dealt, and their numbers.
+
+        When dealt to other nodes, they are those that one or more of the initial ranks would have
+        had.
+        """
+        place = (node * self._ranks + rank_of_node) * self._batch_size + np.arange(self._batch_size)
+        dealt_rank, sample = np.divmod(place, self._dealt_batch_size)
+        return dealt_rank, sample
 
 
 def partition(

@@ -7,9 +7,10 @@ samples come from few shards, so that a node downloads only its own; ``naive`` i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,37 +105,68 @@ def shuffle(
 
 
 def permutation(
-    algo: str, units: IntArray, canonical_nodes: int, seed: int, epoch: int, block_size: int
+    algo: str,
+    units: IntArray,
+    canonical_nodes: int,
+    seed: int,
+    epoch: int,
+    block_size: int,
+    wanted: Collection[int] | None = None,
 ) -> IntArray:
-    """Do what `shuffle` does, in the smallest type that holds the ids."""
-    units = np.asarray(units, np.int64)
+    """Do what `shuffle` does, in the smallest type that holds the ids.
+
+    If canonical nodes are `wanted`, the ids of others are left out, except by ``naive``. One
+    generator serves all nodes: those before the last one wanted still take their time.
+    """
     total = int(units.sum())
-    ids = np.empty(total, index_dtype(total))
+    dtype = index_dtype(total)
     if algo == "naive":
-        ids[:] = np.arange(total, dtype=ids.dtype)
+        ids = np.arange(total, dtype=dtype)
         np.random.default_rng(seed + epoch).shuffle(ids)
         return ids
-    low, high = block_range(algo, block_size)
+    blocks = block_range(algo, block_size)
     spans = _Spans(np.cumsum(units) - units, units)
     first = np.random.default_rng(seed)
     spans = spans.take(first.permutation(len(units)))
     rng = np.random.default_rng(seed + epoch)
-    if algo == "py2s":
-        _shuffle_twice(ids, spans, canonical_nodes, first, rng)
-        return ids
-    nodes = [part.take(rng.permutation(len(part.begins))) for part in spans.cut(canonical_nodes)]
+    wanted = range(canonical_nodes) if wanted is None else wanted
+    if algo != "py2s":
+        return _shuffle_nodes(algo, spans.cut(canonical_nodes), rng, blocks, wanted, dtype)
+    shuffled = np.empty(total, dtype)
+    _fill(shuffled, spans)
+    _shuffle_sections(shuffled, _bounds(spans), first)
+    spans = _Spans(np.cumsum(spans.lengths) - spans.lengths, spans.lengths)
+    return shuffled[_shuffle_nodes(algo, spans.cut(canonical_nodes), rng, blocks, wanted, dtype)]
+
+
+def _shuffle_nodes(
+    algo: str,
+    parts: list[_Spans],
+    rng: np.random.Generator,
+    blocks: tuple[int, int],
+    wanted: Collection[int],
+    dtype: np.dtype[np.signedinteger[Any]],
+) -> IntArray:
+    """Shuffle each node's part; return those of the nodes wanted, one after another."""
+    if algo != "py2s":
+        parts = [part.take(rng.permutation(len(part.begins))) for part in parts]
     if algo == "py1br":
-        starts = rng.integers(0, low, canonical_nodes).tolist()
-    offset, is_narrow = 0, False
-    for node, part in enumerate(nodes):
-        of_node = ids[offset : offset + int(part.lengths.sum())]
+        starts = rng.integers(0, blocks[0], len(parts)).tolist()
+    ids, of_nodes = _room(parts, wanted, dtype)
+    is_narrow = False
+    for node, part in enumerate(parts[: max(wanted) + 1]):
+        of_node = of_nodes.get(node)
+        if algo == "py2s":
+            part = part.take(rng.permutation(len(part.begins)))
+        if of_node is not None:
+            _fill(of_node, part)
         if algo == "py1br":
-            _shuffle_blocks(of_node, part, rng, low, high, starts[node])
+            sections = _blocks(int(part.lengths.sum()), rng, *blocks, starts[node])
         else:
-            _fill(of_node, part, rng)
-            if algo == "py1e":
-                is_narrow |= _disperse(of_node, part.lengths.tolist(), rng, low, high)
-        offset += len(of_node)
+            sections = _bounds(part)
+        _shuffle_sections(of_node, sections, rng)
+        if algo == "py1e":
+            is_narrow |= _disperse(of_node, part.lengths.tolist(), rng, *blocks)
     if is_narrow:
         warn_user(
             "Shuffle block size was smaller than shard size for some shards: samples of these are "
@@ -160,39 +192,58 @@ def block_range(algo: str, block_size: int) -> tuple[int, int]:
     return low, high
 
 
-def _fill(ids: IntArray, spans: _Spans, rng: np.random.Generator | None) -> None:
-    """Write the ids of the spans one after another, each span shuffled if there is a generator."""
-    offset = 0
-    for begin, length in spans:
-        of_span = ids[offset : offset + length]
-        of_span[:] = np.arange(begin, begin + length, dtype=ids.dtype)
-        if rng is not None:
-            rng.shuffle(of_span)
-        offset += length
+def _room(
+    parts: Sequence[_Spans], wanted: Collection[int], dtype: np.dtype[np.signedinteger[Any]]
+) -> tuple[IntArray, dict[int, IntArray]]:
+    """Return room for the ids of the nodes wanted, and for those of each of them."""
+    sizes = {node: int(parts[node].lengths.sum()) for node in wanted}
+    ids = np.empty(sum(sizes.values()), dtype)
+    stops = accumulate(sizes.values())
+    views = [ids[stop - size : stop] for size, stop in zip(sizes.values(), stops, strict=True)]
+    return ids, dict(zip(sizes, views, strict=True))
 
 
-def _shuffle_blocks(
-    ids: IntArray, spans: _Spans, rng: np.random.Generator, low: int, high: int, stagger: int
-) -> None:
-    """Shuffle within blocks of random sizes, which overlap by up to `stagger`."""
-    _fill(ids, spans, None)
+def _fill(ids: IntArray, spans: _Spans) -> None:
+    """Write the ids of the spans one after another."""
+    for (begin, length), (start, stop) in zip(spans, _bounds(spans), strict=True):
+        ids[start:stop] = np.arange(begin, begin + length, dtype=ids.dtype)
+
+
+def _bounds(spans: _Spans) -> list[tuple[int, int]]:
+    """Return where the ids of each span lie, one after another."""
+    return list(pairwise(accumulate(spans.lengths.tolist(), initial=0)))
+
+
+def _blocks(
+    size: int, rng: np.random.Generator, low: int, high: int, stagger: int
+) -> list[tuple[int, int]]:
+    """Cut ids into blocks of random sizes, which overlap by up to `stagger`."""
     blocks, current = [], 0
-    while current < len(ids):
+    while current < size:
         width = int(rng.integers(low, high))
-        begin, end = max(current - stagger, 0), min(current + width - stagger, len(ids))
+        begin, end = max(current - stagger, 0), min(current + width - stagger, size)
         blocks.append((begin, end))
         current += end - begin
-    for begin, end in blocks:
-        rng.shuffle(ids[begin:end])
+    return blocks
+
+
+def _shuffle_sections(
+    ids: IntArray | None, sections: Sequence[tuple[int, int]], rng: np.random.Generator
+) -> None:
+    """Shuffle within sections of ids; without ids, only draw random numbers as if there were."""
+    longest = max((stop - start for start, stop in sections), default=0)
+    unused = np.empty(longest if ids is None else 0, np.int64)  # the type that takes least time
+    for start, stop in sections:
+        rng.shuffle(unused[: stop - start] if ids is None else ids[start:stop])
 
 
 def _disperse(
-    ids: IntArray, lengths: Sequence[int], rng: np.random.Generator, low: int, high: int
+    ids: IntArray | None, lengths: Sequence[int], rng: np.random.Generator, low: int, high: int
 ) -> bool:
     """Move every id by a random distance: up to half a block, and not out of the node.
 
     Ids are sorted by their new positions in place, window by window: no later one can land more
-    than half a block before its own span.
+    than half a block before its own span. Without ids, random numbers are only drawn.
 
     Returns
     -------
@@ -200,7 +251,7 @@ def _disperse(
         Whether a span is longer than its block, so that none of its ids leaves it.
     """
     is_narrow = False
-    settled, offset, size = 0, 0, len(ids)
+    settled, offset, size = 0, 0, sum(lengths)
     window = 2 * high + _WINDOW
     waiting = np.empty(min(window + max(lengths, default=0), size))
     for length in lengths:
@@ -208,9 +259,11 @@ def _disperse(
         is_narrow |= room < 0
         half = max(room / 2, 0)
         shift = rng.uniform(max(-half, -offset), min(half, size - offset - length), length)
-        place, stop = offset - settled, offset + length
-        np.add(np.arange(offset, stop), shift, out=waiting[place : place + length])
-        offset = stop
+        begin, offset = offset, offset + length
+        if ids is None:
+            continue
+        place = begin - settled
+        np.add(np.arange(begin, offset), shift, out=waiting[place : place + length])
         if offset - settled >= window or offset == size:
             final = np.inf if offset == size else offset - high / 2 - 1
             settled += _settle(ids[settled:offset], waiting[: offset - settled], final)
@@ -236,23 +289,3 @@ def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> 
     ids[done:] = unsorted[later]
     positions[: len(later)] = positions[later]
     return done
-
-
-def _shuffle_twice(
-    ids: IntArray,
-    spans: _Spans,
-    canonical_nodes: int,
-    first: np.random.Generator,
-    rng: np.random.Generator,
-) -> None:
-    """Shuffle the spans and within them, cut them for the nodes, and do it again per node."""
-    shuffled = np.empty_like(ids)
-    _fill(shuffled, spans, first)
-    lengths = spans.lengths
-    offset = 0
-    for part in _Spans(np.cumsum(lengths) - lengths, lengths).cut(canonical_nodes):
-        for begin, length in part.take(rng.permutation(len(part.begins))):
-            of_span = ids[offset : offset + length]
-            of_span[:] = shuffled[begin : begin + length]
-            rng.shuffle(of_span)
-            offset += length

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,20 @@ def test_py1e_sorts_window_by_window_as_it_would_all_at_once(
         patch.setattr(shuffles, "_WINDOW", data.draw(st.integers(1, 50)))
         patch.setattr(shuffles, "_SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
         assert shuffle("py1e", sizes, nodes, seed, 0, block).tolist() == expected
+
+
+@pytest.mark.parametrize("algo", [name for name in SHUFFLE_ALGORITHMS if name != "naive"])
+@patient
+@given(sizes, nodes, seeds, st.data())
+def test_nodes_that_nobody_wants_are_left_out(
+    algo: str, sizes: list[int], nodes: int, seed: int, data: st.DataObject
+) -> None:
+    wanted = sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=1)))
+    whole = shuffle(algo, sizes, nodes, seed, 1, 30)
+    bounds = [len(whole) * node // nodes for node in range(nodes + 1)]
+    expected = [whole[bounds[node] : bounds[node + 1]] for node in wanted]
+    found = shuffles.permutation(algo, np.array(sizes, int), nodes, seed, 1, 30, wanted)
+    assert found.tolist() == np.concatenate(expected).tolist()
 
 
 @pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)
