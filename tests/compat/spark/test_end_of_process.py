@@ -163,8 +163,15 @@ delete_at_exit(location.url)
 """
 
 
-@pytest.mark.parametrize("client", ["there", "made anew"])
-@pytest.mark.parametrize("store", ["s3", "azure"])
+@pytest.mark.parametrize(
+    ("store", "client"),
+    [
+        ("s3", "made anew"),
+        ("azure", "there"),
+        pytest.param("s3", "there", marks=pytest.mark.long),
+        pytest.param("azure", "made anew", marks=pytest.mark.long),
+    ],
+)
 def test_copies_in_object_stores_are_removed_at_the_end(
     store: str, client: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -221,7 +221,8 @@ print("pandas" in sys.modules)
 
 
 @pytest.mark.parametrize(
-    ("encoding", "value", "imported"), [("str", "a", True), ("int64", 1, False)]
+    ("encoding", "value", "imported"),
+    [("str", "a", True), pytest.param("int64", 1, False, marks=pytest.mark.long)],
 )
 def test_what_arrow_imports_is_there_before_workers_are_forked(
     tmp_path: Path, encoding: str, value: Any, imported: bool
