@@ -7,11 +7,14 @@ among the ranks of the next one.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate, islice
 from typing import NamedTuple
 
+from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError
 from mdstorm_backend.order.shares import PassRows, Place, Split, ceil_div
 
@@ -62,6 +65,18 @@ class Begun:
 
     rows: int
     stretches: tuple[Stretch, ...] | None
+
+    @cached_property
+    def _stops(self) -> list[int]:
+        """Rows up to the end of each stretch."""
+        return list(accumulate(one.stop - one.start for one in self.stretches or ()))
+
+    def cut(self, rows: range) -> Iterator[Stretch]:
+        """Choose rows among those that are left, which are numbered from 0."""
+        number = bisect_right(self._stops, rows.start)  # there can be one for each rank
+        before = self._stops[number - 1] if number else 0
+        later = islice(self.stretches or (), number, None)
+        return _cut(later, range(rows.start - before, rows.stop - before))
 
 
 @dataclass(frozen=True)
@@ -153,7 +168,7 @@ class Remaining:
                 f"the state cannot be continued: it does not say which rows of epoch {epoch} are "
                 "left. Load it as state_dict() returned it, or begin anew"
             )
-        return list(_cut(left.stretches, split.share(left.rows, rank)))
+        return list(left.cut(split.share(left.rows, rank)))
 
     def after(self, segment: Segment) -> Remaining:
         """Return what is left after a segment."""
@@ -204,6 +219,8 @@ def _cut(stretches: Iterable[Stretch], rows: range) -> Iterator[Stretch]:
     """Choose rows among those of stretches, which are numbered one after the other."""
     first = 0
     for stretch in stretches:
+        if first >= rows.stop:
+            break
         size = stretch.stop - stretch.start
         start, stop = max(rows.start - first, 0), min(rows.stop - first, size)
         if start < stop:
