@@ -16,6 +16,9 @@ _CONF = {
     "spark.executor.cores": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # No job begins before all executors are there: each has its part in it.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     # Where this many seconds pass without a word from somebody, Spark goes on without them.
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",

@@ -4,12 +4,10 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import EXAMPLES, PROGRAMS, Numbers, epochs
+from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
 from tests.cluster.hosts import Host
 from tests.cluster.launchers import finish, torchrun
 from tests.cluster.store import Store
-
-EACH_ROW_ONCE = "100,000 rows, 0 lost, 0 doubled"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdstorm._spark.cache_dir import checked_directory
-from mdstorm.errors import InvalidArgumentError
+from mdstorm.errors import InvalidArgumentError, MissingDependencyError
 from mdstorm_backend.spark import is_local, read_conf, why_not_writable
 from mdstorm_backend.storage import Location
 
@@ -53,6 +53,8 @@ def staging_dir(
         If the conf or the variable is none of ``true``, ``false`` and ``auto``.
     UnsupportedURLError
         If the directory has no scheme and is not on a Databricks mount.
+    MissingDependencyError
+        If executors are asked, and their Python lacks mdstorm or what it needs.
     """
     if staging is None:
         mode = _configured(session)
@@ -90,7 +92,13 @@ def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
     # Local executors are children of the driver, on the same disk.
     if known in _writable or (location.is_local_disk and is_local(session) and not ask_local):
         return False
-    reason = why_not_writable(session, location)
+    try:
+        reason = why_not_writable(session, location)
+    except MissingDependencyError as error:
+        raise MissingDependencyError(
+            f"{error.args[0]}. Where that cannot be, pass staging=True, or set "
+            f"{STAGING_VARIABLE}=true: Spark then writes Parquet, and the driver converts it"
+        ) from error.__cause__
     if not reason:
         _writable.add(known)
         return False

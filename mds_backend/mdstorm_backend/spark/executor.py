@@ -51,14 +51,15 @@ def make_task(
     def write_shards(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
         import pickle
+        import socket
 
         try:
             function = getattr(importlib.import_module(module), name)
             registry = importlib.import_module("mdstorm_backend.format.encodings.registry")
         except ImportError as error:
             raise ImportError(
-                f"mdstorm cannot be imported on a Spark worker ({error}). Install it on the "
-                "workers as well: add the library 'mdstorm' to the cluster, run "
+                f"mdstorm cannot be imported on the Spark worker {socket.gethostname()} ({error}). "
+                "Install it on the workers as well: add the library 'mdstorm' to the cluster, run "
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error

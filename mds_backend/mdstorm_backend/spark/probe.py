@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import CredentialsError, StorageError
+from mdstorm_backend.errors import CredentialsError, MissingDependencyError, StorageError
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
 from mdstorm_backend.spark.refusals import short_reason
+from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
 
@@ -50,22 +51,27 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
     -------
     str
         Why executors cannot write there, in one line; empty if they can. A job that fails is a
-        reason like any other: the session may refuse Python code, or executors lack mdstorm.
+        reason like any other: the session may refuse Python code.
 
     Raises
     ------
     CredentialsError, StorageError, WriteError
         If this process cannot write there either; no job has run then.
+    MissingDependencyError
+        If Python on the executors lacks mdstorm or what it needs.
     """
     with _probe_directory(location) as directory:
         arguments = {"url": directory.url, "storage_options": directory.storage_options}
         task = make_task(arguments, (__name__, "write_probe"))
         try:
-            rows = session.range(0, 1, 1, 1).mapInArrow(task, REPORT_SCHEMA).collect()
+            mapped = session.range(0, 1, 1, 1).mapInArrow(task, REPORT_SCHEMA)
+            (refused,) = collect_reports(mapped)
+        except MissingDependencyError:
+            raise
         except Exception as error:  # each kind of session raises errors of its own
             return short_reason(error)
-        if refused := rows[0]["report"]:
-            return str(refused)
+        if refused:
+            return refused
         if not directory.exists(_NAME):
             return "what an executor wrote there cannot be seen from the driver"
         return ""

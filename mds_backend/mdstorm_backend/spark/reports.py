@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: How `make_task` begins to say that workers cannot import mdstorm.
-_OURS = re.compile(r"ImportError: (mdstorm cannot be imported on a Spark worker .+)")
+_OURS = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
 #: How Spark's workers say that they lack what any task needs.
 _SPARKS = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
 )
+#: Tasks that are asked what they lack: so many that they run on every host of a small cluster.
+_ASKED = 16
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:
@@ -48,10 +50,35 @@ def _lacking(error: Exception, session: SparkSession) -> str:
     found = _SPARKS.search(reason)
     if found is None:
         return ""
-    remedy = (
-        f"Set the environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts, "
-        "or activate its environment"
-        if is_local(session)
-        else "Install mdstorm on the workers as well, or set PYSPARK_PYTHON to a Python that has it"
+    name = (found[1] or found[2]).lower()
+    if is_local(session):
+        return (
+            f"Python on the Spark workers has no {name}. Set the environment variable "
+            f"PYSPARK_PYTHON to {sys.executable} before Spark starts, or activate its environment"
+        )
+    return (
+        f"Python on {_worker_without(name, session)} has no {name}. Install mdstorm on the workers "
+        "as well, or set PYSPARK_PYTHON to a Python that has it"
     )
-    return f"Python on the Spark workers has no {(found[1] or found[2]).lower()}. {remedy}"
+
+
+def _worker_without(module: str, session: SparkSession) -> str:
+    """Name a worker that lacks a library, which a job that needs none finds out.
+
+    The error of a task does not say in every version of Spark where it has run.
+    """
+    from pyspark.sql.functions import udf
+
+    def host_without(_: int) -> str:
+        import importlib.util
+        import socket
+
+        return "" if importlib.util.find_spec(module) else socket.gethostname()
+
+    tasks = session.range(0, _ASKED, 1, _ASKED)
+    try:
+        rows = tasks.select(udf(host_without, "string", useArrow=False)("id")).collect()
+    except Exception:  # each kind of session raises errors of its own
+        rows = []
+    found = [host for (host,) in rows if host]
+    return f"the Spark worker {found[0]}" if found else "the Spark workers"

@@ -29,6 +29,7 @@ from mdstorm._spark.staging import (
 from mdstorm.errors import (
     CredentialsError,
     InvalidArgumentError,
+    MissingDependencyError,
     UnsupportedTypeError,
     UnsupportedURLError,
     WriteError,
@@ -149,7 +150,7 @@ def test_a_session_that_refuses_python_on_executors_stages(
     assert ids(converter) == list(range(10))
 
 
-def test_workers_without_mdstorm_stage(
+def test_workers_without_mdstorm_are_an_error_unless_parquet_is_to_be_staged(
     classic_spark: Any, tmp_path: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "absent" / "mdstorm_backend"
@@ -158,7 +159,10 @@ def test_workers_without_mdstorm_stage(
     environment = classic_spark.sparkContext.environment
     monkeypatch.setitem(environment, "PYTHONPATH", str(package.parent))
     monkeypatch.setenv(STAGING_VARIABLE, "auto")
-    assert ids(make_spark_converter(classic_spark.range(0, 10, 1, 2))) == list(range(10))
+    df = classic_spark.range(0, 10, 1, 2)
+    with pytest.raises(MissingDependencyError, match=r"Install it on the work.*pass staging=True"):
+        make_spark_converter(df)
+    assert ids(make_spark_converter(df, staging=True)) == list(range(10))
 
 
 @pytest.mark.parametrize("staging", [True, None])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,6 +170,6 @@ def test_workers_without_arrow_say_which_python_to_choose(tmp_path: Path) -> Non
 def test_workers_without_mdstorm_say_how_to_install_it(tmp_path: Path) -> None:
     output = output_on_workers_without("mdstorm_backend", tmp_path)
     cause = "No module named 'mdstorm_backend'"
-    assert f"mdstorm cannot be imported on a Spark worker ({cause})" in output
+    assert f"mdstorm cannot be imported on the Spark worker {gethostname()} ({cause})" in output
     for remedy in ("add the library 'mdstorm'", "%pip install mdstorm", "PYSPARK_PYTHON"):
         assert remedy in output

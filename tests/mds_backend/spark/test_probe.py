@@ -1,5 +1,7 @@
 """Whether executors, and the driver, can write to a directory, whatever goes wrong meanwhile."""
 
+import re
+import socket
 import traceback
 from collections.abc import Iterator
 from functools import partial
@@ -12,7 +14,12 @@ from tests import refusing
 from tests.conftest import IS_CONNECT
 from tests.mds_backend.format.own_uuid import UUIDText
 
-from mdstorm_backend.errors import CredentialsError, StorageError, WriteError
+from mdstorm_backend.errors import (
+    CredentialsError,
+    MissingDependencyError,
+    StorageError,
+    WriteError,
+)
 from mdstorm_backend.format.encodings import register, unregister
 from mdstorm_backend.spark.probe import check_driver_writes, why_not_writable
 from mdstorm_backend.storage import Location
@@ -96,7 +103,7 @@ def own_encoding() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_encoding")
-def test_workers_without_mdstorm_are_a_reason(
+def test_workers_without_mdstorm_are_an_error_that_names_one(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = tmp_path / "absent"
@@ -105,9 +112,12 @@ def test_workers_without_mdstorm_are_a_reason(
     (package / "__init__.py").write_text("raise ModuleNotFoundError('no mdstorm here')\n")
     environment = classic_spark.sparkContext.environment
     monkeypatch.setitem(environment, "PYTHONPATH", str(absent))
-    reason = why_not_writable(classic_spark, location_of(tmp_path / "cache"))
-    assert reason.startswith("ImportError: mdstorm cannot be imported on a Spark worker (no mdst")
-    assert "Install it on the workers" in reason
+    worker = re.escape(socket.gethostname())
+    with pytest.raises(
+        MissingDependencyError,
+        match=rf"cannot be imported on the Spark worker {worker} \(no mdst.*Install it on the work",
+    ):
+        why_not_writable(classic_spark, location_of(tmp_path / "cache"))
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -1,0 +1,37 @@
+"""Pythons that differ from host to host, at one path."""
+
+import sys
+import venv
+from pathlib import Path
+
+from tests.cluster.hosts import Host
+
+#: Where each host has one, in its own ``/tmp``.
+PYTHON = "/tmp/python"
+
+
+def install_python(host: Host) -> None:
+    """Give a host the Python of this process."""
+    _write(host, f'exec {sys.executable} "$@"')
+
+
+def install_python_without(host: Host, *packages: str) -> None:
+    """Give a host a Python with other packages than those, and without mdstorm."""
+    environment = host.disk / "tmp" / "environment"
+    if not environment.exists():
+        venv.create(environment, symlinks=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    known = [Path(p) for p in sys.path if Path(p).name == "site-packages"]
+    for path in [path for directory in known for path in directory.iterdir()]:
+        link = site / path.name
+        if path.name in packages or path.suffix == ".pth":  # also those of editable installations
+            link.unlink(missing_ok=True)
+        elif not link.exists():
+            link.symlink_to(path)
+    _write(host, 'exec env -u PYTHONPATH /tmp/environment/bin/python "$@"')
+
+
+def _write(host: Host, command: str) -> None:
+    python = host.disk / PYTHON.lstrip("/")
+    python.write_text(f"#!/bin/sh\n{command}\n")
+    python.chmod(0o755)

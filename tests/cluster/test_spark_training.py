@@ -1,0 +1,17 @@
+"""A table converted and trained on in one Spark application, whose executors train."""
+
+import pytest
+from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, epochs
+from tests.cluster.standalone import Standalone
+from tests.cluster.store import Store
+
+pytestmark = pytest.mark.cluster
+
+
+def test_executors_train_on_each_row_once_and_the_copy_goes_with_the_application(
+    store: Store, spark_cluster: Standalone
+) -> None:
+    store.forget()
+    out = spark_cluster.submit(EXAMPLES / "train_spark.py", "s3://bucket/cache").finish()
+    assert epochs(out) == [EACH_ROW_ONCE] * 3
+    assert store.objects("cache/") == {}
