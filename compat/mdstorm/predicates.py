@@ -1,7 +1,7 @@
 """Predicates: which rows a reader delivers.
 
-A reader calls its predicate once for all rows of a shard's share. The classes of this module
-evaluate them with NumPy and Arrow; user-defined predicates are called as `PredicateBase` says.
+A reader calls its predicate once for all rows that it reads of a shard. The classes of this module
+evaluate the rows with NumPy and Arrow; `PredicateBase` says how your own predicates are called.
 Names, arguments and the buckets of `in_pseudorandom_split` are those of ``petastorm.predicates``.
 """
 
@@ -33,29 +33,30 @@ __all__ = [
 class PredicateBase(Described, abc.ABC):
     """Base class of predicates.
 
-    Derive from it to write one. The row reader calls `do_include` for each row, with a dict of one
-    value per field: NumPy scalars, arrays and Python objects, None for null. The batch reader calls
-    it for a whole shard's share, with a `pandas.DataFrame` of the fields, and it returns a boolean
-    Series or array. If it returns anything else, or cannot take whole columns (it raises
-    AttributeError, TypeError or ValueError), it is called for each row, as in the row reader.
+    Derive from it to write your own. The row reader calls `do_include` for each row, with a dict of
+    one value per field: NumPy scalars, arrays and Python objects, and None for null. The batch
+    reader calls it for all rows that it reads of a shard, with a `pandas.DataFrame` of the fields;
+    it must then return a boolean Series or array. If it returns anything else, or raises
+    AttributeError, TypeError or ValueError because it cannot take whole columns, it is called for
+    each row, as in the row reader.
     """
 
     @abc.abstractmethod
     def get_fields(self) -> set[str]:
-        """Return the names of the fields that `do_include` looks at."""
+        """Return the names of the fields that `do_include` uses."""
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
-        """Return whether to deliver a row whose fields have these values, or each of many rows."""
+        """Return whether to deliver a row with these values, or each of many such rows."""
 
 
 class in_set(PredicateBase):  # noqa: N801  # as Petastorm has it, like all of these
-    """Rows whose field is one of some values.
+    """Selects rows whose field has one of the given values.
 
     Parameters
     ----------
     inclusion_values : iterable of hashable
-        The values; None among them means null.
+        The values; None means null.
     predicate_field : str
         The field.
     """
@@ -74,14 +75,14 @@ class in_set(PredicateBase):  # noqa: N801  # as Petastorm has it, like all of t
 
 
 class in_intersection(PredicateBase):  # noqa: N801
-    """Rows whose array has at least one of some values.
+    """Selects rows whose array holds at least one of the given values.
 
     Parameters
     ----------
     inclusion_values : iterable
         The values.
     _predicate_field : str
-        The field, which holds arrays. A null has no values.
+        The field, which must hold arrays. A null counts as an empty array.
     """
 
     def __init__(self, inclusion_values: Iterable[Any], _predicate_field: str) -> None:
@@ -114,17 +115,17 @@ class in_intersection(PredicateBase):  # noqa: N801
 
 
 class in_lambda(PredicateBase):  # noqa: N801
-    """Rows for which a function returns true.
+    """Selects rows for which a function returns true.
 
     Parameters
     ----------
     predicate_fields : list of str
         The fields whose values the function takes, in this order.
     predicate_func : callable
-        Called as ``predicate_func(*values)``, or ``predicate_func(*values, state_arg)``. See
-        `PredicateBase` for what it takes and returns in each reader.
+        Called as ``predicate_func(*values)``, or ``predicate_func(*values, state_arg)``.
+        `PredicateBase` says what it gets and must return in each reader.
     state_arg : object, optional
-        Further argument of the function, if it is not None.
+        Last argument of the function, unless it is None.
 
     Raises
     ------
@@ -157,13 +158,13 @@ class in_lambda(PredicateBase):  # noqa: N801
         return set(self._predicate_fields)
 
     def do_include(self, values: Mapping[str, Any]) -> Any:
-        """Return what the function says."""
+        """Return the result of the function."""
         state = () if self._state_arg is None else (self._state_arg,)
         return self._predicate_func(*(values[name] for name in self._predicate_fields), *state)
 
 
 class in_negate(PredicateBase):  # noqa: N801
-    """Rows that another predicate leaves out.
+    """Selects the rows that another predicate leaves out.
 
     Parameters
     ----------
@@ -190,16 +191,16 @@ class in_negate(PredicateBase):  # noqa: N801
 
 
 class in_reduce(PredicateBase):  # noqa: N801
-    """Rows for which a function of other predicates' results returns true.
+    """Selects rows for which a function of the results of other predicates returns true.
 
     Parameters
     ----------
     predicate_list : list of PredicateBase
         The others.
     reduce_func : callable
-        Takes the list of their results, such as `all` and `any`. Other functions than these two
-        are given booleans in the row reader and boolean Series in the batch reader, where a
-        function that needs booleans is called for each row.
+        Gets the list of their results; `all` or `any`, for example. Any other function gets
+        booleans in the row reader, and boolean Series in the batch reader; if it cannot take
+        Series, it is called for each row.
 
     Raises
     ------
@@ -226,19 +227,20 @@ class in_reduce(PredicateBase):  # noqa: N801
         return {name for predicate in self._predicate_list for name in predicate.get_fields()}
 
     def do_include(self, values: Mapping[str, Any]) -> Any:
-        """Return what the function says of the results of all predicates."""
+        """Return the result of the function for the results of all predicates."""
         return self._reduce_func([p.do_include(values) for p in self._predicate_list])
 
 
 class in_pseudorandom_split(PredicateBase):  # noqa: N801
-    """One of several subsets of the rows, chosen by a hash of a field: the same in every run.
+    """Selects one of several subsets of the rows by a hash of a field, the same in every run.
 
     Parameters
     ----------
     fraction_list : sequence of float
-        The share of each subset, such as ``[0.8, 0.2]``; rows beyond their sum are in none.
+        The share of each subset, such as ``[0.8, 0.2]``. If their sum is less than 1, the remaining
+        rows are in no subset.
     subset_index : int
-        Which subset; negative ones count from the end.
+        Number of the subset; negative numbers count from the end.
     predicate_field : str
         The field. Rows with equal values are in the same subset.
 
@@ -249,9 +251,9 @@ class in_pseudorandom_split(PredicateBase):  # noqa: N801
 
     Notes
     -----
-    A value's place is the MD5 hash of its text, ``str(value)``, modulo `sys.maxsize`; the borders
-    of the subsets are the sums of their fractions times ``sys.maxsize - 1``. Those are Petastorm's,
-    so that rows stay in the subsets that they were in.
+    The position of a value is the MD5 hash of its text, ``str(value)``, modulo `sys.maxsize`. The
+    boundaries of the subsets are the sums of their fractions times ``sys.maxsize - 1``. Petastorm
+    computes both in the same way, so rows stay in the same subsets.
 
     Examples
     --------

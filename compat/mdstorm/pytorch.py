@@ -45,40 +45,42 @@ class DataLoader(RowLoader, Generic[BatchT]):
     """Batches of a reader's rows as dicts of tensors.
 
     Over an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
-    blocks of rows, as fast as in the converter's loader. Each iteration is then a complete pass of
-    its own with new permutations, also after a ``break`` and while another one is in progress, and
-    there is a `state_dict`. Over other readers (WeightedSamplingReader, n-grams, objects with
-    Petastorm's ``Reader`` interface) items are taken one at a time. A second pass resets them,
-    which some support only at their end.
+    blocks of rows, as fast as in a converter's loader. Each iteration is then a complete pass with
+    new permutations, even after a ``break`` or during another iteration, and the loader has a
+    `state_dict`. Over other readers (WeightedSamplingReader, n-grams, objects with Petastorm's
+    ``Reader`` interface), items are taken one at a time. A second pass resets such a reader, which
+    some support only at their end.
 
-    Booleans become uint8, uint16 int32, uint32 int64, timestamps int64 nanoseconds since 1970 UTC.
-    Strings, binaries, decimals, dates, nested values and arrays of several shapes are lists.
-    Integers with nulls are float64 with NaN if the reader delivers batches; other nulls that no
-    tensor can hold, and all but those of floating-point numbers if it delivers rows, are an error.
+    Booleans become uint8, uint16 becomes int32, uint32 becomes int64, and timestamps become int64
+    nanoseconds since 1970 UTC. Strings, binaries, decimals, dates, nested values and arrays of
+    several shapes become lists. If the reader delivers batches, integers with nulls become float64
+    with NaN, and other nulls that no tensor can represent are an error. If it delivers rows, all
+    nulls except those of floating-point numbers are an error.
 
     Parameters
     ----------
     reader : Reader
         The reader, which also sets the number of epochs.
     batch_size : int
-        Rows per batch. Batches span epochs; the last one may be shorter. None, 0 or less: all rows
-        of all epochs.
+        Rows per batch. A batch may span epochs; only the last one may be shorter. With None, 0 or
+        less, all rows of all epochs are one batch.
     collate_fn : callable
-        Makes a batch of the list of its rows, which are dicts from column to value. The default one
-        is not called: whole columns make the same batches.
+        Function that builds a batch from a list of rows, which are dicts from column name to value.
+        The default function is not called, because whole columns give the same batches.
     shuffling_queue_capacity : int
-        Rows are shuffled within windows of this many rows or, if that is more, one shard, by the
-        seed of the reader. Over other readers they are drawn by ``np.random`` from a pool of this
-        size. 0: no shuffling.
+        Rows are shuffled within windows of whole shards with at least this many rows, by the seed
+        of the reader. Over other readers, rows are drawn by ``np.random`` from a pool of this size.
+        0 means no shuffling.
 
     Raises
     ------
     InvalidArgumentError
-        If a number is not an integer.
+        If an argument is not an integer.
     NullValueError
         If a null has no value in PyTorch; also TypeError.
     RuntimeError
-        If the reader was stopped, or a pass over another kind of reader failed or is in progress.
+        If the reader was stopped, or if a pass over another kind of reader failed or is in
+        progress.
 
     Notes
     -----
@@ -128,7 +130,7 @@ class DataLoader(RowLoader, Generic[BatchT]):
 
 
 class BatchedDataLoader(ColumnLoader):
-    """Batches of a reader's rows as dicts of tensors, made by a function of whole columns.
+    """Batches of a reader's rows as dicts of tensors, converted by a function of whole columns.
 
     Works like `DataLoader`, except that every column is a tensor.
 
@@ -137,16 +139,16 @@ class BatchedDataLoader(ColumnLoader):
     reader, batch_size
         As in `DataLoader`.
     transform_fn : callable, optional
-        Takes the array of one column of many rows and returns a tensor, which may be on another
-        device; ``torch.as_tensor`` by default. The number of rows it gets is unspecified.
+        Gets the array of one column, with an unspecified number of rows, and returns a tensor,
+        which may be on another device. By default ``torch.as_tensor``.
     shuffling_queue_capacity : int
-        As in `DataLoader`; over other readers the rows are drawn by ``torch.randperm``.
+        As in `DataLoader`, except that over other readers, rows are drawn by ``torch.randperm``.
 
     Raises
     ------
     UnsupportedTypeError
-        If there is no tensor for a column: strings, binaries, decimals, dates, nested values,
-        arrays of several shapes; also TypeError.
+        If a column cannot be a tensor: strings, binaries, decimals, dates, nested values, arrays of
+        several shapes; also TypeError.
     InvalidArgumentError, NullValueError, RuntimeError
         As in `DataLoader`.
 
@@ -191,18 +193,19 @@ class InMemBatchedDataLoader(OwnContext):
     Parameters
     ----------
     reader : Reader
-        What is read.
+        The reader. It is read completely, and then stopped.
     batch_size : int
-        Rows of a batch; the last one of each epoch may be shorter.
+        Rows per batch; the last batch of each epoch may be shorter.
     transform_fn : callable, optional
         As in `BatchedDataLoader`.
     num_epochs : int
-        Passes over the rows per iteration. The next iteration continues with further passes.
+        Number of passes over the rows in one iteration. The next iteration continues with more
+        passes.
     seed : int
-        With `shuffle` pass number e has the permutation of ``torch.randperm`` by the seed
-        ``seed + e``, as in Petastorm.
+        With `shuffle`, pass number e is shuffled by ``torch.randperm`` with the seed ``seed + e``,
+        as in Petastorm.
     rows_capacity : int
-        Most rows to read; a warning says if rows were left out.
+        Largest number of rows to read. A warning says if rows were left out.
     shuffle : bool
         Whether the rows are shuffled.
 

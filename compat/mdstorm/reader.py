@@ -73,10 +73,10 @@ def make_reader(
     version: int | None = None,
     timestamp: str | datetime | None = None,
 ) -> Reader:
-    """Open a dataset, to read it row by row.
+    """Open a dataset for reading row by row.
 
-    For datasets that Petastorm or `materialize_dataset` wrote, whose fields are decoded. Others are
-    read as well, with a schema inferred from their columns, and a warning.
+    For datasets that Petastorm or `materialize_dataset` wrote, whose fields are decoded. Other
+    datasets can be read, too, with a schema inferred from their columns, and a warning.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ def make_reader(
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
     zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks, decimals,
     version, timestamp
-        As in `make_batch_reader`; a predicate sees one row at a time.
+        As in `make_batch_reader`; a predicate gets one row at a time.
 
     Returns
     -------
     Reader
-        Yields namedtuples with a value per field: NumPy scalars and arrays, `Decimal`, None for
-        null; or n-grams of them.
+        Yields namedtuples with one value per field: NumPy scalars and arrays, `Decimal`, and None
+        for null. With an `NGram`, yields n-grams of such rows.
 
     Raises
     ------
@@ -150,96 +150,99 @@ def make_batch_reader(
     version: int | None = None,
     timestamp: str | datetime | None = None,
 ) -> Reader:
-    """Open a dataset, to read it in batches: MDS, Parquet with columns of plain types, or Delta.
+    """Open a dataset for reading in batches: MDS, Parquet with columns of plain types, or Delta.
 
     Parameters
     ----------
     dataset_url_or_urls : str, path or list of them
-        URL, or path object, of a directory or file, or of several files in their order: files of
-        Parquet, or shards of one MDS dataset. In a directory files are read in the order of their
-        paths, and Hive partitions become columns. Of a Delta table the live rows of one version are
-        read.
+        URL or path of a directory or file, or a list of several files: Parquet files, or shards of
+        one MDS dataset. The files of a list are read in its order, those of a directory in the
+        order of their paths. Hive partitions become columns. Of a Delta table, the live rows of one
+        version are read.
     schema_fields : iterable of str or of UnischemaField, optional
-        Columns to read: regular expressions that match whole names, or fields; by default all that
-        are not nested. They come in stored order.
+        Columns to read, as regular expressions that match whole names, or as fields; by default all
+        that are not nested. They are delivered in stored order.
     reader_pool_type : {"thread", "process", "dummy"}
-        Where rows are read, and user-defined functions called: in threads; functions in
-        processes; or, for ``dummy``, in the caller's thread when a batch is asked for. The order is
-        the same.
+        Where rows are read and your functions are called. ``thread``: in threads. ``process``:
+        functions are called in processes. ``dummy``: in the caller's thread, when a batch is
+        requested. The order of rows is the same.
     workers_count : int
-        Threads or processes; at most as many as there are processors.
+        Number of threads or processes; at most one per processor.
     results_queue_size : int
-        Most batches to prepare ahead of use.
+        Largest number of batches to prepare ahead of use.
     seed : int, optional
-        Seed of all permutations. None, and 0 in the exact order, mean no seed: one is then drawn at
-        random or, with `cur_shard` and `shard_count`, is 9176 on all ranks. Pass one to repeat a
-        trial, or to permute several readers the same way.
+        Seed of all permutations. None, and 0 in the exact order, mean no seed: it is then 9176 on
+        all ranks with `cur_shard` and `shard_count`, and drawn at random without them. Pass a seed
+        to repeat a trial, or to shuffle several readers in the same way.
     shuffle_rows : bool
-        Permute the rows of each shard or row group, differently in each epoch.
+        Whether to shuffle the rows of each shard or row group, differently in each epoch.
     shuffle_row_groups : bool
-        Permute the shards or row groups, differently in each epoch.
+        Whether to shuffle the shards or row groups, differently in each epoch.
     shuffle_row_drop_partitions : int
-        Cut each row group into this many pieces, which are permuted.
+        Number of pieces into which each row group is cut; the pieces are shuffled.
     predicate : PredicateBase, optional
-        Which rows to deliver.
+        Selects the rows to deliver.
     rowgroup_selector : RowGroupSelectorBase, optional
-        Which row groups to read, by an index of them.
+        Selects the row groups to read, by a row-group index.
     num_epochs : int or None
-        Passes over the data; None never ends.
+        Number of passes over the data; with None the reader is endless.
     cur_shard, shard_count : int or "auto", optional
-        Share of the rows to read: rank and number of ranks. Rows are shared, not row groups, so
-        there may be more ranks than row groups. ``cur_shard="auto"`` takes both from the process
-        group or the launcher when a pass begins. Without them every process reads all rows; if
-        there are several, a warning says so once, and ``cur_shard=0, shard_count=1`` silences it.
+        Rank and number of ranks, which select the share of the rows to read. Shares are divided by
+        rows, not by row groups, so there may be more ranks than row groups. ``cur_shard="auto"``
+        takes both from the process group or the launcher when a pass begins. Without them, every
+        process reads all rows. If there are several processes, a warning says so once;
+        ``cur_shard=0, shard_count=1`` silences it.
     shard_seed : int, optional
         Petastorm's former name of `seed`.
     cache_type : {"null", "local-disk"}, optional
-        Whether to keep the decoded row groups on a local disk.
+        Whether to cache decoded row groups on a local disk.
     cache_location : str, optional
         Directory of the cache.
     cache_size_limit : int, optional
-        Most bytes that it may take.
+        Largest size of the cache in bytes.
     cache_row_size_estimate : int, optional
-        Approximate bytes per row: a limit that is too small for some rows is refused.
+        Approximate size of a row in bytes. A `cache_size_limit` that is too small for some rows is
+        refused.
     cache_extra_settings : dict, optional
-        Further arguments of `LocalDiskCache`, such as ``{"cleanup": False}`` for a cache that
+        Other arguments of `LocalDiskCache`, such as ``{"cleanup": False}`` for a cache that
         outlives the reader.
     hdfs_driver, zmq_copy_buffers, convert_early_to_numpy
-        Have no effect: file systems are those of fsspec, and there is one way to send a batch.
+        Have no effect, because file systems come from fsspec, and there is only one way to send a
+        batch.
     transform_spec : TransformSpec, optional
         Its function is called with each batch, a pandas DataFrame.
     filters : list of tuple, or list of list of tuple, optional
-        pyarrow-style conditions on columns: row groups without a match are skipped, and only
-        matching rows of the others are delivered.
+        pyarrow-style conditions on columns. Row groups without a match are skipped, and only
+        matching rows are delivered.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
-        A file system of fsspec or pyarrow for Parquet files, which takes precedence over the URL's
-        scheme.
+        An fsspec or pyarrow file system for Parquet files, which takes precedence over the scheme
+        of the URL.
     order : {"exact", "elastic"}
-        ``exact`` delivers every row once per epoch over all ranks. ``elastic`` delivers rows in
-        MosaicML Streaming's order; then batches have as many rows as the largest shard.
+        ``exact`` delivers every row once per epoch across all ranks. ``elastic`` delivers rows in
+        MosaicML Streaming's order, in batches with as many rows as the largest shard.
     fill_nulls : mapping of str to value, optional
-        Values to replace nulls with, by column.
+        For each column, the value that replaces nulls.
     null_masks : sequence of str
-        Columns that get a boolean companion ``<name>_is_null``.
+        Columns for which a boolean column ``<name>_is_null`` is added.
     decimals : {"float64", "float32", "decimal"}, optional
-        What decimals are delivered as. Floating-point numbers are the nearest ones, can be trained
-        on, and are what filters, predicates and functions see; arrays of decimals become arrays of
-        them. By default they stay `Decimal`, which arrive in PyTorch as lists and in TensorFlow as
-        text, and a loader over the reader says so in a warning; ``"decimal"`` is the same without
-        the warning.
+        Type in which decimals are delivered. ``"float64"`` and ``"float32"`` deliver the nearest
+        numbers, which models can be trained on and which filters, predicates and functions get;
+        arrays of decimals become arrays of numbers. By default, decimals stay `Decimal`: lists in
+        PyTorch, text in TensorFlow, with a warning from a loader over the reader. ``"decimal"``
+        does the same without the warning.
     version : int, optional
-        Version of a Delta table to read; by default the newest one when the reader is made.
+        Version of a Delta table to read; by default the newest one when the reader is created.
     timestamp : str or datetime.datetime, optional
-        Read the version of a Delta table that was the newest one then, in UTC unless it has an
+        Time at which the version of a Delta table to read was the newest, in UTC unless it has an
         offset: ``"2024-05-31T12:00:00+02:00"``.
 
     Returns
     -------
     Reader
-        Yields namedtuples with an array per column: one for each row group's or shard's share of
-        the rows, after predicate and transform; empty ones are skipped.
+        Yields namedtuples with an array per column, one namedtuple for this rank's rows of each row
+        group or shard, after predicate and transform. Empty ones are skipped.
 
     Raises
     ------
@@ -250,9 +253,9 @@ def make_batch_reader(
     DatasetNotFoundError
         If there is no dataset; also OSError.
     CorruptDatasetError
-        If a file is damaged, or its columns differ from those of the first one.
+        If a file is damaged, or its columns differ from those of the first file.
     UnsupportedTableError
-        If a table, or what a job of Spark has left unfinished, cannot be read; also
+        If it is a table of an unsupported kind, or the output of an unfinished Spark job; also
         NotImplementedError.
 
     Examples

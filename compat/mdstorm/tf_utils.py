@@ -52,9 +52,9 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     """Return the items of a reader as a TensorFlow dataset.
 
     Over an unused reader from `make_batch_reader` or `make_reader`, each iteration is a complete
-    pass of its own with new permutations: ``repeat``, a second ``for`` and one after a ``break``
-    work. Over other readers items are taken one at a time; an iteration continues where the last
-    one stopped, and resets a reader that is at its end.
+    pass with new permutations: ``repeat``, a second ``for``, and a ``for`` after a ``break`` work.
+    Over other readers, items are taken one at a time. An iteration continues where the last one
+    stopped, and resets a reader that is at its end.
 
     Rows are passed to TensorFlow in blocks. ``dataset.batch(n)``, and
     ``dataset.unbatch().batch(n)`` for a reader that delivers batches, slice batches from them, much
@@ -69,10 +69,10 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     -------
     tf.compat.v1.data.Dataset
         For eager and for graph mode. Its elements are namedtuples of tensors: rows, or batches of
-        one shard each; of n-grams dicts from offset to namedtuple. Types and static shapes are
-        those of the reader's schema: decimals are text, uint16 is int32 and uint32 int64. Dates
-        and timestamps are int64 since 1970 UTC: nanoseconds in batches, in rows days and
-        microseconds, as Petastorm has it.
+        one shard each. N-grams are dicts from offset to namedtuple. Types and static shapes are
+        those of the reader's schema, except that decimals are text, uint16 is int32, and uint32 is
+        int64. Dates and timestamps are int64 since 1970 UTC: nanoseconds in batches; days and
+        microseconds in rows, as in Petastorm.
 
     Raises
     ------
@@ -83,8 +83,8 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
 
     Notes
     -----
-    Errors during an iteration are raised as ``tf.errors`` with our message: None in a row, arrays
-    of different lengths in a batch, a stopped reader.
+    Errors during an iteration (None in a row, arrays of different lengths in a batch, a stopped
+    reader) are raised as ``tf.errors`` with mdstorm's message.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
     """Return tensors of a reader's next item, for ``tf.compat.v1.Session.run``.
 
-    At the end of the reader a run raises ``tf.errors.OutOfRangeError``.
+    At the end of the reader, running them raises ``tf.errors.OutOfRangeError``.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     Raises
     ------
     InvalidArgumentError
-        If a queue is asked for and the reader delivers batches, or TensorFlow has no type for a
+        If a queue is requested and the reader delivers batches, or if TensorFlow has no type for a
         field; also ValueError.
     """
     if reader.batched_output and shuffling_queue_capacity > 0:
@@ -170,7 +170,7 @@ def make_namedtuple_tf_ngram(
     *args
         Values in the order of offsets and fields.
     **kargs
-        Instead: by offset, as text, a dict from field to value.
+        Instead of `args`: for each offset, as text, a dict from field to value.
     """
     result: dict[int, Any] = {}
     values = iter(args)

@@ -38,15 +38,16 @@ class TransformSpec(Described):
     Parameters
     ----------
     func : callable, optional
-        Takes a pandas DataFrame with one shard's share of the rows and returns one. Array columns
-        hold one `numpy.ndarray` per cell, strings are Python objects, dates `datetime.date`,
-        timestamps ``datetime64[ns]``. It may return any number of rows.
+        Gets a pandas DataFrame with rows of one shard, and returns a DataFrame with any number of
+        rows. Each cell of an array column holds a `numpy.ndarray`; strings are Python objects,
+        dates are `datetime.date`, and timestamps are ``datetime64[ns]``. With `mdstorm.make_reader`
+        it gets and returns one row, a dict.
     edit_fields : sequence of (tuple or UnischemaField), optional
-        Columns that `func` adds or changes, each ``(name, numpy_dtype, shape, nullable)``.
+        Columns that `func` adds or changes, each as ``(name, numpy_dtype, shape, nullable)``.
     removed_fields : sequence of str, optional
         Columns that are dropped.
     selected_fields : sequence of str, optional
-        Columns that are kept, in this order. Not together with `removed_fields`.
+        Columns that are kept, in this order. Cannot be combined with `removed_fields`.
 
     Raises
     ------
@@ -116,14 +117,15 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
     schema : Unischema
         Schema of the input rows.
     transform_spec : TransformSpec
-        The transform. If it removes or selects fields that do not exist, they are ignored with a
+        The transform. Fields that it removes or selects and that do not exist are ignored, with a
         warning.
 
     Returns
     -------
     Unischema
-        Named ``<name>_transformed``: the fields that stay in their order, then the edited ones,
-        which have no codec; with `TransformSpec.selected_fields` those, in that order.
+        A schema named ``<name>_transformed``: the remaining fields in their order, then the edited
+        fields, which have no codec. With `TransformSpec.selected_fields`, these fields in that
+        order.
 
     Raises
     ------

@@ -57,53 +57,55 @@ def convert(
 ) -> Dataset:
     """Convert Parquet files, a Delta table, or a dataset that Petastorm wrote, to an MDS dataset.
 
-    Values, types and nulls are kept, unless `dtype` or `decimals` says otherwise; Hive partitions
-    become columns. The fields of a Petastorm dataset are stored decoded, images as the files they
-    are, and its schema is kept. Each of its row groups becomes a shard, so that shuffled row
-    groups, selectors and n-grams mean the same afterwards.
+    Values, types and nulls are kept, unless you pass `dtype` or `decimals`, and Hive partitions
+    become columns. The fields of a Petastorm dataset are stored decoded (images as PNG or JPEG
+    files), and its schema is kept. Each row group of such a dataset becomes a shard, so that
+    shuffled row groups, selectors and n-grams mean the same afterwards.
 
-    Without Spark the rows keep their order, memory is bounded, and a conversion that was
-    interrupted resumes when it is run again. With Spark the executors read and
-    write, the order of the rows is Spark's, and nothing is resumed.
+    Without Spark, rows keep their order, memory is bounded, and an interrupted conversion resumes
+    when you run it again. With Spark, the executors read and write, the order of rows is Spark's,
+    and an interrupted conversion cannot be resumed.
 
     Parameters
     ----------
     source : str or path
-        Directory or file of Parquet, or a Delta table: a URL or a local path.
+        URL or local path of a directory or file of Parquet, or of a Delta table.
     url : str or path
-        Directory for the MDS dataset, which must not hold one yet.
+        Directory for the MDS dataset. It must not hold a dataset yet, unless `overwrite` is true.
     columns : sequence of str, optional
         Columns to convert, in this order; all of them by default.
     dtype : {"float32", "float64", None}
-        What floating-point scalars and the elements of arrays become; None keeps them.
+        Type to which floating-point scalars and elements of arrays are converted; None keeps their
+        types.
     decimals : {"float64", "float32", "decimal", None}
-        What decimals and arrays of them become, such as numbers that can be trained on; None and
-        ``"decimal"`` keep every digit.
+        Type to which decimals and arrays of decimals are converted. None and ``"decimal"`` keep
+        every digit.
     shard_size : int, optional
-        Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or what a
-        row group takes that becomes a shard.
+        Largest size of an uncompressed shard in bytes, at most 4 GiB. None and 0 mean 64 MiB, or
+        the size of the row group if each row group becomes a shard.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes of every file to record in the index: unique and in sorted order.
+        Names of the hashes to record in the index for every file; unique and in sorted order.
     overwrite : bool
-        First remove the dataset that mdstorm wrote to `url`, if there is one.
+        Whether to remove a dataset that mdstorm wrote to `url` before.
     spark : pyspark.sql.SparkSession, optional
         Session that runs the conversion, classic or Connect.
     storage_options : dict, optional
-        Options of the fsspec file systems of both URLs. With `spark` they are those of `url`
-        alone, without credentials: Spark reads with its own configuration.
+        Options of the fsspec file systems of both URLs. With `spark` they apply only to `url`, and
+        must not hold credentials; Spark reads with its own configuration.
     workers : int, optional
-        Threads, without Spark; by default one per CPU core, at most 8.
+        Number of threads, without Spark; by default one per CPU core, at most 8.
     progress : callable or bool, optional
-        Called with the number of rows converted and the total, without Spark. By default a terminal
-        or a notebook shows how far it is; False for silence, also with Spark.
+        Function that is called with the number of converted rows and the total, without Spark. By
+        default, progress is shown in a terminal or a notebook. False turns it off, with Spark, too.
     resume : bool
-        Resume from what an earlier run has finished, and keep what is finished if this one is
+        Whether to resume an interrupted run, and to keep finished shards if this run is
         interrupted. False starts over.
     keep_row_groups : bool, optional
-        Whether no shard mixes rows of two row groups. None keeps those of datasets that have a
-        schema of Petastorm, and fills shards across those of other files. Without Spark only.
+        Whether to never mix rows of two row groups in one shard. By default, the row groups of
+        datasets with a Petastorm schema are kept, and those of other files are not. Not available
+        with `spark`.
     version, timestamp : optional
         The version of a Delta table, as in `mdstorm.make_batch_reader`; by default the
         newest one.
@@ -116,20 +118,20 @@ def convert(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before anything is written; the message names all of
-        them.
+        If columns cannot be stored. The error is raised before anything is written, and names all
+        such columns.
     MissingColumnError
-        If one of `columns` is not there.
+        If one of `columns` does not exist.
     DatasetNotFoundError, CorruptDatasetError
         If there are no Parquet files, or one is damaged.
     DatasetExistsError
-        If there is a dataset at `url`, or a part of another conversion.
+        If `url` holds a dataset, or a part of another conversion.
     WriteError
         If the dataset cannot be written.
     InvalidArgumentError
         If an argument has an invalid value.
     UnsupportedTableError
-        If it is a table that is not read, or a Delta table and `spark` is given.
+        If `source` is a table of an unsupported kind, or a Delta table together with `spark`.
 
     Examples
     --------

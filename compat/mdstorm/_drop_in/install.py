@@ -34,8 +34,8 @@ _PAIRS = {
 def install_as_petastorm() -> None:
     """Make ``import petastorm`` import mdstorm, as PyMySQL's `install_as_MySQLdb` does for MySQLdb.
 
-    From then on `petastorm` and each of its modules that mdstorm has are those of mdstorm: the same
-    module and class objects under both names. This holds
+    From then on, `petastorm` and its modules are those of mdstorm: the same module and class
+    objects under both names. This holds
 
     - in this process, and its forks;
     - in Python processes that it starts (`multiprocessing`, workers of a torch ``DataLoader``,
@@ -45,23 +45,24 @@ def install_as_petastorm() -> None:
       stand-in with ``addPyFile``, on Spark Connect with ``addArtifact``;
     - for pickles made with Petastorm, which name its modules.
 
-    Where a Spark session refuses ``spark.conf.set`` of a key that begins with ``petastorm.`` or
+    Call it before the first ``import petastorm``; calling it again does nothing. It imports neither
+    pyspark nor a framework.
+
+    If a Spark session refuses ``spark.conf.set`` for a key that begins with ``petastorm.`` or
     ``mdstorm.``, as serverless compute does, this process keeps the value, and ``spark.conf.get``
     returns it.
 
     The loggers ``petastorm``, ``petastorm.reader``, ``petastorm.pytorch`` and ``petastorm.spark…``
-    govern what mdstorm logs: their levels, handlers and `propagate` hold for it as well.
+    control what mdstorm logs, by their levels, handlers and `propagate`.
 
-    ``petastorm.__version__`` is 0.13.1, the version whose API this is. Modules of Petastorm that
-    mdstorm lacks cannot be imported; the error says where the differences are documented.
-
-    Call it before the first ``import petastorm``; calling it again does nothing. It imports neither
-    pyspark nor a framework.
+    ``petastorm.__version__`` is 0.13.1, the version of the API. Importing a module of Petastorm
+    that mdstorm lacks raises an error that says where the differences are documented.
 
     Raises
     ------
     PetastormImportedError
-        If the real Petastorm was imported already: its classes may be in use. An `ImportError`.
+        If the real Petastorm was already imported, because its classes may be in use. Also an
+        `ImportError`.
     """
     _PETASTORM.install()
     kept_conf.install()

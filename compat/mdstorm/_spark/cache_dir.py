@@ -24,14 +24,14 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | None = None) -> str:
     """Return the URL of the parent cache directory, normalised.
 
-    The first one given takes precedence: `argument`, the conf ``mdstorm.…``, the conf
-    ``petastorm.…``, the environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read anew
+    The first of these that is set takes precedence: `argument`, the conf ``mdstorm.…``, the conf
+    ``petastorm.…``, the environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read again
     on each call.
 
     Raises
     ------
     InvalidArgumentError
-        If none is given.
+        If none of them is set.
     UnsupportedURLError
         If it has no scheme and is not on a Databricks mount.
     """

@@ -21,18 +21,19 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 @public("mdstorm.spark.spark_dataset_converter")
 class SparkDatasetConverter(TFMethod, TorchMethod, Described):
-    """A converted DataFrame, from which loaders and TensorFlow datasets are made.
+    """A converted DataFrame, which creates PyTorch loaders and TensorFlow datasets.
 
-    It pickles as its attributes, and works in any process that can read the files. It may be
-    made by hand: over shards of an MDS dataset, or over any Parquet files.
+    It can be pickled: only its attributes are stored, and it works in any process that can read the
+    files. You can also construct one yourself, over shards of an MDS dataset or over any Parquet
+    files.
 
     Attributes
     ----------
     cache_dir_url : str or None
-        URL of the dataset; None for the directory that the files are in.
+        URL of the dataset; None means the directory of the files.
     file_urls : list of str
-        URLs of its shards, or of Parquet files: what is read, in this order. Of a Delta table its
-        own URL: the converter reads the live rows of one version.
+        URLs of the shards or Parquet files, in the order in which they are read. For a Delta table,
+        the URL of the table, of which the converter reads the live rows of one version.
     dataset_size : int
         Number of rows.
     """
@@ -80,10 +81,9 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
         return self.dataset_size
 
     def delete(self) -> None:
-        """Remove the converted copy: what mdstorm wrote, and the directory if it is then empty.
+        """Remove the files that mdstorm wrote, and the directory if it is then empty.
 
-        A converter that was made from a path, or without `cache_dir_url`, has no copy, and removes
-        nothing.
+        A converter over a path, or without a `cache_dir_url`, has no copy, and removes nothing.
         """
         if self._mdstorm_is_given or self.cache_dir_url is None:
             what = self.cache_dir_url or "what is at the file_urls"

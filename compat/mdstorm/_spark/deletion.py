@@ -45,8 +45,8 @@ def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None
     Parameters
     ----------
     handler : callable or None
-        Takes the URL of the directory. None restores the default, which removes the files that
-        mdstorm wrote and then the directory if nothing else is in it.
+        Called with the URL of the directory. None restores the default, which removes the files
+        that mdstorm wrote, and then the directory if it is empty.
     """
     global _handler
     _handler = _remove_ours if handler is None else handler

@@ -69,44 +69,48 @@ def make_spark_converter(
 ) -> SparkDatasetConverter:
     """Write a DataFrame as MDS shards below the parent cache directory.
 
-    A frame that has been converted in this process is not written again, as long as its plan, its
-    column names and types, the files it reads and the options are the same, and the copy is there.
+    A frame that was already converted in this process is not written again, as long as its plan,
+    its column names and types, the files that it reads and the options are the same, and the copy
+    still exists.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame, str or path
-        The frame, of a classic or a Spark Connect session. Or the path or URL of Parquet files, of
-        a Delta table or of an MDS dataset: they are read where they are, whatever the other
-        arguments but `decimals`, `version` and `timestamp` say, and `SparkDatasetConverter.delete`
-        leaves them alone. On Databricks it is one on DBFS. Or the name of a table,
-        ``catalog.schema.table``, which the session of this process reads.
+        The frame, from a classic or a Spark Connect session. Or the path or URL of Parquet files, a
+        Delta table or an MDS dataset, on Databricks on DBFS: the files are read in place, only
+        `decimals`, `version` and `timestamp` apply, and `SparkDatasetConverter.delete` removes
+        nothing. Or the name of a table, ``catalog.schema.table``, which the session of this process
+        reads.
     parquet_row_group_size_bytes : int, optional
-        Largest size of an uncompressed shard in bytes, 32 MiB by default; None or 0: 64 MiB.
+        Largest size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
     compression_codec : str, optional
         ``uncompressed``, ``snappy``, ``gzip``, ``bzip2``, ``lz4`` or ``deflate``.
     dtype : {"float32", "float64", None}
-        What floating-point scalars, arrays and vectors become; None keeps them.
+        Type to which floating-point scalars, arrays and vectors are converted; None keeps their
+        types.
     decimals : {"float64", "float32", "decimal"}, optional
-        What decimals, and arrays of them, become: the nearest numbers, which can be trained on, or
-        what they are. That is also the default, with a warning when a loader delivers them. Of data
-        at a path it says as what they are read.
+        Type to which decimals, and arrays of decimals, are converted: floating-point numbers, which
+        models can be trained on, or ``"decimal"``, which keeps them. By default they are kept, and
+        a loader that delivers them warns. If `df` is a path, decimals are converted when they are
+        read.
     parent_cache_dir_url : str or path, optional
-        Directory for converted copies, before any configuration: see `parent_cache_dir`.
+        Directory for converted copies; takes precedence over any configuration, see
+        `parent_cache_dir`.
     cache_key : str, optional
-        Name under which other processes find the copy: it is reused if it was written with the same
-        options from a frame with the same columns and source files. The plan is not compared.
+        Name under which other processes find the copy. They reuse it if it was written with the
+        same options, from a frame with the same columns and source files. The plan is not compared.
     keep : bool, optional
         Whether the copy outlives this process; by default only if it has a `cache_key`.
     staging : bool, optional
-        Whether Spark writes Parquet, which the driver converts and removes. By default it does
-        where executors cannot write below the parent cache directory. Conf
+        Whether Spark writes Parquet, which the driver then converts and removes. The default is to
+        do so if executors cannot write below the parent cache directory. Conf
         ``mdstorm.spark.converter.staging``, environment variable ``MDSTORM_STAGING``.
     staging_dir_url : str or path, optional
-        Where that Parquet goes, by default below the parent cache directory. Conf
+        Directory for that Parquet, by default below the parent cache directory. Conf
         ``mdstorm.spark.converter.stagingDirUrl``, environment variable ``MDSTORM_STAGING_DIR_URL``.
     version, timestamp : optional
-        The version of the Delta table at a path, as in `mdstorm.make_batch_reader`; by
-        default the newest one. The converter keeps to it.
+        The version of the Delta table at a path, as in `mdstorm.make_batch_reader`; by default the
+        newest one. The converter always reads that version.
 
     Returns
     -------
@@ -116,20 +120,20 @@ def make_spark_converter(
     Raises
     ------
     InvalidArgumentError
-        If no parent cache directory is configured, `dtype` or `decimals` is unknown, or a version
-        is given for what has none.
+        If no parent cache directory is configured, `dtype` or `decimals` is unknown, or `version`
+        or `timestamp` is passed for anything that is not a Delta table.
     CompressionCodecError
         If `compression_codec` is unknown.
     UnsupportedTypeError
-        If columns cannot be stored; nothing has been written then.
+        If columns cannot be stored; raised before anything is written.
     NotADataFrameError
-        If `df` is something else.
+        If `df` is neither a DataFrame nor a path nor the name of a table.
     DatasetNotFoundError
-        If `df` is a path or the name of a table, and nothing is there.
+        If `df` is a path or the name of a table, and there is no data.
     UnsupportedTableError
-        If `df` is the path of a table that is not read.
+        If `df` is the path of a table of an unsupported kind.
     UnsupportedURLError
-        If `df` is a path that is not on DBFS, and this is Databricks.
+        If `df` is a path on Databricks, and not on DBFS.
 
     Notes
     -----
@@ -231,7 +235,7 @@ def mds_compression(codec: str | None) -> str | None:
     Raises
     ------
     CompressionCodecError
-        If it is none of Petastorm's codecs, in any case of letters.
+        If it is not one of Petastorm's codecs, in upper or lower case.
     """
     name = str(codec or "uncompressed").lower()
     if name not in _CODECS:
@@ -246,12 +250,12 @@ def mds_compression(codec: str | None) -> str | None:
 
 
 def databricks_path(path: str) -> str:
-    """Return the path as Petastorm reads it: on Databricks, DBFS by way of its mount.
+    """Return the path as Petastorm reads it: on Databricks, the path of the DBFS mount.
 
     Raises
     ------
     UnsupportedURLError
-        If it is not on DBFS, and this is Databricks.
+        If it is a path on Databricks, and not on DBFS.
     """
     if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         return path

@@ -96,49 +96,50 @@ class TFMethod(ConverterFiles):
         Parameters
         ----------
         batch_size : int, optional
-            Rows of a batch, 32 by default. Batches span epochs; the last one may be shorter.
+            Rows per batch, by default 32. A batch may span epochs; only the last one may be
+            shorter.
         prefetch : int, optional
-            Batches that TensorFlow keeps ready; by default it decides.
+            Number of batches that TensorFlow keeps ready; by default TensorFlow decides.
         num_epochs : int, optional
-            Passes over the data; None never ends.
+            Number of passes over the data; with None the dataset is endless.
         workers_count : int, optional
-            Threads that read, 4 by default and at most one per processor.
+            Number of reading threads, by default 4 and at most one per processor.
         shuffling_queue_capacity : int, optional
-            Rows are shuffled within windows of so many rows or, if that is more, one shard.
+            Rows are shuffled within windows of whole shards with at least this many rows.
         features, labels, sample_weights : str or list of str, optional
-            Columns that a model takes. Batches are then ``x``, ``(x, y)`` or ``(x, y,
-            sample_weight)``, as Keras takes them: a tensor for a name, a dict of tensors for a
-            list. With `labels` and no `features`, all other columns are features. Columns that
-            are not named are not read.
+            Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, as
+            Keras expects them. A name gives a tensor, a list of names a dict of tensors. With
+            `labels` and without `features`, all other columns are features. Columns that are not
+            named are not read.
         **petastorm_reader_kwargs
-            ``cur_shard``, ``shard_count``, ``schema_fields``, ``transform_spec``, ``seed``,
-            ``shuffle_rows``, ``shuffle_row_groups``, ``reader_pool_type``; and beyond Petastorm
-            ``fill_nulls={column: value}``, ``null_masks=[column, …]``, ``decimals``, which
-            is by default what `make_spark_converter` was given, ``transform_whole_shards=True``,
-            which calls the function of ``transform_spec`` with whole shards, and ``order``. The
-            order ``"exact"``, the default, delivers every row once per epoch over all ranks, also
-            when it is resumed with other numbers of ranks. The order ``"elastic"`` delivers the
-            samples in MosaicML Streaming's order; there no batch spans epochs, and a transform
-            gets the rows of a batch. Without a ``seed`` (0 is none in the exact order) one is drawn
-            at random, or with shard arguments it is 9176, the same on all ranks.
-            ``cur_shard="auto"`` takes rank and world size from the process group or the launcher
-            when a pass begins; without shard arguments every process reads all rows, see
-            `mdstorm.make_batch_reader`.
+            Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
+            ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
+            ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
+            Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decimals``, by
+            default as passed to `make_spark_converter`; ``transform_whole_shards=True``, which
+            passes whole shards to the function of ``transform_spec``; and ``order``. The default
+            order ``"exact"`` delivers every row once per epoch across all ranks, even when a run
+            resumes on another number of ranks. The order ``"elastic"`` delivers the samples in
+            MosaicML Streaming's order: no batch spans epochs, and a transform gets the rows of a
+            batch. The default ``seed`` is 9176 on all ranks with shard arguments, and drawn at
+            random without them; 0 means no seed in the exact order. ``cur_shard="auto"`` takes rank
+            and world size from the process group or the launcher when a pass begins. Without shard
+            arguments, every process reads all rows.
 
         Returns
         -------
         tf.compat.v1.data.Dataset
-            Yields namedtuples with one tensor per column, or what `features` and the others name,
-            in eager and in graph mode. It can be used as it is or in a ``with`` statement. Its
-            cardinality is the number of batches, -1 without an end, and unknown where rows may be
-            dropped, by a function, a predicate or filters, and in the order ``"elastic"``.
+            Yields namedtuples with one tensor per column, or the features, labels and weights that
+            you named, in eager and in graph mode. Use it directly or in a ``with`` statement. Its
+            cardinality is the number of batches; -1 if it is endless; unknown if a function, a
+            predicate or filters may drop rows, and in the order ``"elastic"``.
 
         Raises
         ------
         ArgumentTypeError
             If a keyword is unknown.
         InvalidArgumentError
-            If `features`, `labels` or `sample_weights` name a column that is not there.
+            If `features`, `labels` or `sample_weights` name a column that does not exist.
         NullValueError
             If a column holds nulls for which TensorFlow has no value.
         """

@@ -109,53 +109,55 @@ class TorchMethod(ConverterFiles):
         Parameters
         ----------
         batch_size : int, optional
-            Rows of a batch. Batches span epochs; the last one may be shorter. None, 0 or less: all
-            rows of all epochs in one batch.
+            Rows per batch. A batch may span epochs; only the last one may be shorter. With None, 0
+            or less, all rows of all epochs are one batch.
         num_epochs : int, optional
-            Passes over the data; None never ends.
+            Number of passes over the data; with None the loader is endless.
         workers_count : int, optional
-            Threads that read, 4 by default and at most one per processor.
+            Number of reading threads, by default 4 and at most one per processor.
         shuffling_queue_capacity : int, optional
-            Rows are shuffled within windows of so many rows or, if that is more, one shard; 0 keeps
-            the order of the rows of a shard.
+            Rows are shuffled within windows of whole shards with at least this many rows. 0 keeps
+            the order of the rows within each shard.
         data_loader_fn : callable, optional
-            Makes the loader from the keywords ``reader``, ``batch_size`` and
-            ``shuffling_queue_capacity``.
+            Function that creates the loader, from the keyword arguments ``reader``, ``batch_size``
+            and ``shuffling_queue_capacity``.
         features, labels, sample_weights : str or list of str, optional
-            Columns that a model takes. Batches are then ``x``, ``(x, y)`` or ``(x, y,
-            sample_weight)``: a tensor for a name, a dict of tensors for a list. With `labels` and
-            no `features`, all other columns are features. Columns that are not named are not read.
+            Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. A
+            name gives a tensor, a list of names a dict of tensors. With `labels` and without
+            `features`, all other columns are features. Columns that are not named are not read.
         batch_map : callable, optional
-            Makes whatever the model takes of a batch, a dict from column to tensor or list.
+            Function that turns a batch, a dict from column name to tensor or list, into whatever
+            the model takes.
         device : torch.device or str, optional
-            Where the tensors of a batch are to be; they are copied there ahead of use. For both see
-            `mdstorm_backend.StreamingDataLoader`.
+            Device to which the tensors of each batch are copied, ahead of use. For `batch_map` and
+            `device`, see `mdstorm_backend.StreamingDataLoader`.
         **petastorm_reader_kwargs
-            ``cur_shard`` and ``shard_count``, the share of the rows to read: rank and number of
-            ranks, or ``cur_shard="auto"``; ``schema_fields``, the columns to read; ``seed``, an
-            integer to repeat an order; ``shuffle_row_groups=False`` to keep the order of the
-            shards; ``shuffle_rows``; ``transform_spec``; ``predicate`` and ``filters``, the rows to
-            deliver; ``reader_pool_type``; and beyond Petastorm ``fill_nulls={column: value}``,
-            ``null_masks=[column, …]``, ``order="elastic"`` for MosaicML Streaming's order,
-            ``decimals``, by default as `make_spark_converter` was told, and
-            ``transform_whole_shards=True``, which calls the function of ``transform_spec`` with
-            the rows of a whole shard, not with slices of it.
-            `mdstorm.make_batch_reader` describes them all.
+            Petastorm's reader arguments: ``cur_shard`` and ``shard_count``, the rank and the number
+            of ranks whose share of the rows to read, or ``cur_shard="auto"``; ``schema_fields``,
+            the columns to read; ``seed``, an integer that makes the order repeatable;
+            ``shuffle_row_groups=False``, which keeps the order of the shards; ``shuffle_rows``;
+            ``transform_spec``; ``predicate`` and ``filters``, which select rows;
+            ``reader_pool_type``. Beyond Petastorm: ``fill_nulls={column: value}``;
+            ``null_masks=[column, …]``; ``order="elastic"`` for MosaicML Streaming's order;
+            ``decimals``, by default as passed to `make_spark_converter`; and
+            ``transform_whole_shards=True``, which passes the rows of a whole shard to the function
+            of ``transform_spec``, instead of slices of a shard. `mdstorm.make_batch_reader`
+            describes them all.
 
         Returns
         -------
         StreamingDataLoader or TorchDatasetContextManager
-            A ``torch.utils.data.DataLoader`` that yields dicts from column to tensor, or what
-            `features` and the others name, to be used as it is or in a ``with`` statement; with
-            `data_loader_fn` the context manager that calls it.
+            A ``torch.utils.data.DataLoader`` that yields dicts from column name to tensor, or the
+            features, labels and weights that you named. Use it directly or in a ``with`` statement.
+            With `data_loader_fn`, the context manager that calls it.
 
         Raises
         ------
         ArgumentTypeError
             If a keyword is unknown.
         InvalidArgumentError
-            If `features`, `labels` or `sample_weights` name a column that is not there, which the
-            first use tells, or arguments do not go together.
+            If arguments cannot be combined. If `features`, `labels` or `sample_weights` name a
+            column that does not exist, the error is raised when the loader is first used.
         """
         files = self._mdstorm_read(
             self.make_torch_dataloader,
