@@ -1,12 +1,12 @@
-"""Write what loaders wait for to MLflow, TensorBoard and OpenTelemetry, by their own clients.
+"""Send the statistics of loaders to MLflow, TensorBoard and OpenTelemetry, with their own clients.
 
 For example, once in an epoch or every hundred steps::
 
     log_to_mlflow(loader, step=step)
 
-The first argument is a loader, a reader or a TensorFlow dataset, whose ``statistics()`` are
-written. What is written once may also be `Statistics`: the difference of two of them, say, or one
-of those that a data module of Lightning has.
+The first argument is a loader, a reader or a TensorFlow dataset, whose ``statistics()`` are sent.
+The functions that send numbers once also take `Statistics`, such as the difference of two, or one
+of those that a Lightning data module has.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def log_to_mlflow(
     step : int, optional
         The step of training.
     prefix : str
-        What the names of the metrics begin with.
+        Prefix of the names of the metrics.
     run_id : str, optional
         The run; by default the active one, which MLflow begins if there is none.
 
@@ -70,11 +70,11 @@ def log_to_tensorboard(
     source : object with ``statistics()``, or Statistics
         What is written.
     writer : torch.utils.tensorboard.SummaryWriter
-        Or any other object with its method ``add_scalar``.
+        The writer, or any other object with a method ``add_scalar``.
     step : int, optional
         The step of training.
     prefix : str
-        What the tags begin with.
+        Prefix of the tags.
 
     Raises
     ------
@@ -91,24 +91,25 @@ def log_to_tensorboard(
 
 
 def observe_with_opentelemetry(source: Any, meter: Any, *, prefix: str = "mdstorm.loader.") -> None:
-    """Let a meter of OpenTelemetry ask for the numbers when it exports.
+    """Register instruments from which an OpenTelemetry meter reads the numbers at each export.
 
-    Sums are observable counters and the others observable gauges, in seconds (``s``) and bytes
-    (``By``). The meter does not keep `source` alive: once it is gone there is nothing to observe.
+    Sums are observable counters, and other numbers are observable gauges, in seconds (``s``) and
+    bytes (``By``). The meter does not keep `source` alive; once `source` is gone, there is nothing
+    to observe.
 
     Parameters
     ----------
     source : object with ``statistics()``
-        What is observed.
+        The object to observe.
     meter : opentelemetry.metrics.Meter
-        Where the instruments are made.
+        The meter on which the instruments are created.
     prefix : str
-        What their names begin with; another one for each source of a meter.
+        Prefix of their names. Use a different prefix for each source of a meter.
 
     Raises
     ------
     ArgumentTypeError
-        If `source` has no statistics, or is Statistics, which stay as they are.
+        If `source` has no statistics, or is a `Statistics` object, which never changes.
     """
     from opentelemetry.metrics import Observation
 

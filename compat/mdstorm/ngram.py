@@ -30,23 +30,23 @@ _FieldOrPattern = UnischemaField | str
 class NGram(Described):
     """Describes n-grams of rows; pass it to ``make_reader`` as ``schema_fields``.
 
-    An n-gram is a dict from offset to a row of the fields requested there. It consists of
-    consecutive rows of one shard, or piece of a shard, whose timestamps ascend by no more than
-    `delta_threshold` from one to the next.
+    An n-gram is a dict from offset to a row with the fields for that offset. It consists of
+    consecutive rows of one shard, or of one piece of a shard. The timestamp of each row is at most
+    `delta_threshold` after that of the row before.
 
     Parameters
     ----------
     fields : dict of int to list of (UnischemaField or str)
-        Offsets and the fields wanted there, or regular expressions that match their whole names.
-        An n-gram has all offsets from the first to the last; those not named here have no fields.
+        For each offset, its fields, or regular expressions that match their whole names. An n-gram
+        has all offsets from the first to the last; offsets that are not named here have no fields.
     delta_threshold : number or numpy.timedelta64
-        The largest step between timestamps; microseconds for a field of timestamps. There, it may
-        be a `numpy.timedelta64`.
+        The largest step from one timestamp to the next. If the field holds timestamps, a number of
+        microseconds or a `numpy.timedelta64`.
     timestamp_field : UnischemaField or str
-        The field that rows are sorted by, or a regular expression that matches only its name.
+        The field by which rows are sorted, or a regular expression that matches only its name.
     timestamp_overlap : bool
-        Whether a row may be part of several n-grams. Otherwise the first timestamp of each is
-        after the last one of that before.
+        Whether a row may be part of several n-grams. If not, each n-gram begins after the last
+        timestamp of the one before.
 
     Raises
     ------

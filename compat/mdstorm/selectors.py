@@ -1,7 +1,7 @@
 """Selectors: choose row groups by an index from `build_rowgroup_index`.
 
-Names and signatures are those of ``petastorm.selectors``. Whole row groups are selected: their rows
-that do not have the value are delivered as well.
+Names and signatures are those of ``petastorm.selectors``. Selectors select whole row groups, so
+rows without the value are delivered, too.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class RowGroupSelectorBase(abc.ABC):
 
 
 class SingleIndexSelector(RowGroupSelectorBase):
-    """Row groups that hold at least one of some values.
+    """Selects row groups that hold at least one of the given values.
 
     Parameters
     ----------
     index_name : str
         Name of the index.
     values_list : iterable
-        The values; for a `FieldNotNullIndexer` anything, once.
+        The values. For a `FieldNotNullIndexer`, a list with any single value.
     """
 
     def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
@@ -80,7 +80,7 @@ class _SeveralSelectors(RowGroupSelectorBase):
 
 
 class IntersectIndexSelector(_SeveralSelectors):
-    """Row groups that all of several selectors choose.
+    """Selects row groups that all of several selectors select.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class IntersectIndexSelector(_SeveralSelectors):
 
 
 class UnionIndexSelector(_SeveralSelectors):
-    """Row groups that at least one of several selectors chooses.
+    """Selects row groups that at least one of several selectors selects.
 
     Parameters
     ----------

@@ -115,13 +115,13 @@ class Unischema(Described):
         Parameters
         ----------
         fields : iterable of UnischemaField or str
-            Fields of this schema, and regular expressions that match whole names. The given fields
-            come first, then the matched ones in the order of this schema.
+            Fields of this schema, and regular expressions that match whole names. The fields come
+            first, then the matches of the expressions, in the order of this schema.
 
         Raises
         ------
         InvalidArgumentError
-            If a field is not one of this schema, or something is neither a field nor a string; also
+            If a field is not in this schema, or an element is neither a field nor a string; also
             ValueError.
         """
         if isinstance(fields, (str, UnischemaField)):
@@ -165,8 +165,7 @@ class Unischema(Described):
         Raises
         ------
         InvalidArgumentError
-            If a field has no codec and is not of a type that Spark stores by itself; also
-            ValueError.
+            If a field has no codec, and a type that Spark cannot store by itself; also ValueError.
         """
         require("pyspark")
         from pyspark.sql.types import StructField, StructType
@@ -187,14 +186,15 @@ class Unischema(Described):
         Parameters
         ----------
         parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ours
-            Anything with an Arrow schema as ``schema`` or ``arrow_schema``.
+            Any object with an Arrow schema in its attribute ``schema`` or ``arrow_schema``.
         omit_unsupported_fields : bool
             Whether to leave out columns of unsupported types with a warning.
 
         Raises
         ------
         InvalidArgumentError
-            If there is such a column and `omit_unsupported_fields` is False; also ValueError.
+            If a column has an unsupported type and `omit_unsupported_fields` is False; also
+            ValueError.
         """
         fields = fields_of_arrow(parquet_dataset, omit_unsupported_fields=omit_unsupported_fields)
         return Unischema(_INFERRED, fields)
@@ -271,7 +271,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
     RowArgumentError
         If an argument is of another type; also TypeError and AssertionError.
     InvalidArgumentError
-        If fields are missing or unknown, or None where it may not be; also ValueError.
+        If fields are missing or unknown, or a field that is not nullable is None; also ValueError.
     EncodingError
         If a value does not fit its field; also ValueError.
 

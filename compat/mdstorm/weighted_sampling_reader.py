@@ -18,18 +18,19 @@ __all__ = ["WeightedSamplingReader"]
 class WeightedSamplingReader(Described, OwnContext):
     """Takes each row, or batch, from one of several readers, drawn with given probabilities.
 
-    It ends with the first reader that ends, until that one is reset. The signature is that of
+    It ends when the first of the readers ends, until that reader is reset. The signature is that of
     ``petastorm.weighted_sampling_reader``, plus `seed`.
 
     Parameters
     ----------
     readers : sequence of Reader
-        Two readers or more, all in rows or all in batches, with the same fields. Anything with
-        their attributes `batched_output`, `ngram` and `schema` serves.
+        Two readers or more, which all deliver rows or all deliver batches, with the same fields.
+        Any object with the attributes `batched_output`, `ngram` and `schema` will do.
     probabilities : sequence of float
-        A number for each reader; their sum need not be 1.
+        One number for each reader; their sum need not be 1.
     seed : int, optional
-        Makes the draw repeatable. Without it NumPy's global generator is used, as in Petastorm.
+        Makes the choice of readers repeatable. Without a seed, NumPy's global generator is used, as
+        in Petastorm.
 
     Attributes
     ----------

@@ -26,34 +26,34 @@ _IN_ORDER: dict[str, Any] = {
 
 
 class ConverterLoaders(Described):
-    """The loaders over converters that a Trainer asks for, to be mixed into a data module.
+    """The loaders over converters that a Trainer requests; a mixin for data modules.
 
     Parameters
     ----------
     train, val, test, predict : SparkDatasetConverter, optional
-        What is read in training, validation, test and prediction. Lightning passes over what is
-        not given.
+        Converters for training, validation, test and prediction. Lightning skips those that you
+        leave out.
     batch_size : int
-        Rows of a batch, on each rank.
+        Rows per batch, on each rank.
     evaluation : mapping, optional
-        Arguments that differ where nothing is trained, for `val`, `test` and `predict`, such as
-        ``{"batch_size": 1024}``. There rows come in stored order, unless these say otherwise.
+        Arguments that differ for `val`, `test` and `predict`, such as ``{"batch_size": 1024}``.
+        Without other arguments here, their rows come in stored order.
     **options
-        Further arguments of `SparkDatasetConverter.make_torch_dataloader`. Without shard arguments
-        ``cur_shard="auto"`` is given, and without `num_epochs` one pass is one epoch.
+        Other arguments of `SparkDatasetConverter.make_torch_dataloader`. The defaults are
+        ``cur_shard="auto"`` and ``num_epochs=1``.
 
     Attributes
     ----------
     loaders : dict of str to StreamingDataLoader
-        Those that were asked for so far, by split. A Trainer gets the same ones in each epoch and
-        each run, so that epochs are shuffled differently.
+        The loaders created so far, by split. A Trainer gets the same loaders in each epoch and each
+        run, so that epochs are shuffled differently.
 
     Raises
     ------
     ArgumentTypeError
-        If anything other than a converter is given.
+        If an argument for a split is not a converter.
     InvalidArgumentError
-        If `num_epochs` is None, or `data_loader_fn` is given.
+        If `num_epochs` is None, or `data_loader_fn` is passed.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ConverterLoaders(Described):
         return self._loader("predict")
 
     def statistics(self) -> dict[str, Statistics]:
-        """Return what was delivered so far, and waited for, by split: see `StreamingDataLoader`."""
+        """Return the statistics of each split's loader: see `StreamingDataLoader.statistics`."""
         return {split: loader.statistics() for split, loader in self.loaders.items()}
 
     def state_dict(self) -> dict[str, Any]:

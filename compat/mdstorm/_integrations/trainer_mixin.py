@@ -8,10 +8,10 @@ For example::
 
     MyTrainer(model, args, train_dataset=converter, eval_dataset=other_converter).train()
 
-The Trainer lets subclasses make its loaders, and tells callbacks of epochs. The rows of a batch,
-the columns that a model takes and the collator that leaves out others have private names alone:
-``_train_batch_size``, ``_set_signature_columns_if_needed`` with ``_signature_columns``, and
-``_get_collator_with_removed_columns``. Tried with transformers 5.23.
+The Trainer lets subclasses create its loaders, and tells callbacks about epochs. For the batch
+size, the columns that a model takes, and the collator that leaves out other columns, it has only
+private names: ``_train_batch_size``, ``_set_signature_columns_if_needed`` with
+``_signature_columns``, and ``_get_collator_with_removed_columns``. Tested with transformers 5.23.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ else:
 class StreamingTrainerMixin(_Base):  # type: ignore[misc]
     """Lets a ``Trainer`` read converters, `StreamingDataset` and loaders, each row once.
 
-    Put it before ``Trainer`` among the bases. Each may then be `train_dataset`, `eval_dataset`, a
-    value of a dict of these, or what ``evaluate`` and ``predict`` are given. Any other dataset goes
-    to the Trainer's own methods.
+    Put the mixin before ``Trainer`` among the bases. You can then pass them as `train_dataset` and
+    `eval_dataset`, as values of a dict of datasets, and to ``evaluate`` and ``predict``. The
+    Trainer handles any other dataset itself.
 
-    A converter is read once per epoch, in training shuffled by the arguments' ``data_seed`` or
-    ``seed``; for other options pass a loader of ``make_torch_dataloader(num_epochs=1, …)``. A
-    loader keeps its own batch size.
+    A converter is read once per epoch. For training, it is shuffled by ``data_seed`` or ``seed`` of
+    the arguments. For other options, pass a loader of ``make_torch_dataloader(num_epochs=1, …)``,
+    which keeps its own batch size.
 
-    Batches come whole, as dicts of tensors: ``label`` and ``label_ids`` become ``labels``, and
-    columns that the model does not take are left out, if the arguments say so
-    (``remove_unused_columns``). With a `data_collator` they come as lists of samples through it.
+    Batches are dicts of tensors. ``label`` and ``label_ids`` become ``labels``, and with
+    ``remove_unused_columns`` columns that the model does not take are left out. A `data_collator`
+    gets lists of samples.
 
-    With several processes predictions come in the order in which the processes read: keep a column
-    that identifies the rows among the model's outputs to join them.
+    With several processes, predictions come in the order in which the processes read. To join them
+    with the rows, let the model also return a column that identifies the rows.
 
-    Where training is resumed from a checkpoint, the Trainer skips the batches that were trained
-    on. That takes as many processes, and the same batch size, as wrote the checkpoint.
+    When training resumes from a checkpoint, the Trainer skips the batches that were trained on. The
+    number of processes and the batch size must be those with which the checkpoint was written.
 
     Raises
     ------
     InvalidArgumentError
-        By ``train``, if a checkpoint was written by another number of processes, or with another
+        In ``train``, if a checkpoint was written by another number of processes, or with another
         batch size.
     """
 

@@ -40,28 +40,28 @@ _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 
 
 class DatasetReader(Described, OwnContext):
-    """Iterates over a dataset, by `make_reader` in rows and by `make_batch_reader` in batches.
+    """Iterates over a dataset: in rows from `make_reader`, in batches from `make_batch_reader`.
 
-    A batch is one shard's share of this rank's rows: a row group of Parquet files, or an MDS shard.
-    There is one cursor: every iterator over the reader goes on where the last one stopped. Threads
-    may share a reader.
+    A batch holds this rank's rows of one shard: a Parquet row group, or an MDS shard. A reader has
+    one position: every iterator over it continues where the last one stopped. Threads may share a
+    reader.
 
     Attributes
     ----------
     schema : Unischema
-        The fields of what is delivered.
+        The fields of the delivered rows.
     is_batched_reader : bool
         Whether batches are delivered.
     ngram : NGram or None
-        What rows are put together by.
+        The n-gram that joins rows.
     num_epochs : int or None
-        Passes over the data; None never ends.
+        Number of passes over the data; None means endless.
     dataset : ReadDataset
-        What is read, without what filters and selectors have left out.
+        The dataset, without the row groups that filters and selectors have left out.
     cache : CacheBase
-        What keeps results on a local disk, or nothing.
+        The cache of results on a local disk, or a cache that keeps nothing.
     last_row_consumed : bool
-        Whether the reader has come to its end.
+        Whether the reader has reached its end.
     stopped : bool
         Whether `stop` was called.
     """
@@ -171,12 +171,12 @@ class DatasetReader(Described, OwnContext):
         return next(self)
 
     def reset(self) -> None:
-        """Begin anew after the last row has been consumed, with other permutations.
+        """Start again after the last row was consumed, with other permutations.
 
         Raises
         ------
         NotImplementedError
-            If rows are left: open another reader.
+            If rows are left. Open another reader instead.
         """
         if not self.last_row_consumed:
             raise NotImplementedError(
@@ -186,15 +186,15 @@ class DatasetReader(Described, OwnContext):
         self._mdstorm_restart()
 
     def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next pass begins: that of the reader, or of a loader over it.
+        """Choose the epoch with which the next pass of the reader, or of a loader over it, begins.
 
-        A pass that is under way goes on. Where a state was loaded that stands in this epoch, the
-        next pass still goes on from there.
+        A pass in progress continues. If a loaded state is in this epoch, the next pass still
+        resumes from that state.
 
         Raises
         ------
         InvalidArgumentError
-            If it is no number from 0 on.
+            If it is not an integer, or negative.
         """
         with self._mdstorm_lock:
             self._mdstorm_cursor.set_epoch(epoch)
@@ -202,7 +202,7 @@ class DatasetReader(Described, OwnContext):
             self._mdstorm_times_set += 1
 
     def stop(self) -> None:
-        """End reading, and the threads or processes that read ahead; may be repeated."""
+        """Stop reading, and the threads or processes that read ahead; may be called again."""
         self.stopped = True
         transform = self._mdstorm_cursor.options.transform
         if isinstance(transform, ProcessTransform):
@@ -215,9 +215,9 @@ class DatasetReader(Described, OwnContext):
         """Do nothing: `stop` has waited for the threads already."""
 
     def cleanup_cache(self) -> None:
-        """Remove what a cache on a local disk has kept, unless it is to outlive the reader.
+        """Remove the contents of a local-disk cache, unless the cache is to outlive the reader.
 
-        An error is a warning: everything was read.
+        An error is only a warning, because everything was read.
         """
         try:
             self.cache.cleanup()
@@ -231,11 +231,10 @@ class DatasetReader(Described, OwnContext):
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """What is under way: Petastorm's keys for the kind of workers.
+        """The work in progress, under Petastorm's keys for this kind of workers.
 
-        Batches are counted that functions in processes were given. Results that are ready ahead of
-        use wait in the reading core, which does not count them. For a Delta table there is also
-        ``table_version``.
+        The batches that were sent to functions in processes are counted. Results that are ready
+        ahead of use are not. For a Delta table, there is also the key ``table_version``.
         """
         version = self.dataset.table_version
         return self._mdstorm_of_workers() | ({} if version is None else {"table_version": version})
@@ -251,33 +250,35 @@ class DatasetReader(Described, OwnContext):
         return {**counts, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered so far, and waited for: here, and by loaders over the reader.
+        """Return what this reader, and loaders over it, have delivered and waited for.
 
-        Rows that are taken one by one are not timed: their row group is waited for, and handing
-        them out counts as training.
+        Single rows are not timed: waiting is measured for their row group, and handing out rows
+        counts as training.
 
         Parameters
         ----------
         last_pass : bool
-            Only the pass that was begun last, rather than all of them.
+            Whether to return the statistics of only the pass that began last, instead of all
+            passes.
         """
         return self._mdstorm_recorders.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the reader stands, for `load_state_dict` of an equal reader.
+        """Return the position of the reader, for `load_state_dict` of an equal reader.
 
-        Reading goes on with the next row, batch or n-gram, in the same permutations.
+        Reading resumes with the next row, batch or n-gram, in the same permutations.
         """
         with self._mdstorm_lock:
             return self._mdstorm_cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken.
+        """Resume where a state was taken.
 
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is no state.
+            If the state was taken from another dataset or another way of reading, or is not a
+            state.
         """
         with self._mdstorm_lock:
             self._mdstorm_cursor.load_state_dict(state)
