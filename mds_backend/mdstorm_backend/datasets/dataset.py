@@ -42,17 +42,18 @@ def open_dataset(
     storage_options : dict, optional
         Options of the fsspec file system.
     cache : CacheOptions, optional
-        How shards that cannot be mapped in place, because they are compressed or remote, are
-        brought to this machine.
+        How shards that are compressed or remote, and therefore cannot be mapped in place, are
+        copied to this machine.
     allow_unsafe_types : bool
-        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on this machine.
+        Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
+        this machine.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no ``index.json``.
     CorruptDatasetError
-        If it cannot be parsed.
+        If the index cannot be parsed.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def open_dataset(
 
 
 class Dataset(SampleDataset):
-    """An open dataset. Safe to share between threads; pickles as its URL.
+    """An open dataset. Threads can share it; a pickled dataset holds only its URL.
 
     Parameters
     ----------

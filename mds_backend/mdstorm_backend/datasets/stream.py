@@ -37,15 +37,16 @@ class Stream:
     Streams can be used in any number of datasets, also at the same time.
 
     Subclasses may override `get_shards`, `prepare_shard` and `_download_file`, which are called as
-    MosaicML Streaming calls them: when a dataset is made, and when a shard is not in `local`.
+    in MosaicML Streaming: when a dataset is created, and when a shard is not in `local`.
 
     Parameters
     ----------
     remote : str, optional
-        URL or path of the dataset. One of `remote` and `local` has to be there when a dataset is
-        made of the stream.
+        URL or path of the dataset. When a dataset is created from the stream, at least one of
+        `remote` and `local` must be set.
     local : str, optional
-        Local directory: the dataset itself or, with `remote`, the directory to cache its shards in.
+        Local directory: the dataset itself or, with `remote`, the directory in which its shards are
+        cached.
     split : str, optional
         Sub-directory of both to use.
     proportion : float, optional
@@ -53,8 +54,8 @@ class Stream:
     repeat : float, optional
         How often its samples appear in an epoch.
     choose : int, optional
-        How many of its samples an epoch has. At most one of the three is given; without any, every
-        sample comes once.
+        How many of its samples an epoch has. Pass at most one of `proportion`, `repeat` and
+        `choose`; by default, every sample comes once.
     download_retry : int, optional
         Number of download attempts.
     download_timeout : float, optional
@@ -67,17 +68,17 @@ class Stream:
     Attributes
     ----------
     remote, local, split, download_retry, download_timeout, validate_hash, keep_zip
-        As given, or as the dataset has them that was made of the stream last. They can be set, for
-        the datasets that are made afterwards. Without a `local` that was given, it is where the
-        shards are on this machine, or will be.
+        The values passed, or those of the dataset that was last created from the stream. They can
+        be set, and then apply to datasets created afterwards. If `local` was not passed, it is the
+        directory where the shards are, or will be, on this machine.
     proportion, repeat, choose
-        As given, None by default. Once a `StreamingDataset` is made: the stream's share of its
-        epochs, expressed in each of the three ways.
+        The values passed, by default None. After a `StreamingDataset` was created, the stream's
+        share of its epochs, expressed in each of the three ways.
 
     Raises
     ------
     InvalidArgumentError
-        If more than one of the weights is given, or a value is invalid.
+        If more than one of the weights is passed, or a value is invalid.
     """
 
     remote = _Said()
@@ -131,7 +132,7 @@ class Stream:
 
     @property
     def local(self) -> str | None:
-        """Where the shards are on this machine, or will be; None if nobody has said anything."""
+        """Where the shards are, or will be, on this machine; None if neither directory is set."""
         return self._mdstorm.local(self)
 
     @local.setter
@@ -140,11 +141,11 @@ class Stream:
 
     @property
     def safe_keep_zip(self) -> bool:
-        """Whether compressed files stay: also where they are the dataset itself."""
+        """Whether compressed files are kept; always if they are the dataset itself."""
         return bool(self.keep_zip) or self.remote in (None, self.local)
 
     def apply_default(self, default: dict[str, Any]) -> None:
-        """Take from a dataset what the stream does not say itself; called when one is made of it.
+        """Take unset values from a dataset; called when a dataset is created from the stream.
 
         Raises
         ------
@@ -161,7 +162,7 @@ class Stream:
     def get_shards(self, world: World, allow_unsafe_types: bool) -> list[ShardInfo]:
         """Return the shards of the stream, in the order in which samples are numbered.
 
-        An override may leave some out, arrange them otherwise, or come by them in another way.
+        An override may leave shards out, change their order, or get them in another way.
 
         Parameters
         ----------
@@ -178,7 +179,7 @@ class Stream:
         return self._mdstorm.shards(self)
 
     def prepare_shard(self, shard: ShardInfo) -> int:
-        """Bring a shard to `local`; called for those that are not there, before they are read.
+        """Copy a shard to `local`; called for shards that are not there, before they are read.
 
         Returns
         -------

@@ -22,7 +22,7 @@ class StreamRegistry:
     Attributes
     ----------
     namespace : tuple of str
-        Where MosaicML Streaming has its own.
+        The group of entry points that MosaicML Streaming uses.
     """
 
     namespace = ("streaming", "streams_registry")
@@ -40,14 +40,14 @@ class StreamRegistry:
     def register(self, name: str, *, func: None = None) -> Callable[[_Made], _Made]: ...
 
     def register(self, name: str, *, func: Any = None) -> Any:
-        """Register a kind of streams, in place of another one of that name.
+        """Register a kind of streams; replaces a kind of the same name.
 
         Parameters
         ----------
         name : str
-            What ``stream_name`` is to be.
+            The value of ``stream_name`` that selects the kind.
         func : callable, optional
-            Makes a stream of keyword arguments. Without it this is a decorator.
+            Creates a stream from keyword arguments. Without it, `register` is a decorator.
         """
 
         def register(made: _Made) -> _Made:
@@ -65,7 +65,7 @@ class StreamRegistry:
         Raises
         ------
         InvalidArgumentError
-            If there is none.
+            If there is no kind of that name.
         """
         if name in self._kinds:
             return self._kinds[name]

@@ -165,7 +165,7 @@ _STREAMING = StandIn(
 def install_as_streaming() -> None:
     """Make ``import streaming`` import mdstorm, in the place of MosaicML Streaming.
 
-    From then on `streaming` and its modules are those of `mdstorm_backend.streaming`: the same
+    From then on, `streaming` and its modules are those of `mdstorm_backend.streaming`: the same
     module and class objects under both names. This holds
 
     - in this process, and its forks;
@@ -176,8 +176,8 @@ def install_as_streaming() -> None:
       shim with ``addPyFile``, on Spark Connect with ``addArtifact``;
     - for pickles that name the modules of `streaming`.
 
-    ``streaming.__version__`` is 0.13.0, the release whose API this is. What mdstorm lacks cannot be
-    imported; the error names the page that says what to use instead.
+    ``streaming.__version__`` is 0.13.0, the version of the API. Importing a name that mdstorm lacks
+    raises an error that refers to the page on what to use instead.
 
     Call it before the first ``import streaming``; calling it again does nothing. It imports neither
     pyspark nor a framework.
@@ -185,7 +185,7 @@ def install_as_streaming() -> None:
     Raises
     ------
     AlreadyImportedError
-        If the real MosaicML Streaming was imported already: its classes may be in use. An
-        `ImportError`.
+        If the real MosaicML Streaming was already imported, because its classes may be in use. Also
+        an `ImportError`.
     """
     _STREAMING.install()

@@ -1,8 +1,8 @@
 """The ``elastic`` order: the sample ids that MosaicML Streaming gives for the same arguments.
 
-A pure function of the streams, the order's own arguments, the world and the epoch. An interrupted
-epoch can continue in another world with the same global batches, as long as the global batch size
-and the canonical nodes stay the same.
+The order is a pure function of the streams, its own arguments, the world and the epoch. An
+interrupted epoch can continue in another world with the same global batches, as long as the global
+batch size and the canonical nodes stay the same.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from mdstorm_backend.order.world import World
 
 @dataclass(frozen=True)
 class ElasticOrder(OrderArguments):
-    """Everything that decides the ids of an epoch, apart from the streams and the world.
+    """Everything that determines the sample ids of an epoch, except the streams and the world.
 
     Attributes
     ----------
     batch_size : int
-        Samples of a batch of one rank.
+        Samples per batch of one rank.
     shuffle : bool
-        Whether samples are shuffled at all.
+        Whether samples are shuffled.
     shuffle_algo : {"py1e", "py1br", "py1s", "py2s", "naive"}
         See `mdstorm_backend.elastic.shuffle`.
     shuffle_seed : int
         Seed of everything random.
     shuffle_block_size : int, optional
-        About how many samples mix. None: 4,000,000 shared by the canonical nodes, and at least
-        262,144.
+        Approximate number of samples that are shuffled together. None means 4,000,000 divided by
+        the canonical nodes, but at least 262,144.
     partition_algo : {"relaxed", "orig"}
         See `mdstorm_backend.elastic.partition`.
     num_canonical_nodes : int, optional
-        Number of parts the samples are divided into, each read by one node. None: the number of
-        nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If it does not divide the
-        epoch, some samples come twice and an epoch is longer than `num_samples`.
+        Number of parts into which the samples are divided, each read by one node. None means the
+        number of nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If it does not
+        divide the epoch, some samples come twice, and an epoch is longer than `num_samples`.
     batching_method : {"random", "stratified", "per_stream", "device_per_stream"}
         Whether a batch mixes streams at random, in fixed proportions, not at all, or not at all
         within one rank.
     sampling_method : {"balanced", "fixed"}
-        Whether each epoch draws different samples, if an epoch does not take all.
+        Whether each epoch draws different samples, if an epoch does not use all of them.
     sampling_granularity : int
         How many samples are drawn from a shard at a time.
     epoch_size : int or str, optional

@@ -1,9 +1,9 @@
 """The ``exact`` order: every row exactly once per epoch, over all ranks together.
 
-A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W``
-in stored order, whatever the seed. Within that range shards can be permuted, and rows within
-windows of whole shards; both differently in each epoch. What is left of an epoch that was begun in
-another world is split in the same way: see `mdstorm_backend.order.history`.
+The order is a pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to
+``(r + 1)·N // W`` in stored order, whatever the seed. Within that range, shards can be shuffled,
+and rows within windows of whole shards, both differently in each epoch. The rest of an epoch that
+began in another world is split in the same way: see `mdstorm_backend.order.history`.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ class Piece:
 
 @dataclass(frozen=True)
 class ExactOrder:
-    """The order in which one rank sees its rows.
+    """The order in which one rank reads its rows.
 
     Attributes
     ----------
     seed : int or None
         Seed of all permutations. None and 0: see `resolved`.
     shuffle_shards : bool
-        Permute the shards of the rank.
+        Whether to shuffle the shards of the rank.
     shuffle_rows : bool
-        Permute the rows within each shard.
+        Whether to shuffle the rows within each shard.
     window : int
-        Permute rows within windows of this many rows or, if that is more, one shard; windows
-        consist of whole shards. 0: none.
+        Rows are shuffled within windows of whole shards with at least this many rows. 0 means no
+        windows.
     rank, world_size : int
-        Which share of the rows is read.
+        Select the share of the rows to read.
     follows_world : bool or None
-        Whether the share is determined only when a pass begins: see `share_of`. None, the default,
-        does for a `StreamingDataset`, unless a `world_size` is given, and for nobody else.
+        Whether the share is determined when a pass begins: see `share_of`. None, the default, means
+        yes for a `StreamingDataset` unless `world_size` is passed, and no for everything else.
     padded_to : int
-        Rows of a batch where shares are such that only the last global batch needs padding, see
-        `Split`; 0 for shares that differ by one row at most.
+        Rows per batch if shares are to be such that only the last global batch needs padding, see
+        `Split`; 0 for shares that differ by at most one row.
     history : History or None
-        What was delivered of the pass before, in other worlds or with other batch sizes; None for a
-        pass from its beginning.
+        What was already delivered of the pass, in other worlds or with other batch sizes; None for
+        a pass from its beginning.
 
     Examples
     --------

@@ -57,35 +57,35 @@ def dataframe_to_mds(
 
     Each partition becomes a dataset in a directory named after its number: ``00000``, ``00001``, …,
     so that directories sort in the order of the samples. Empty partitions leave no directory.
-    Without `udf_iterable` the columns keep their types and nulls, as with `materialize`; they are
-    read back by mdstorm, while other readers find numbers, strings and arrays.
+    Without `udf_iterable`, columns keep their types and nulls, as with `materialize`: mdstorm reads
+    them back, and other readers find numbers, strings and arrays.
 
-    Takes one pass over the DataFrame, on a classic or a Spark Connect session. If it fails, what it
-    wrote is removed.
+    The function makes one pass over the DataFrame, on a classic or a Spark Connect session. If it
+    fails, the files that it wrote are removed.
 
     Parameters
     ----------
     dataframe : pyspark.sql.DataFrame
         The rows.
     merge_index : bool
-        Also write an index over all partitions.
+        Whether to also write an index over all partitions.
     mds_kwargs : dict
-        Arguments of `MDSWriter`: ``out`` is required; ``compression`` is ``"zstd"`` by default, and
-        ``progress_bar`` True, which shows something where somebody looks;
-        ``columns`` gives the columns to store and their encodings, by default all of them.
-        ``max_workers`` is the number of threads per task, one by default. The executors write to
-        ``out``; of a pair ``(local, remote)`` to the second and, with ``keep_local``, also to the
-        first, which is then a local directory of each executor.
+        Arguments of `MDSWriter`. ``out`` is required. The default of ``compression`` is ``"zstd"``,
+        and that of ``progress_bar`` is True, which shows progress in a terminal or a notebook.
+        ``columns`` names the columns to store and their encodings, by default all columns.
+        ``max_workers`` is the number of threads per task, by default one. The executors write to
+        ``out``. If that is a pair ``(local, remote)``, they write to the second, and with
+        ``keep_local`` also to the first, which is then a local directory of each executor.
     udf_iterable : callable, optional
-        Called with pandas DataFrames of some rows and `udf_kwargs`; returns an iterable of samples,
-        each a dict. ``columns`` then gives their encodings.
+        Called with pandas DataFrames of some rows, and with `udf_kwargs`; returns an iterable of
+        samples, each a dict. ``columns`` must then state their encodings.
     udf_kwargs : dict, optional
-        Further arguments of `udf_iterable`.
+        Other arguments of `udf_iterable`.
 
     Returns
     -------
     local, remote : str
-        Where the dataset is; empty strings for places where it is not.
+        Directory and URL of the dataset; an empty string where there is none.
 
     Raises
     ------
@@ -95,11 +95,13 @@ def dataframe_to_mds(
         If an argument is unknown or has an invalid value, a column cannot have its encoding, or the
         frame has no rows.
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts; the message names all of them.
+        If columns cannot be stored. The error is raised before the job starts, and names all such
+        columns.
     DatasetExistsError
         If the directory is not empty.
     WriteError
-        If it cannot be written, or the driver does not see what the executors wrote.
+        If the dataset cannot be written, or the driver cannot see the files that the executors
+        wrote.
     """
     if dataframe is None:
         raise InvalidArgumentError(

@@ -51,37 +51,39 @@ def materialize(
 ) -> Dataset:
     """Write a DataFrame as an MDS dataset.
 
-    One pass of ``df.mapInArrow`` on a classic or a Spark Connect session. The samples come in the
-    order of the partitions. The index is written last, so a failed job leaves no dataset.
+    The function makes one pass with ``df.mapInArrow``, on a classic or a Spark Connect session.
+    Samples are in the order of the partitions. The index is written last, so a failed job leaves no
+    dataset.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Any frame, an empty one included.
+        Any frame, even an empty one.
     url : str
-        Directory for the dataset, which must not hold one yet. The executors write to it.
+        Directory for the dataset, to which the executors write. It must not hold a dataset yet.
     dtype : {"float32", "float64", None}
-        What floating-point scalars, arrays and vectors are cast to; None keeps them.
+        Type to which floating-point scalars, arrays and vectors are cast; None keeps their types.
     decimals : {"float64", "float32", "decimal", None}
-        What decimals and arrays of them become; None and ``"decimal"`` keep every digit.
+        Type to which decimals and arrays of decimals are converted; None and ``"decimal"`` keep
+        every digit.
     shard_size : int, optional
-        Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
+        Largest size of an uncompressed shard in bytes, at most 4 GiB; None and 0 mean 64 MiB.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes of every file to record in the index, such as ``["sha1", "xxh64"]``: unique and in
-        sorted order.
+        Names of the hashes to record in the index for every file, such as ``["sha1", "xxh64"]``;
+        unique and in sorted order.
     storage_options : dict, optional
-        Options of the fsspec file system. They travel to the executors, so credentials are
-        refused.
+        Options of the fsspec file system. They are sent to the executors, so credentials in them
+        are refused.
     plan : Schema, optional
-        How columns are stored, instead of by their types, `dtype` and `decimals`.
+        How to store columns, instead of by their types, `dtype` and `decimals`.
     recode : callable, optional
-        Called on the executors with every record batch; returns one with the columns of `plan`.
+        Called on the executors with every record batch; returns a batch with the columns of `plan`.
     extra : dict, optional
         Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
     progress : bool
-        Whether a terminal or a notebook shows how far the job is.
+        Whether to show progress in a terminal or a notebook.
 
     Returns
     -------
@@ -91,13 +93,14 @@ def materialize(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts; the message names all of them.
+        If columns cannot be stored. The error is raised before the job starts, and names all such
+        columns.
     InvalidArgumentError
         If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError, DatasetExistsError
-        If the directory cannot be written, already holds a dataset, or another writer has it.
+        If the directory cannot be written, already holds a dataset, or is in use by another writer.
     MissingDependencyError
-        If Python on the Spark workers lacks mdstorm or what it needs.
+        If Python on the Spark workers lacks mdstorm, or a library that mdstorm needs.
 
     Examples
     --------

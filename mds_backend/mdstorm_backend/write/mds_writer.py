@@ -26,57 +26,61 @@ from mdstorm_backend.write.writing import Writing, shard_name
 class MDSWriter(Described, OwnContext):
     """Writes an MDS dataset, with the arguments of MosaicML Streaming's class of that name.
 
-    Use it in a ``with`` block. The index is written at its end, after every shard, and makes the
-    files a dataset; if the block raises, there is none, and the files that were written are
-    removed. Samples written one at a time give the same bytes as MosaicML Streaming's writer, but
-    for one thing: it puts an empty shard before a first sample that is larger than `size_limit`.
+    Use it in a ``with`` block. At the end of the block, after all shards, the index is written,
+    which makes the files a dataset. If the block raises, there is no dataset, and the written files
+    are removed.
 
-    Not to be used by several threads at a time.
+    Samples written one at a time give the same bytes as MosaicML Streaming's writer, with one
+    exception: that writer puts an empty shard before a first sample that is larger than
+    `size_limit`.
+
+    Only one thread at a time may use a writer.
 
     Parameters
     ----------
     columns : dict of str to str
-        Column → encoding. May be left out if `write_batch` is called first; then every column gets
-        the encoding that keeps its type.
+        The encoding of each column. You can leave it out if `write_batch` is called first; every
+        column then gets the encoding that keeps its type.
     out : str or path, or pair of them
-        Directory for the dataset: a local path or a URL. Of a pair ``(local, remote)`` the second
-        gets the dataset, and the first a copy with `keep_local`.
+        Directory for the dataset: a local path or a URL. With a pair ``(local, remote)``, the
+        dataset is written to the second, and with `keep_local` a copy to the first.
     keep_local : bool
-        Keep a local copy of a dataset that goes elsewhere; without a pair in a new temporary
+        Whether to keep a local copy of a remote dataset; without a pair, in a new temporary
         directory, see the attribute `local`.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : list of str, optional
-        Names of hashes, unique and in sorted order, that the index is to hold of every file.
+        Names of the hashes to record in the index for every file; unique and in sorted order.
     size_limit : int or str, optional
-        Largest size of an uncompressed shard in bytes, or a text such as ``"64mb"``. None or 0 puts
-        everything into one shard, up to the 4 GiB that the format allows.
+        Largest size of an uncompressed shard in bytes, or a string such as ``"64mb"``. None and 0
+        put everything into one shard, up to the 4 GiB that the format allows.
     progress_bar : bool
-        Show on a terminal or in a notebook how many files and bytes have been written.
+        Whether to show in a terminal or a notebook how many files and bytes have been written.
     max_workers : int, optional
-        Threads that compress, hash and write shards; each holds one shard in memory.
+        Number of threads that compress, hash and write shards; each holds one shard in memory.
     retry : int
-        How often writing a file to remote storage is tried again.
+        Number of times that writing a file to remote storage is tried again.
     exist_ok : bool
-        Replace a dataset that is in the directory, or what a writer that was killed has left in a
-        local one. Files that are no part of it are never removed: if there are any, nothing happens
-        and an error says so.
+        Whether to replace a dataset in the directory, or the files that a killed writer left in a
+        local one. Other files are never removed: if there are any, an error says so, and nothing is
+        changed.
     storage_options : dict, optional
         Arguments of the fsspec file system of the URL.
 
     Attributes
     ----------
     local, remote : str or None
-        Local directory and URL of the dataset; None where there is none.
+        Local directory and URL of the dataset, or None.
     columns, keep_local, compression, hashes, size_limit
-        As given; the size limit in bytes.
+        The values passed; the size limit in bytes.
     column_names, column_encodings, column_sizes : list
-        Of each column in stored order; the size of its values in bytes is None where it varies.
+        Name, encoding and size in bytes of the values of each column, in stored order; the size is
+        None if it varies.
 
     Raises
     ------
     InvalidArgumentError
-        If an argument is outside its domain or unknown.
+        If an argument is unknown or has an invalid value.
     UnsupportedTypeError
         If the format has no such encoding.
     DatasetExistsError
@@ -150,18 +154,19 @@ class MDSWriter(Described, OwnContext):
         return Description([repr(place), f"columns={shortened(self.columns)}"])
 
     def write(self, sample: Mapping[str, Any]) -> None:
-        """Append a sample: a value for every column; further entries are ignored.
+        """Append a sample, a dict with a value for every column; other entries are ignored.
 
-        A sample that is refused leaves no trace, and writing can go on.
+        A sample that is refused leaves no trace, and you can continue writing.
 
         Raises
         ------
         ArgumentTypeError
-            If the sample is no mapping.
+            If the sample is not a mapping.
         MissingColumnError
             If a column is missing.
         EncodingError
-            If a value does not fit the encoding of its column: nothing is wrapped or cut off.
+            If a value does not fit the encoding of its column; values are never wrapped around or
+            truncated.
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """
@@ -170,11 +175,11 @@ class MDSWriter(Described, OwnContext):
     def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append all rows of Arrow data, a whole column at a time.
 
-        The types that MDS has no word for (booleans, dates, timestamps, decimals, nested values,
-        nulls) are kept beside it, as of a Spark DataFrame, and read back by mdstorm; other readers
-        find the values described in the documentation. All batches must have the same types. Data
-        that are refused leave no trace, unless a part of them was appended already: then nothing is
-        published, and writing cannot go on.
+        Types that MDS does not have (booleans, dates, timestamps, decimals, nested values, nulls)
+        are recorded as for a Spark DataFrame. mdstorm reads them back; other readers find the
+        values that the documentation describes. All batches must have the same types. Data that is
+        refused leaves no trace, unless a part of it was already appended: then nothing is
+        published, and you cannot continue writing.
 
         Parameters
         ----------
@@ -184,7 +189,7 @@ class MDSWriter(Described, OwnContext):
         Raises
         ------
         UnsupportedTypeError
-            If a column has no form in MDS shards, or none in its encoding.
+            If a column cannot be stored in MDS shards, or not in its encoding.
         EncodingError
             If a value does not fit the encoding of its column.
         WriteError
@@ -198,12 +203,12 @@ class MDSWriter(Described, OwnContext):
         Raises
         ------
         WriteError
-            If a file could not be stored; then all are removed.
+            If a file could not be stored; all files are then removed.
         """
         self._mdstorm.finish()
 
     def get_config(self) -> dict[str, Any]:
-        """Return what the header of a shard says: the format, its settings, the columns."""
+        """Return the header of a shard: the format, its settings, and the columns."""
         names = ("format", "compression", "hashes", "size_limit")
         columns = ("column_names", "column_encodings", "column_sizes")
         return {"version": INDEX_VERSION, **{n: getattr(self, n) for n in (*names, *columns)}}

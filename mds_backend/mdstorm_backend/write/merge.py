@@ -26,40 +26,40 @@ from mdstorm_backend.write.target import Path, Targets, find_targets
 def merge_index(*args: Any, **options: Any) -> None:
     """Write one index over several datasets, with the two forms of MosaicML Streaming.
 
-    ``merge_index(root)`` takes every dataset below a directory, in the order of their paths as
-    text, so that ``1``, ``10``, ``2`` follow each other. ``merge_index([…], out)`` takes the given
-    ``index.json`` files in the given order; all lie below `out`. The merged index is written to
-    the root, or to `out`, and replaces one that was merged before. Nothing else is written, and
-    nothing is removed. The parts stay datasets of their own.
+    ``merge_index(root)`` merges every dataset below a directory, in the order of their paths as
+    text, that is ``1``, ``10``, ``2``. ``merge_index([…], out)`` merges the listed ``index.json``
+    files in the order of the list; all must be below `out`. The merged index is written to the
+    root, or to `out`, and replaces an index that was merged before. Nothing else is written, and
+    nothing is removed. The parts remain datasets of their own.
 
-    A shard that several indexes list counts once: where a directory has an index over those below
-    it, merging the whole gives every shard once, in the order of the upper index. The types that
-    MDS has no word for are kept if all parts agree about them, and their null counts are summed.
-    An empty list is a warning, and nothing is written.
+    A shard that several indexes list counts once. If a directory has an index over those below it,
+    merging the whole gives every shard once, in the order of the upper index. Types that MDS does
+    not have are kept if all parts agree about them, and their null counts are added. An empty list
+    is a warning, and nothing is written.
 
     Parameters
     ----------
     index_file_urls : list
-        Paths or URLs of ``index.json`` files; or pairs ``(local, remote)``, of which the local one
-        is read if it is there. In the first form this is left out.
+        Paths or URLs of ``index.json`` files, or pairs ``(local, remote)``, of which the local file
+        is read if it exists. Left out in the first form.
     out : str or path, or pair of them
-        Directory of the merged dataset: a path, a URL, or a pair ``(local, remote)``. Of a pair the
-        second gets the index, and the first as well with `keep_local`.
+        Directory of the merged dataset: a path, a URL, or a pair ``(local, remote)``. With a pair,
+        the index is written to the second, and with `keep_local` also to the first.
     keep_local : bool
-        Of a pair: write to the local directory too.
+        With a pair, whether to write to the local directory as well.
     download_timeout : int
-        Taken for compatibility; every storage has time limits of its own.
+        Accepted for compatibility; every storage has time limits of its own.
     storage_options : dict, optional
         Arguments of the fsspec file system.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no dataset below the directory, or a part does not lie below `out`.
+        If there is no dataset below the directory, or a part is not below `out`.
     DatasetNotFoundError
         If an index is missing.
     CorruptDatasetError
-        If an index cannot be understood, or two say different things about one shard.
+        If an index cannot be parsed, or two indexes contradict each other about a shard.
     WriteError
         If the root has a dataset of its own, whose shards the merged index would not list.
 

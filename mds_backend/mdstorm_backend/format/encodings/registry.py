@@ -50,34 +50,35 @@ _told: dict[str, _Kind] = {}
 
 
 def register_encoding(name: str, make: MakeCoder) -> None:
-    """Make an encoding of one's own known in this process, or redefine one of the format.
+    """Register an encoding of your own in this process, or redefine one of the format.
 
-    The class is that of MosaicML Streaming's ``_encodings[name] = make``. `MDSWriter` writes such
-    columns and every reader reads them, one value at a time: samples have what ``decode`` returns,
-    batches a list of it, or one array where it returns numbers, or arrays that are alike.
+    The class is like that in MosaicML Streaming's ``_encodings[name] = make``. `MDSWriter` can then
+    write such columns, and every reader can read them, one value at a time. A sample holds what
+    ``decode`` returns. A batch holds a list of these values, or one array if they are numbers or
+    arrays of one dtype and shape.
 
-    Processes that read or write for this one, of PyTorch or Spark, are told of it. They have to be
-    able to import the class. Whoever else reads the dataset registers it as well; without it the
-    other columns can be read.
+    Worker processes of PyTorch and Spark know the encoding, too, but must be able to import the
+    class. Any other program that reads the dataset has to register the class as well; without it,
+    only the other columns can be read.
 
     Parameters
     ----------
     name : str
-        What stands in `columns` of `MDSWriter` and in the index. A name that is known already gets
-        the new meaning.
+        The name used in `columns` of `MDSWriter` and in the index. If the name exists already, it
+        gets the new meaning.
     make : type
-        A class that is made without arguments. ``encode(value)`` returns the bytes of a value,
-        which is not ``bytes`` already: these are stored as they are. ``decode(stored)`` returns the
-        value of bytes. ``size`` is the number of bytes of every value, or None where they vary, as
-        without the attribute. If columns state parameters, as in ``"name:parameters"``, the class
-        method ``from_str(parameters)`` makes the object.
+        A class that takes no arguments. ``encode(value)`` returns the bytes of a value; values that
+        are ``bytes`` already are stored as they are. ``decode(stored)`` returns the value for
+        stored bytes. ``size`` is the number of bytes of every value; None, or no such attribute,
+        means that it varies. For columns with parameters, as in ``"name:parameters"``, the class
+        method ``from_str(parameters)`` creates the object.
 
     Raises
     ------
     ArgumentTypeError
-        If the name is not a text, or `make` is not a class.
+        If `name` is not a string, or `make` is not a class.
     InvalidArgumentError
-        If the name is empty or has a colon, or the class lacks a method.
+        If `name` is empty or contains a colon, or the class lacks a method.
     """
     if not isinstance(name, str) or not callable(make):
         raise ArgumentTypeError(
@@ -95,12 +96,12 @@ def register_encoding(name: str, make: MakeCoder) -> None:
 
 
 def unregister_encoding(name: str) -> None:
-    """Forget what `register_encoding` made known, so that a name of the format is itself again.
+    """Undo `register_encoding`, so that a name of the format has its own meaning again.
 
     Raises
     ------
     KeyError
-        If the name is not one that a user registered.
+        If nobody has registered that name.
     """
     if not isinstance(_classes.get(name), UserKind):
         raise KeyError(name)

@@ -26,21 +26,22 @@ class LocalDataset(Array, TorchDataset[Any]):
     split : str, optional
         Sub-directory to read.
     allow_unsafe_types : bool
-        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
+        Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
+        this machine.
 
     Attributes
     ----------
     local, split : str
-        As given; without a split ``""``.
+        The values passed; without a split, ``""``.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     CorruptDatasetError
-        If its index cannot be parsed.
+        If the index cannot be parsed.
     UnsafeTypeError
-        If columns hold pickles, by the first sample.
+        If columns hold pickles; raised when the first sample is read.
     """
 
     def __init__(

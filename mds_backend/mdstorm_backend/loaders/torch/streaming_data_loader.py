@@ -33,60 +33,62 @@ if TYPE_CHECKING:
 class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
 
-    A batch is a dict from column to tensor, or to a list where PyTorch has no type: strings,
-    binaries, decimals, dates, ragged arrays. Tensors are writable; consecutive batches may share a
-    block of memory but never an element. A batch that is kept therefore keeps its block alive, up
-    to 16,384 rows or 8 MiB: ``.clone()`` of its tensors lets the block go.
+    A batch is a dict from column name to tensor. Columns for which PyTorch has no type (strings,
+    binaries, decimals, dates, ragged arrays) are lists. Tensors are writable. Consecutive batches
+    may share a block of memory, but never an element. If you keep a batch, it keeps its block
+    alive, up to 16,384 rows or 8 MiB; ``.clone()`` its tensors to release the block.
 
-    Where `collate_fn` is given or the dataset's ``__getitem__`` or ``get_item`` is overridden, the
-    same batches come as lists of samples through `collate_fn`. In the exact order with
-    ``batch_size=1`` the list is empty on a rank that is short of a row, so that all ranks have as
-    many batches.
+    With a `collate_fn`, or if the dataset overrides ``__getitem__`` or ``get_item``, the same
+    batches pass through `collate_fn` as lists of samples. In the exact order with ``batch_size=1``,
+    the list is empty on a rank that is short of a row, so that all ranks have the same number of
+    batches.
 
-    In the elastic order the batches hold the samples of MosaicML Streaming's loader with the same
+    In the elastic order, batches hold the samples of MosaicML Streaming's loader with the same
     arguments: no batch spans epochs, worker w reads the batches w, w + n, …, with `drop_last` each
-    worker drops its own last batch that is not full, and ``len`` is what PyTorch makes of the
-    dataset's. In the exact order no number of workers changes anything.
+    worker drops its last batch if it is not full, and PyTorch computes ``len`` from that of the
+    dataset. In the exact order, the number of workers changes nothing.
 
-    It can be iterated more than once, each time with new permutations, and used in a ``with``
-    statement, at whose end its threads are stopped. Nothing is opened before. A copy, or a pickled
-    loader, goes on from where the original stands.
+    You can iterate over a loader more than once, each time with new permutations, and use it in a
+    ``with`` statement, whose end stops its threads. Nothing is opened before the first iteration. A
+    copy, or a pickled loader, continues where the original was.
 
-    Without a batch size, over a dataset that overrides ``__iter__`` and over any other dataset it
-    is PyTorch's own loader. It counts the samples that it delivers, and its state is that of the
-    `StreamingDataset` after so many; of other datasets there is none.
+    With ``batch_size=None``, over a dataset that overrides ``__iter__``, and over a dataset of
+    another class, it behaves like PyTorch's own loader. It counts the samples that it delivers, and
+    its state is that of the `StreamingDataset` after that many samples; a dataset of another class
+    has no state.
 
     Parameters
     ----------
     dataset : StreamingDataset or torch.utils.data.Dataset
-        What to read. In the exact order batches span epochs; only at the very end they may be
+        The dataset. In the exact order, a batch may span epochs, and only the last ones may be
         shorter.
     batch_size : int or None
-        Rows of a batch; None for single samples.
+        Rows per batch; None for single samples.
     *arguments
-        Further arguments of ``DataLoader``, in its order.
+        Other arguments of ``DataLoader``, in its order.
     batch_map : callable, optional
-        Makes whatever the model takes of a batch, a dict from column to tensor or list: ``lambda
-        batch: (batch["x"], batch["y"])``. Nothing else changes: neither ``len`` nor the state. It
-        is called in the worker processes, where there are any; one that they are sent, because
-        they are not forked, has to pickle. The batch is the function's own.
+        Function that turns a batch, a dict from column name to tensor or list, into whatever the
+        model takes: ``lambda batch: (batch["x"], batch["y"])``. ``len`` and the state stay the
+        same. If there are worker processes, it is called in them; if they are not forked, it must
+        be picklable. It may modify the batch.
     device : torch.device or str, optional
-        Where the tensors of a batch are to be. They are pinned and copied there, on a stream of
-        their own, while the batch before is used; so one batch more is in memory. For the CPU
-        nothing happens. With workers ``pin_memory=True`` pins in a thread.
+        Device to which the tensors of each batch are copied. They are pinned and copied on a
+        separate stream while the previous batch is used, so one more batch is in memory. ``"cpu"``
+        has no effect. With workers, ``pin_memory=True`` pins in a thread.
     num_workers : int
-        Processes that read; 0, the default, reads in threads and is usually faster.
+        Number of reading processes; 0, the default, reads in threads and is usually faster.
     **options
-        Any argument of ``DataLoader``; with a `StreamingDataset` none for another order: samplers,
-        ``shuffle=True``, ``in_order=False``. The order of the dataset is what a state counts by.
+        Any argument of ``DataLoader``. With a `StreamingDataset`, arguments that change the order
+        (samplers, ``shuffle=True``, ``in_order=False``) are refused, because states depend on the
+        order of the dataset.
 
     Raises
     ------
     ArgumentTypeError
-        If `batch_map` is no function, or `device` no device.
+        If `batch_map` is not a function, or `device` is not a device.
     InvalidArgumentError
-        If `batch_size` is not a positive integer, or samples or batches are to come in another
-        order than the dataset's, or both `batch_map` and ``collate_fn`` are given.
+        If `batch_size` is not a positive integer, an argument asks for another order than that of
+        the dataset, or both `batch_map` and ``collate_fn`` are passed.
     """
 
     @overload
@@ -165,10 +167,10 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     @property
     def num_samples_yielded(self) -> int:
-        """Samples that the iteration which was advanced last has delivered, on this rank.
+        """Number of samples that the most recently advanced iteration has delivered, on this rank.
 
-        In the elastic order they are counted anew in each epoch. A subclass that makes its own
-        iterations of PyTorch's loader sets it, and is believed.
+        In the elastic order, the count starts again in each epoch. A subclass that iterates over
+        PyTorch's loader itself may set it.
         """
         kept = self._mdstorm
         if kept.counted is not None:
@@ -184,7 +186,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return rows_of(batch, None if self.batch_sampler is None else self.batch_size or 1)
 
     def __len__(self) -> int:
-        """Batches of a whole pass; of one that goes on in another world, those that were left.
+        """Batches of a whole pass, or of the rest of a pass that resumed in another world.
 
         Raises
         ------
@@ -212,7 +214,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return kept.threads.follow(batches)
 
     def __copy__(self) -> Self:
-        """Return a loader that continues where this one stands, without what is under way."""
+        """Return a loader that continues where this one is, without its running iterations."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
@@ -231,17 +233,17 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.end_workers()
 
     def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
+        """Choose the epoch of the next iteration, see `StreamingDataset.set_epoch`."""
         dataset: Any = self.dataset
         dataset.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return where the loader stands, for `load_state_dict` of an equal loader.
+        """Return the position of the loader, for `load_state_dict` of an equal loader.
 
-        With several iterations under way it is where the one stands that was advanced last. The
-        keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this order.
-        A batch that Lightning or Ray Train has fetched ahead does not count as delivered. Of a
-        dataset that is no `StreamingDataset` there is no state: it is None.
+        With several iterations in progress, it is the position of the one that was advanced last.
+        The keys are those of MosaicML Streaming, plus ``"mdstorm"`` with what this order needs. A
+        batch that Lightning or Ray Train has fetched ahead does not count as delivered. If the
+        dataset is not a `StreamingDataset`, the state is None.
         """
         kept = self._mdstorm
         if kept.reads_blocks and kept.counted is None and not has_own_states(self.dataset):
@@ -254,28 +256,28 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return what was delivered so far, and what training has waited for.
 
-        Worker processes send what they count along with their batches. A copy of the loader, also a
-        pickled one, begins at nothing; states do not contain it.
+        Worker processes send their counts along with their batches. A copy of the loader, even a
+        pickled one, starts from zero, and states do not contain statistics.
 
         Parameters
         ----------
         last_pass : bool
-            Only the iteration that was begun last, rather than all of them.
+            Whether to return the statistics of only the iteration that began last, instead of all.
         """
         return self._mdstorm.recorders.statistics(last_pass=last_pass)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration continue where `state` was taken, on this rank or another one.
+        """Let the next iteration resume where `state` was taken, on this rank or another one.
 
-        All ranks must have had as many batches as that one. In another world, or in the exact order
-        with another batch size, what is left of the epoch is split anew. After the last batch of a
-        pass the next one begins. With a dataset that is no `StreamingDataset` nothing happens.
+        All ranks must have had the same number of batches. In another world, or in the exact order
+        with another batch size, the rest of the epoch is split again. After the last batch of a
+        pass, the next pass begins. If the dataset is not a `StreamingDataset`, nothing happens.
 
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or order, or is no state; or from another rank
-            where a transform may drop rows.
+            If the state was taken from another dataset or order, or is not a state; or if it was
+            taken on another rank and a transform may drop rows.
         NoDataAvailableError
             If the pass has fewer rows left than the world has ranks.
         """

@@ -23,57 +23,58 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
     """Samples of MDS datasets, for `StreamingDataLoader` or for a plain ``DataLoader``.
 
     The arguments up to `stream_config` are those of MosaicML Streaming, and so are the samples of
-    every epoch, rank and batch. Nothing is shared with other datasets and other processes but the
-    files; no process group is made or needed.
+    every epoch, rank and batch. Datasets and processes share only the files; no process group is
+    created or needed.
 
-    Copies in the workers of a ``DataLoader`` read one epoch together: with its `batch_size` equal
-    to the dataset's, batch i comes from worker i modulo their number, and no number of workers
-    changes the order.
+    Copies in the workers of a ``DataLoader`` read one epoch together. If the loader has the
+    `batch_size` of the dataset, batch i comes from worker i modulo their number, and the number of
+    workers does not change the order.
 
     Parameters
     ----------
     streams : sequence of Stream, optional
-        The datasets to read together; otherwise `remote`, `local` or both name the only one.
+        The datasets to read together. Without it, `remote`, `local` or both name a single dataset.
     remote : str, optional
         URL or path of the dataset.
     local : str, optional
-        Local directory: the dataset itself, or with `remote` where its shards are brought to.
-        Without it they are read where they are if that is a local disk, and otherwise brought to
-        the default cache directory, see `CacheOptions`.
+        Local directory: the dataset itself or, with `remote`, the directory in which its shards are
+        cached. Without it, shards on a local disk are read in place, and others are cached in the
+        default cache directory, see `CacheOptions`.
     split : str, optional
         Sub-directory to read.
     download_retry : int
-        Attempts at a download in total.
+        Number of attempts at a download, including the first.
     download_timeout : float
-        Seconds that a download may go without receiving anything.
+        Seconds that a download may wait without receiving data.
     validate_hash : str, optional
-        Hash by which shards are checked; the index has to record it.
+        Hash with which shards are verified; the index must record it.
     keep_zip : bool
-        Whether compressed files stay beside the decompressed shards.
+        Whether to keep compressed files beside the decompressed shards.
     epoch_size : int or str, optional
         Samples of an epoch over all ranks, also as ``"10k"``; by default all.
     predownload : int, optional
-        Samples whose shards are opened ahead of use. It never slows reading down. By default, and
-        in the exact order, as many as fill 128 MB of shards that are to be downloaded, in 2 to 64
+        Number of samples whose shards are opened ahead of use; it never slows down reading. By
+        default, and always in the exact order, 128 MB of shards are downloaded ahead, in 2 to 64
         shards, or half of the `cache_limit` if that is less.
     cache_limit : int or str, optional
-        Bytes that the cached shards of each stream may take, also as ``"10gb"``.
+        Largest size in bytes of the cached shards of each stream, also as ``"10gb"``.
     sampling_method, sampling_granularity, partition_algo, num_canonical_nodes, batch_size, shuffle,
     shuffle_algo, shuffle_seed, shuffle_block_size, batching_method, replication
-        See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is that of the loader; it can be
-        left out with a `StreamingDataLoader`, which has one.
+        See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is that of the loader; with a
+        `StreamingDataLoader`, which has its own, you can leave it out.
     allow_unsafe_types : bool
-        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
+        Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
+        this machine.
     stream_name : str
-        The kind of the only stream, as `streams_registry` has it.
+        The kind of the single stream, a name in `streams_registry`.
     stream_config : dict, optional
-        Further arguments of the only `Stream`.
+        Other arguments of the single `Stream`.
     order : ExactOrder or ElasticOrder, optional
-        The order of the samples and this process's share of it, instead of the arguments for them.
-        By default the order is elastic. Unless the order says otherwise, rank and world size come
-        from ``torch.distributed`` or the launcher's environment, see `find_world`: they are asked
-        for by ``len``, by states, and when an iteration begins, which keeps them to its end.
-        With an order nothing is opened before the first use.
+        The order of the samples and the share of this process, instead of the arguments for them;
+        by default elastic. Unless the order sets them, rank and world size come from
+        ``torch.distributed`` or the environment of the launcher, see `find_world`. They are
+        determined by ``len``, by states, and at the beginning of each iteration, for all of it.
+        With an order, nothing is opened before the first use.
     columns : sequence of str, optional
         Columns to read; all by default.
     num_epochs, transform, fill_nulls, null_masks, workers, prefetch
@@ -91,7 +92,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
     ArgumentTypeError
         If arguments have another type.
     InvalidArgumentError
-        If arguments are outside of their domain or do not go together.
+        If an argument has an invalid value, or arguments cannot be combined.
     DatasetNotFoundError
         If there is no dataset.
 
@@ -196,14 +197,15 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
     def as_batches(self, batch_size: int) -> DatasetBatches:
         """Return the same data as whole batches, for ``DataLoader(…, batch_size=None)``.
 
-        A batch is what a `StreamingDataLoader` gives: a dict from column to tensor, or to a list
-        where PyTorch has no type. The workers of a ``DataLoader`` share the batches: batch i comes
-        from worker i modulo their number. States, epochs and shares are those of the dataset.
+        Batches are those of a `StreamingDataLoader`: dicts from column name to tensor, or to a list
+        if PyTorch has no type. The workers of a ``DataLoader`` divide the batches among them: batch
+        i comes from worker i modulo their number. States, epochs and shares are those of the
+        dataset.
 
         Parameters
         ----------
         batch_size : int
-            Rows of a batch.
+            Rows per batch.
 
         Returns
         -------
