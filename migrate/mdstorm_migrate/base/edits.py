@@ -20,10 +20,9 @@ from typing import Literal, TypeAlias
 #: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]
 CLASSES: tuple[Class, ...] = ("exact", "review", "manual", "note")
-#: What several edits and findings are judged by together: ``install`` is what installs mdstorm, or
-#: has to, ``run`` a command that runs a part of the library, ``python`` a Python that something
-#: runs on, ``docstrings`` a page that is made of those of Petastorm.
-Topic: TypeAlias = Literal["install", "run", "python", "docstrings"]
+#: What edits and findings are judged by together with the code around: ``install`` is what installs
+#: mdstorm, or has to, ``run`` a command that runs a part of the library.
+Topic: TypeAlias = Literal["install", "run"]
 
 
 class EditError(ValueError):

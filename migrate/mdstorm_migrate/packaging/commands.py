@@ -15,13 +15,21 @@ from mdstorm_migrate.packaging.requirement import (
     find_requirements,
 )
 from mdstorm_migrate.packaging.rewriting import of_conda, of_copy, rewrite_requirement
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import OLD_ROOT, SCRIPTS, missing, renamed
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
 _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
 #: Between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
+
+#: A module that Python runs, ``python -m petastorm.tools.copy_dataset``, or a script that runs one.
+_RUN = re.compile(
+    rf"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-m[ \t]+(?P<path>{OLD_ROOT}(?:\.\w+)+)
+    | (?:^|[;&|(!]|\b(?:RUN|do|then|else|sudo|time|exec)(?=[ \t]))[ \t]*
+      (?P<script>{"|".join(map(re.escape, SCRIPTS))})(?![\w.-])""",
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 @cache
@@ -69,7 +77,7 @@ def installed(text: str) -> Iterator[tuple[str, Requirement]]:
 
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
-    """Yield what becomes of the requirements in the install commands of a document.
+    """Yield what becomes of the commands of a document that install Petastorm, or run its modules.
 
     Options, quotes and other packages stay. A version that is not quoted, which a shell takes for a
     redirection (``petastorm>=0.12``), goes with the rest.
@@ -82,3 +90,10 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         else:
             remedy = "remove petastorm from this command and add `pip install mdstorm`"
             yield of_conda(found, rule, remedy)
+    needs = document.needs
+    for ran in () if needs.importers or needs.is_unused else _RUN.finditer(document.text):
+        span = ran.span("path" if ran["path"] else "script")
+        path = ran["path"] or SCRIPTS[ran["script"]]
+        if not (is_commented_out(document.text, span[0]) or missing(path)):
+            new = renamed(path) if ran["path"] else f"python3 -m {renamed(path)}"
+            yield Edit(rule, "exact", *span, new, "run mdstorm's module", topic="run")

@@ -40,8 +40,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                     yield of_copy(found, CODE)
                 else:
                     yield from rewrite_requirement(of, found, CODE, "string")
-    for key in dependency_keys(text):
-        if key.name.lower() == "petastorm":
-            yield from rewrite_dependency(document, key, CODE)
-    yield from rewrite_extras(text, CODE)
+    keys = [key for key in dependency_keys(text) if key.name.lower() == "petastorm"]
+    results = [one for key in keys for one in rewrite_dependency(document, key, CODE)]
+    yield from results
+    if not document.needs.importers and any(isinstance(one, Edit) for one in results):
+        yield from rewrite_extras(text, CODE)
     yield from rewrite_commands(document, CODE)  # of scripts that environments and runners have

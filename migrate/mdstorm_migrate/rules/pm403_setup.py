@@ -20,7 +20,7 @@ from mdstorm_migrate.packaging.requirement import (
     is_requirement,
     is_versioned,
 )
-from mdstorm_migrate.packaging.rewriting import MESSAGE, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import MESSAGE, of_conda, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 
@@ -83,6 +83,9 @@ def _of_string(
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
             return
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
+        if place == "string" and _is_of_conda(module, string):
+            yield of_conda(at, CODE, "remove petastorm here, and let pip install mdstorm")
+            continue
         for result in rewrite_requirement(module.document, at, CODE, place):
             yield result
             if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):
@@ -107,6 +110,14 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
     elif is_setup:
         return is_versioned(str(string.value))
     return _INSTALLS.search(_holder(module, string)) is not None
+
+
+def _is_of_conda(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether conda installs what a string requires: it says so, or pip has a list of its own."""
+    parent = module.scopes.parents.get(string)
+    beside = parent.elts if isinstance(parent, _LISTS) else []
+    is_conda = "conda" in _holder(module, string).lower()
+    return is_conda or any(isinstance(one, ast.Dict) for one in beside)
 
 
 def _versions_beside(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:

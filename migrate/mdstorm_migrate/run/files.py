@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mdstorm_migrate.base.edits import Topic
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.migration import concerns_us, migrate_bytes
@@ -69,9 +70,14 @@ class FileOutcome:
     @property
     def requires(self) -> bool:
         """Whether it requires or installs Petastorm, or did."""
+        return "install" in self.topics
+
+    @property
+    def topics(self) -> frozenset[Topic]:
+        """What its edits and findings depend on the code around for."""
         edits, findings = self.outcome.edits, self.outcome.findings
-        topics = [one.topic for one in edits] + [one.topic for one in findings]
-        return "install" in topics
+        topics = [*(one.topic for one in edits), *(one.topic for one in findings)]
+        return frozenset(topic for topic in topics if topic is not None)
 
 
 def examine_file(

@@ -163,7 +163,7 @@ def needs_of(
     settings: Settings,
     jobs: int = 1,
 ) -> dict[Path, Needs]:
-    """Return what is needed of the files that require Petastorm.
+    """Return what is needed of the files that require Petastorm, or run a part of it.
 
     Parameters
     ----------
@@ -175,12 +175,12 @@ def needs_of(
     jobs : int
         How many processes work.
     """
-    requiring = [one for one in outcomes if one.requires]
+    asking = [one for one in outcomes if one.topics]
     plain = Needs(settings.wanted, settings.index)
-    if not requiring:
+    if not asking:
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
-        return {one.path: plain for one in requiring}
+        return {one.path: plain for one in asking}
     code = {one.path: use_after(one) for one in outcomes if is_code(one.path)}
     left = [path for path in paths if is_code(path) and path not in code]
     code |= dict(each(_read, left, jobs))
@@ -188,10 +188,11 @@ def needs_of(
         if one.outcome.naming and not is_code(one.path):  # configuration that names classes
             keeps = (str(one.path),) if OLD_ROOT.encode() in one.outcome.after else ()
             code[one.path] = CodeUse(keeps=keeps, moved=not keeps)
+    requiring = [one for one in asking if one.requires]
     project = _Project(code, _lists(paths, requiring), {one.path for one in requiring})
     is_unused = bool(code) and not any(use.is_of_ours for use in code.values())
     found = {}
-    for one in requiring:
+    for one in asking:
         use = project.use(one.path, _running(one.path, outcomes))
         if any(mark in one.outcome.before for mark in _FOR_DATABRICKS):
             use = replace(use, on_databricks=True)

@@ -77,6 +77,20 @@ def test_code_that_installs_petastorm_installs_mdstorm(text: str) -> None:
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), "module.py")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'session.conda_install("petastorm")\n',
+        'CondaDependencies.create(conda_packages=["petastorm==0.11"])\n',
+        'log_model(conda_env={"dependencies": ["petastorm", {"pip": ["mlflow"]}]})\n',
+    ],
+)
+def test_what_code_installs_by_conda_needs_manual_review(text: str) -> None:
+    check_noop(text, "module.py")
+    fragment = "petastorm==0.11" if "0.11" in text else "petastorm"
+    check_finding(text, "PM403", fragment, "module.py")
+
+
 @pytest.mark.parametrize("version", ['version="0.9.8"', "version=PINNED", '"0.9.8"'])
 def test_a_version_that_is_given_apart_goes(version: str) -> None:
     before = f'dbutils.library.installPyPI("petastorm", {version}, repo="x")\n'

@@ -13,6 +13,11 @@ from tests.migrate.checks import check_noop, check_rewrite
         ("a.yml", '- pypi:\n   package: "petastorm" # c\n', '- pypi:\n   package: "mdstorm" # c\n'),
         ("a.yml", "requirements:\n- petastorm==0.1\n- a\n", "requirements:\n- mdstorm\n- a\n"),
         ("a.yml", "run: |\n  pip install petastorm\n", "run: |\n  pip install mdstorm\n"),
+        (
+            "a.yml",
+            "- python -m petastorm.benchmark.cli x\n",
+            "- python -m mdstorm.benchmark.cli x\n",
+        ),
     ],
 )
 def test_json_and_yaml_are_rewritten(path: str, before: str, after: str) -> None:

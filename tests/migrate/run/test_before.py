@@ -239,6 +239,19 @@ def test_petastorm_leaves_from_beside_mdstorm_with_the_last_import(
     assert after(tmp_path, name) == left[1:]
 
 
+@pytest.mark.parametrize("code", [STAYS, "import numpy\n"])
+def test_what_else_says_petastorm_stays_with_its_requirement(tmp_path: Path, code: str) -> None:
+    text = '[tool.poetry.dependencies]\npetastorm = "*"\n[tool.poetry.extras]\nx = ["petastorm"]\n'
+    command = "python -m petastorm.tools.copy_dataset a b\n"
+    write(tmp_path, a_py=code)
+    write_files(tmp_path, {"pyproject.toml": text, "copy.sh": command})
+    assert after(tmp_path, "copy.sh") == command
+    assert after(tmp_path, "pyproject.toml") == text
+    write(tmp_path, a_py=CODE)
+    assert after(tmp_path, "copy.sh") == command.replace("petastorm", "mdstorm")
+    assert 'x = ["mdstorm"]' in after(tmp_path, "pyproject.toml")
+
+
 def test_a_table_of_petastorm_leaves_whole(tmp_path: Path) -> None:
     rest = '[tool.poetry.dependencies]\nmdstorm = "*"\n{}[build-system]\nrequires = []\n'
     table = '[tool.poetry.dependencies.petastorm]\nversion = "*"\n\n'
