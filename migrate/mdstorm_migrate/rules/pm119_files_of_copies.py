@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.python.imports import imported_names
@@ -20,10 +20,8 @@ _ATTRIBUTES = frozenset({"cache_dir_url", "file_urls"})
 _OPENING = re.compile(
     r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy|endswith", re.IGNORECASE
 )
-
-
 #: What gives the same paths in another form.
-_SAME = frozenset({"Path", "format", "list", "replace", "sorted", "str"})
+_SAME = re.compile("Path|format|join|list|removeprefix|replace|sorted|str|strip|urlparse")
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -35,7 +33,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for node in used if imported_names(module) else ():
         for place in (node, *_kept_as(module, node)):
             calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
-            call = next((one for one in calls if last_name(one.func) not in _SAME), None)
+            call = next((one for one in calls if not _SAME.fullmatch(last_name(one.func))), None)
             callee = "" if call is None else ast.unparse(call.func)
             if call not in ours and callee not in own and _OPENING.search(callee):
                 what = f"`{node.attr}` points to MDS shards, not Parquet"
@@ -43,12 +41,20 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 yield Finding(CODE, CLASS, *module.span(place), what, remedy, holds=node.attr)
 
 
-def _kept_as(module: PythonModule, node: ast.AST) -> Iterable[ast.Name]:
-    """Yield where a variable is read that is bound to a value, or to its items."""
-    loop = module.scopes.parents.get(node)
-    targets = [one.target for one in getattr(loop, "generators", ()) if one.iter is node]
-    match module.statement(node):
-        case ast.Assign(targets=[target]) | ast.For(target=target) if not targets:
-            targets = [target]
-    for name in (one.id for one in targets if isinstance(one, ast.Name)):
-        yield from (one.node for one in module.scopes.references.get(name, ()))
+def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name]:
+    """Yield where variables are read that are bound to paths, to some of them, or to such ones."""
+    todo, seen = [node], {""}
+    while todo:
+        one = todo.pop()
+        loops = getattr(module.scopes.parents.get(one), "generators", ())
+        targets = [loop.target for loop in loops if loop.iter is one]
+        calls = (parent for parent in module.ancestors(one) if isinstance(parent, ast.Call))
+        if all(_SAME.fullmatch(last_name(call.func)) for call in calls):
+            match module.statement(one):
+                case ast.Assign(targets=[target]) | ast.For(target=target):
+                    targets.append(target)
+        new = {target.id for target in targets if isinstance(target, ast.Name)} - seen
+        seen |= new
+        reads = [read.node for name in new for read in module.scopes.references.get(name, ())]
+        yield from reads
+        todo += reads

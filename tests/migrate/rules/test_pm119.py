@@ -16,6 +16,8 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
         ("pd.read_parquet(c.file_urls[0].replace('file://', ''))", "c.file_urls"),
         ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
         ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),
+        ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
+        ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
     ],
 )
 def test_what_reads_parquet_is_named(text: str, fragment: str) -> None:
@@ -29,6 +31,7 @@ def test_what_reads_parquet_is_named(text: str, fragment: str) -> None:
         "from petastorm import make_batch_reader\nmake_batch_reader(c.file_urls)\n",
         "print(c.cache_dir_url, len(c.file_urls))\nlog.info('%s', c.file_urls)\n",
         "assert c.file_urls\n",
+        "import petastorm\nr = petastorm.make_batch_reader(c.file_urls)\nloads(r)\n",
         "def read_all(x): pass\nread_all(c.file_urls)\n",
         "from petastorm.spark import SparkDatasetConverter\n"
         "SparkDatasetConverter(c.cache_dir_url, c.file_urls, 1)\n",
