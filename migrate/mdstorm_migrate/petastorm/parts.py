@@ -37,6 +37,9 @@ LACKING: dict[str, frozenset[str]] = {
     "ThreadPool": _POOL,
     "ProcessPool": _POOL,
     "DummyPool": _POOL,
+    "make_tf_dataset": words(
+        "parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity"
+    ),
     "make_torch_dataloader": _OF_CONVERTER,
     "LocalDiskCache": words("_cache _cleanup _default_settings _path _size_limit_bytes"),
     "NGram": words("_ngram_pass_threshold _validate_ngram"),

@@ -32,6 +32,8 @@ KIND = ("python", "setup_cfg")
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
+#: What runs Petastorm, in a text that installs it as well: both stay.
+_USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install what they are given: ``dbutils.library.installPyPI``.
 _INSTALLS = re.compile(
@@ -67,7 +69,7 @@ def _of_string(
     place: Place = "string"
     if _ADDRESS.match(value):
         found = list(find_addresses(value))
-    elif commands := [one for _, one in installed(value)]:
+    elif (commands := [one for _, one in installed(value)]) and not _USING.search(value):
         found, place = commands, "word"
     elif is_requirement(value) and _is_required(module, string, is_setup):
         found = list(find_requirements(value))

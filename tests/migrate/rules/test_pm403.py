@@ -101,6 +101,7 @@ def test_a_version_that_is_given_apart_goes(version: str) -> None:
     "text",
     [
         'engine = "petastorm"\n',
+        'CELLS = """%pip install petastorm==0.8.2\nfrom petastorm import make_reader"""\n',
         'print("please install petastorm first")\n',
         'names = ["petastorm", "arrow"]\n',
         'REQUIRED = ["petastorm", "torch"]\n',
