@@ -73,7 +73,7 @@ def _documents(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Doc
         if _PYTHON.match(lines[0].text) is None:
             yield Document("other", lines, path)
     else:
-        yield from (Document("magic", [line], path) for line in lines)
+        yield Document("magic", lines, path)
 
 
 SOURCE = DatabricksSource()

@@ -7,7 +7,15 @@ NOTEBOOK = "# Databricks notebook source\n# MAGIC {}\n\n# COMMAND ----------\n\n
 CODE = "from {}.pytorch import DataLoader"
 
 
-@pytest.mark.parametrize("magic", ["%pip install {}", "!pip install -q {}", "%sh pip install {}"])
+@pytest.mark.parametrize(
+    "magic",
+    [
+        "%pip install {}",
+        "!pip install -q {}",
+        "%sh pip install {}",
+        "%pip install \\\n# MAGIC   {} \\\n# MAGIC   x",
+    ],
+)
 def test_magics_install_what_the_code_needs(magic: str) -> None:
     before = NOTEBOOK.format(magic.format("petastorm==0.12.1"), CODE.format("petastorm"))
     needed = '"mdstorm[torch]"'
