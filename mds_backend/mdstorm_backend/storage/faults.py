@@ -81,6 +81,7 @@ _REFUSALS = {
 _REFUSING_TEXTS = (
     "cannot configure default credentials",
     "default auth:",
+    "forbidden: ",
     "more than one authorization method",
     "must provide either a connection_string or account_name with credentials",
     "public access is not permitted",
@@ -128,9 +129,8 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
     if kinds & _REFUSALS or status in (401, 403) or any(t in text.lower() for t in _REFUSING_TEXTS):
         return CredentialsError(_refusal(url, text), url=url)
     if kinds & _ABSENCES or status == 404:
-        return FileNotFoundError(
-            f"{url} does not exist" if url.endswith(text) else f"{url}: {text}"
-        )
+        says_nothing = url.endswith(text) or text.startswith(("http://", "https://"))
+        return FileNotFoundError(f"{url} does not exist" if says_nothing else f"{url}: {text}")
     return StorageError(
         f"{url} cannot be used ({type(error).__name__}: {text}). Check the URL, the network and "
         "the storage options",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.programs import SESSION, run_program
 from tests.servers.azure import CONTAINER, AzureServer
+from tests.servers.gcs import GoogleServer
 from tests.servers.s3 import BUCKET, S3Server
 
 CONVERT = (
@@ -146,6 +147,15 @@ def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"az://{CONTAINER}/parent/copy"
 
 
+@pytest.fixture
+def gs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with closing(GoogleServer(tmp_path)) as server:
+        pytest.importorskip("gcsfs")
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(server.key_file))
+        yield f"gs://{BUCKET}/parent/copy"
+
+
 LIST = """
 import sys
 from mdstorm_backend.storage import Location
@@ -168,8 +178,10 @@ delete_at_exit(location.url)
     [
         ("s3", "made anew"),
         ("azure", "there"),
+        ("gs", "made anew"),
         pytest.param("s3", "there", marks=pytest.mark.long),
         pytest.param("azure", "made anew", marks=pytest.mark.long),
+        pytest.param("gs", "there", marks=pytest.mark.long),
     ],
 )
 def test_copies_in_object_stores_are_removed_at_the_end(
@@ -181,6 +193,32 @@ def test_copies_in_object_stores_are_removed_at_the_end(
     assert done.stdout == "[]\n['_mdstorm']\n"
     assert done.stderr == ""
     assert run_program(LIST, url, cwd=tmp_path).stdout == "[]\n"
+
+
+CONVERT_TO_STORE = """
+from mdstorm.spark import make_spark_converter
+
+frame = builder.getOrCreate().range(0, 300, 1, 3)
+converter = make_spark_converter(frame, parent_cache_dir_url=sys.argv[1])
+assert len(location.list_names()) == 5
+for order in ("exact", "elastic"):
+    options = {"batch_size": 10, "num_epochs": 1, "order": order, "workers_count": 2}
+    with converter.make_torch_dataloader(**options) as loader:
+        ids = [row for batch in loader for row in batch["id"].tolist()]
+    assert sorted(ids) == list(range(300)), order
+converter.delete()
+print(location.list_names())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["s3", "azure", "gs"])
+def test_a_frame_in_an_object_store_is_read_in_both_orders(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(store)
+    done = run_program(SESSION + LIST + CONVERT_TO_STORE, url, cwd=tmp_path)
+    assert done.stdout == "[]\n[]\n"
 
 
 def test_copies_are_removed_before_their_clients_are_closed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import fsspec
 import pytest
 from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.servers.databricks import TOKEN, DatabricksServer
+from tests.servers.gcs import GoogleServer
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.storage import Location
@@ -42,6 +43,14 @@ def started_azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureSer
 
 
 @pytest.fixture(scope="session")
+def started_gs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleServer]:
+    server = GoogleServer(tmp_path_factory.mktemp("google"))
+    pytest.importorskip("gcsfs")
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
 def started_databricks() -> Iterator[DatabricksServer]:
     pytest.importorskip("databricks.sdk")
     server = DatabricksServer()
@@ -51,7 +60,7 @@ def started_databricks() -> Iterator[DatabricksServer]:
 
 def forget_filesystems() -> None:
     """Drop the file systems that fsspec keeps, with the credentials of another test."""
-    for name in ("s3", "abfs"):
+    for name in ("s3", "gs", "abfs"):
         with suppress(ImportError):
             fsspec.get_filesystem_class(name).clear_instance_cache()
     DatabricksFileSystem.clear_instance_cache()
@@ -75,6 +84,7 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     # Otherwise it asks the network for the role of this machine.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
 
 
 @pytest.fixture
@@ -96,6 +106,17 @@ def azure(
     """Azure's storage, with credentials for it in the environment."""
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", started_azure.connection_string())
     return started_azure
+
+
+@pytest.fixture
+def gs(
+    started_gs: GoogleServer, no_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[GoogleServer]:
+    """Google Cloud Storage, with a service account for it in the environment."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", started_gs.url)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(started_gs.key_file))
+    yield started_gs
+    started_gs.reset()
 
 
 @pytest.fixture
@@ -123,6 +144,7 @@ class Store:
 
 _URLS = {
     "s3": f"s3://{BUCKET}/data/numbers",
+    "gs": f"gs://{BUCKET}/data/numbers",
     "abfss": f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/data/numbers",
     "az": f"az://{CONTAINER}/data/other",
     "volume": "dbfs:/Volumes/main/default/volume/numbers",

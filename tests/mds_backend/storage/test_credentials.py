@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.servers.databricks import TOKEN, DatabricksServer
+from tests.servers.gcs import TOKEN as GOOGLE_TOKEN
+from tests.servers.gcs import GoogleServer
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
@@ -54,7 +56,7 @@ def refused(location: Location, *texts: str) -> None:
         shown = "".join(traceback.format_exception(caught.value))
         for text in (*texts, "other machines) need them too"):
             assert text in str(caught.value)
-        for secret in ("testing-secret", TOKEN, "wrong-secret"):
+        for secret in ("testing-secret", TOKEN, GOOGLE_TOKEN, "wrong-secret"):
             assert secret not in shown
         assert "\n" not in str(caught.value)
     with pytest.raises(WriteError, match=f"cannot be written to.*{WORKERS}"):
@@ -102,6 +104,20 @@ def test_azure_with_a_wrong_key(azure: AzureServer, monkeypatch: pytest.MonkeyPa
     )
     # What is set after that lets us in.
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string())
+    assert location.list_names() == []
+
+
+@pytest.mark.parametrize("found", ["GOOGLE_APPLICATION_CREDENTIALS", "none"])
+def test_google_without_rights(
+    found: str, gs: GoogleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gs.token = "wrong-secret"
+    if found == "none":
+        monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+    location = Location.of(f"gs://{BUCKET}/x")
+    refused(location, "Google Cloud Storage (gs:) gives no access", f"set: {found})")
+    gs.token = GOOGLE_TOKEN
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(gs.key_file))
     assert location.list_names() == []
 
 
@@ -154,16 +170,16 @@ def test_credentials_may_come_as_options(
     assert TOKEN not in repr(shard_files(location, "f"))
 
 
-@pytest.mark.parametrize("kind", ["s3", "az", "volume"])
+@pytest.mark.parametrize("kind", ["s3", "gs", "az", "volume"])
 def test_a_missing_bucket_is_named(
     kind: str, request: pytest.FixtureRequest, tmp_path: Any
 ) -> None:
     if kind == "s3":
         options = {"endpoint_url": request.getfixturevalue("s3").url}
         location = Location.of("s3://no-bucket/x", options)
-    elif kind == "az":
-        request.getfixturevalue("azure")
-        location = Location.of("az://no-bucket/x")
+    elif kind in ("az", "gs"):
+        request.getfixturevalue("azure" if kind == "az" else "gs")
+        location = Location.of(f"{kind}://no-bucket/x")
     else:
         request.getfixturevalue("databricks")
         location = Location.of("dbfs:/Volumes/no-bucket/default/volume/x")

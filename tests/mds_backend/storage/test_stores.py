@@ -10,9 +10,11 @@ import pytest
 from tests.mds_backend.small_datasets import plan
 from tests.mds_backend.storage.conftest import Store
 from tests.servers.databricks import DatabricksServer
-from tests.servers.http import respond
+from tests.servers.gcs import GoogleServer
+from tests.servers.http import WSGIApp, cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, StorageError, WriteError
@@ -121,6 +123,25 @@ def test_a_workspace_that_fails_is_asked_again(
     databricks.fault = lambda method, path: next(answers, None)
     with nullcontext() if succeeds else pytest.raises(StorageError, match="InternalError"):
         assert location.size("a") == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_google_is_asked_again_after_faults(gs: GoogleServer, workers: int, tmp_path: Path) -> None:
+    url = f"gs://{BUCKET}/faults"
+    write(Location.of(url))
+    busy = respond("503 Service Unavailable")
+    faults = [("mds", cut_off(gs.app, 100)), ("mds", busy), ("json", busy)]
+
+    def once_each(method: str, path: str) -> WSGIApp | None:
+        is_next = faults and path.startswith("/download/") and path.endswith(faults[-1][0])
+        return faults.pop()[1] if is_next else None
+
+    gs.fault = once_each
+    dataset = StreamingDataset(remote=url, local=str(tmp_path / "local"), batch_size=50)
+    loader = StreamingDataLoader(dataset, batch_size=50, num_workers=workers)
+    assert [n for batch in loader for n in batch["number"].tolist()] == list(range(500))
+    assert faults == []
+    remove_dataset(Location.of(url))
 
 
 def test_files_that_another_client_writes_are_seen(s3: S3Server) -> None:
