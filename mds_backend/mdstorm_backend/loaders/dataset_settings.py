@@ -133,17 +133,17 @@ def find_streams(
         stream = streams_registry.get(name)(**config)
         if not isinstance(stream, Stream):
             raise ArgumentTypeError(
-                f"streams_registry.get({name!r}) made {stream!r}, which is no Stream: register a "
-                "subclass of Stream, or a function that returns one"
+                f"streams_registry.get({name!r}) returned {stream!r}, which is not a Stream: "
+                "register a subclass of Stream, or a function that returns one"
             )
         return [stream]
     if not isinstance(streams, Sequence) or not all(isinstance(s, Stream) for s in streams):
         raise ArgumentTypeError(
-            f"streams must be a list of mdstorm_backend.Stream, found {streams!r}: give "
-            "streams=[Stream(remote=…), …], or the only dataset as remote or local"
+            f"streams must be a list of mdstorm_backend.Stream, found {streams!r}: pass "
+            "streams=[Stream(remote=…), …], or a single dataset as remote or local"
         )
     if not streams:
-        raise InvalidArgumentError("streams is empty: give at least one Stream")
+        raise InvalidArgumentError("streams is empty: pass at least one Stream")
     return list(streams)
 
 
@@ -181,8 +181,8 @@ def find_order(
     defaults = {field.name: field.default for field in fields(ElasticOrder)}
     if given := [name for name, value in settings.items() if value != defaults[name]]:
         raise InvalidArgumentError(
-            f"the order is given, so {', '.join(given)} would have no effect: say it all with "
-            "order=…, or leave that out"
+            f"with order=…, {', '.join(given)} would have no effect: pass only order=…, or leave "
+            "it out"
         )
     if isinstance(order, ElasticOrder):
         return ElasticShare(order, follows_world=True)

@@ -142,8 +142,8 @@ class ElasticSchedule:
             if not start.sample_in_epoch:
                 raise
             raise StateMismatchError(
-                f"the state does not go with {self.options.dataset.url} read by {self.ranks} ranks "
-                f"in batches of {order.batch_size}: {error}"
+                f"the state does not fit {self.options.dataset.url} read by {self.ranks} ranks in "
+                f"batches of {order.batch_size}: {error}"
             ) from error
 
     def work_ahead(self, start: EpochStart, batching: Batching) -> None:
@@ -292,8 +292,8 @@ class ElasticPass:
             raise StateMismatchError(
                 f"the dataset has batch_size={size}, and its loader {batching.batch_size}: with "
                 f"{batching.num_workers} workers, each of which makes batches of its own samples, "
-                "their number does not say within an epoch which ones were delivered. Give both "
-                "the same batch size, or read with num_workers=0"
+                "their number within an epoch does not say which samples were delivered. Pass "
+                "the same batch_size to both, or read with num_workers=0"
             )
         return self.rows * here.ranks
 

@@ -55,7 +55,7 @@ class ElasticReading(ElasticSchedule):
         depends = worker.count > 1 or share.order.batching_method != "random"
         if depends and batch_size is None and not share.states_batch_size:
             raise InvalidArgumentError(
-                "which sample comes when depends on the batches: please pass `batch_size` to the "
+                "the order of samples depends on the batches: please pass `batch_size` to the "
                 "StreamingDataset, the same as to the loader"
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
@@ -129,8 +129,8 @@ class ElasticReading(ElasticSchedule):
     def _check_ours(self, ours: object, state: Mapping[str, Any]) -> int | None:
         if not isinstance(ours, Mapping) or ours.get("order") != "elastic":
             raise StateMismatchError(
-                "the state was not taken in the order 'elastic', so it does not say which samples "
-                "are to be skipped. Load it where it was taken"
+                "the state was not taken in the order 'elastic', so it does not say which "
+                "samples to skip. Load it into a loader with the order in which it was taken"
             )
         check_version(ours)
         here: dict[str, Any] = {"dataset": self.options.dataset.fingerprint}

@@ -285,14 +285,15 @@ class ExactPass:
         if theirs["batches"] != mine["batches"] and not theirs["finished"]:
             warn_user(
                 f"rank {mine['rank']} has had {mine['batches']} batches of this pass over "
-                f"{here.dataset.url}, and goes on from a state of rank {theirs['rank']} after "
-                f"{theirs['batches']} batches: unless all ranks go back to it, rows are lost "
-                "or repeated. Take states where all ranks have had as many batches"
+                f"{here.dataset.url}, and resumes from a state of rank {theirs['rank']} after "
+                f"{theirs['batches']} batches: unless all ranks go back to it, rows are lost or "
+                "repeated. Take states when all ranks have had the same number of batches"
             )
 
     def _check_countable(self, here: ReaderOptions) -> None:
         if here.transform is not None:
             raise StateMismatchError(
-                "a transform may drop rows, so that samples do not tell how far the dataset is: "
-                "take the state from a StreamingDataLoader over it, loader.state_dict()"
+                "a transform may drop rows, so the number of samples does not say how far the "
+                "dataset is: take the state from a StreamingDataLoader over it, "
+                "loader.state_dict()"
             )

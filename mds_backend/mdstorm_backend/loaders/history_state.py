@@ -54,8 +54,9 @@ def read_history(
     there = ours["history"]
     if there is None:
         raise StateMismatchError(
-            "the state was taken where batches are row groups, which do not say what other ranks "
-            "have had: load it into a reader of the same kind, on the same rank, or begin anew"
+            "the state was taken by a reader of row groups, which does not know what other ranks "
+            "have had: load it into a reader of the same kind, on the same rank, or start again "
+            "without it"
         )
     if not isinstance(there, Mapping):
         raise damaged(f"'history' has to be a mapping, found {there!r}")
@@ -81,10 +82,10 @@ def refuse_other_shares(history: History) -> None:
     """
     if len(history.segments) > 1 or history.rows_left or history.segments[0].padded:
         raise StateMismatchError(
-            "the state was taken from a loader whose rows are not this rank's share of an epoch: "
-            "it went on in another world or with another batch size, or Accelerate had prepared "
-            "it. Load it into such a loader, since batches of row groups need the whole share; or "
-            "begin anew"
+            "the state was taken from a loader whose rows are not this rank's share of an epoch, "
+            "because it had resumed in another world or with another batch size, or because "
+            "Accelerate had prepared it. Load it into such a loader, since batches of row groups "
+            "need the whole share; or start again without it"
         )
 
 

@@ -131,7 +131,7 @@ def check_fill(column: Column, value: Any) -> None:
         for item in _items(value) if is_whole else [value]:
             stored = _scalar(item, type_).as_py()
             if stored is None:
-                raise TypeError("a null cannot take the place of a null")
+                raise TypeError("a null cannot be replaced with a null")
             if not _is_kept(item, stored, type_):
                 raise TypeError(f"it would become {stored!r}")
     except (pa.ArrowException, OverflowError, TypeError) as error:

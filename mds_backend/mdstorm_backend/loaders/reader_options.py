@@ -51,8 +51,8 @@ class EndlessNotice:
         if _is_fitting():
             return
         _logger.warning(
-            "The first epoch over %s is over, and num_epochs=None goes on for ever: end the loop "
-            "after some number of steps, or pass num_epochs=1 for one epoch",
+            "The first epoch over %s is over, and with num_epochs=None the loop never ends: "
+            "break out of it after some number of steps, or pass num_epochs=1 for one epoch",
             url,
         )
 

@@ -25,8 +25,8 @@ def check_version(ours: Mapping[str, Any]) -> None:
     version = ours.get("version", 1)
     if not is_integer(version) or version > VERSION:
         raise StateMismatchError(
-            f"the state was written by a newer version of mdstorm: its version is {version!r}, and "
-            f"this one reads up to {VERSION}. Install the mdstorm that has written it"
+            f"the state was written by a newer version of mdstorm: its version is {version!r}, "
+            f"and this one reads up to {VERSION}. Install that version of mdstorm, or a newer one"
         )
 
 
@@ -40,8 +40,8 @@ def state_mapping(state: object) -> Mapping[str, Any]:
     """
     if not isinstance(state, Mapping):
         raise StateMismatchError(
-            f"a state is the dict that state_dict() returned, found {state!r}. To begin anew, load "
-            "no state"
+            f"a state is the dict that state_dict() returned, found {state!r}. To start again, "
+            "load no state"
         )
     return state
 
@@ -83,7 +83,7 @@ def check_epoch(epoch: object) -> None:
         If it is no integer from 0 on.
     """
     if not is_integer(epoch) or epoch < 0:
-        raise InvalidArgumentError(f"an epoch is a number from 0 on, found {epoch!r}")
+        raise InvalidArgumentError(f"an epoch must be an integer of at least 0, found {epoch!r}")
 
 
 def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:
@@ -110,7 +110,7 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
     if wrong:
         raise StateMismatchError(
             f"the state was taken from another reading of {url} or from another dataset "
-            f"({'; '.join(wrong)}). Make an equal loader over the same dataset"
+            f"({'; '.join(wrong)}). Create a loader with the same arguments over the same dataset"
         )
 
 
@@ -160,5 +160,6 @@ def check_reading(ours: Mapping[str, Any], options: ReaderOptions) -> None:
 def damaged(what: str) -> StateMismatchError:
     """Return the error for a state that no loader has written."""
     return StateMismatchError(
-        f"the state cannot be continued: {what}. Load it as state_dict() returned it, or begin anew"
+        f"the state cannot be continued: {what}. Load the state exactly as state_dict() returned "
+        "it, or start again without it"
     )

@@ -120,9 +120,9 @@ class Remaining:
         totals = self._totals(segment.split)
         if max(totals) > 0 == min(totals) and not segment.padded:
             raise NoDataAvailableError(
-                f"{sum(totals)} rows are left of the pass, and there are {segment.world_size} "
-                "ranks: go on with at most as many ranks as rows, or begin the next epoch on all "
-                "of them, without this state"
+                f"only {sum(totals)} rows are left of this pass, for {segment.world_size} ranks: "
+                "resume on at most as many ranks as rows, or begin the next epoch on all of "
+                "them, without this state"
             )
         if segment.drop_last:
             return min(totals) // segment.batch_size
@@ -166,7 +166,8 @@ class Remaining:
         if left.stretches is None:
             raise StateMismatchError(
                 f"the state cannot be continued: it does not say which rows of epoch {epoch} are "
-                "left. Load it as state_dict() returned it, or begin anew"
+                "left. Load the state exactly as state_dict() returned it, or start again "
+                "without it"
             )
         return list(left.cut(split.share(left.rows, rank)))
 

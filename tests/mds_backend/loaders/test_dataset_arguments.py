@@ -36,14 +36,14 @@ def test_an_order_and_arguments_for_one_are_refused(
     tmp_path: Path, order: ExactOrder | ElasticOrder
 ) -> None:
     write_numbers(tmp_path, 10)
-    with pytest.raises(InvalidArgumentError, match="so shuffle, epoch_size would have no effect"):
+    with pytest.raises(InvalidArgumentError, match="shuffle, epoch_size would have no effect"):
         StreamingDataset(local=str(tmp_path), order=order, shuffle=True, epoch_size=5)
     assert len(StreamingDataset(local=str(tmp_path), order=order)) == 10
 
 
 @pytest.mark.parametrize("streams", [Stream(local="a"), ["a"], "a"])
 def test_streams_are_a_list_of_streams(streams: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"give streams=\[Stream\(remote=…\), …\], or"):
+    with pytest.raises(ArgumentTypeError, match=r"pass streams=\[Stream\(remote=…\), …\], or"):
         StreamingDataset(streams=streams)
 
 

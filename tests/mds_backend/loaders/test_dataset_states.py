@@ -200,7 +200,7 @@ def test_naming_the_epoch_that_goes_on_changes_nothing(
 @in_either_order
 @pytest.mark.parametrize("epoch", [-1, 1.5, True, "1"])
 def test_an_epoch_is_a_number(url: str, order: str, epoch: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="an epoch is a number from 0 on"):
+    with pytest.raises(InvalidArgumentError, match="an epoch must be an integer of at least 0"):
         dataset_of(url, order).set_epoch(epoch)
 
 

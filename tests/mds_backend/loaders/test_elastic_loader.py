@@ -191,7 +191,7 @@ def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path)
     foreign = {key: value for key, value in other.state_dict().items() if key != "mdstorm"}
     loader = make(numbers)
     loader.load_state_dict({**foreign, "epoch": 0, "sample_in_epoch": 4000})
-    with pytest.raises(StateMismatchError, match=r"does not go with .* after 4000 samples"):
+    with pytest.raises(StateMismatchError, match=r"does not fit .* after 4000 samples"):
         next(iter(loader))
 
 

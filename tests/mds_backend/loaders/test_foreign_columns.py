@@ -165,7 +165,7 @@ def test_integers_of_more_than_64_bits_are_objects(tmp_path: Path) -> None:
     assert as_torch(dataset) == [1, 2, 1 << 70]
     with pytest.raises(UnsupportedTypeError, match=r"'x' holds integers of more than 64 bits"):
         dataset.to_table()
-    with pytest.raises(UnsupportedTypeError, match=r"'x' holds integers .* no type of TensorFlow"):
+    with pytest.raises(UnsupportedTypeError, match=r"'x' holds integers .* no TensorFlow type"):
         list(make_specs(dataset))
 
 

@@ -72,6 +72,6 @@ def test_a_state_of_row_groups_is_refused_by_loaders(numbers: Dataset) -> None:
     groups = row_groups(numbers, 0, 2)
     next(groups_of(groups))
     loader = loader_of(numbers, 0, 2)
-    with pytest.raises(StateMismatchError, match="taken where batches are row groups"):
+    with pytest.raises(StateMismatchError, match="taken by a reader of row groups"):
         loader.load_state_dict(groups.state_dict())
     assert taken(loader, 100) == taken(loader_of(numbers, 0, 2), 100)

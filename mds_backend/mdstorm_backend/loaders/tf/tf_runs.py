@@ -80,9 +80,9 @@ class TFRun:
         if batches is None:
             if self.num_read and not self.delivered and not self._is_over:
                 raise StateMismatchError(
-                    "the batches of this dataset were not counted: TensorFlow took them by itself, "
-                    "as in Keras or in a tf.function, and it reads ahead. Say how many were used "
-                    "since the iteration began, state_dict(batches=…)"
+                    "the batches of this dataset were not counted, because TensorFlow took them "
+                    "itself, as in Keras or in a tf.function, and it reads ahead. Pass the "
+                    "number that was used since the iteration began, state_dict(batches=…)"
                 )
             batches = self.delivered
         if not self._blocks and not batches:
@@ -161,9 +161,9 @@ class TFRuns:
         """Refuse a pass of which TensorFlow would leave out the end."""
         if self._claimed is not None and (found := current.num_batches()) > self._claimed:
             raise StateMismatchError(
-                f"this dataset was made for a share of {self._claimed} batches, and now this "
-                f"process has one of {found}: the world was larger then. Make the dataset in the "
-                "world that reads it"
+                f"this dataset was created for a share of {self._claimed} batches, and this "
+                f"process now has a share of {found}: the world was larger then. Create the "
+                "dataset in the world that reads it"
             )
 
     def announce(self) -> TFRun:

@@ -92,8 +92,8 @@ def _no_counterpart(column: Column) -> UnsupportedTypeError:
     else:
         found = f"encoding {column.encoding!r}"
     return UnsupportedTypeError(
-        f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out "
-        "with schema_fields=[…], or make plain columns of it before converting",
+        f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out with "
+        "schema_fields=[…], or turn it into plain columns before converting",
         columns={column.name: found},
     )
 
@@ -116,9 +116,9 @@ def row_type(type_name: str, names: tuple[str, ...]) -> Any:
         base = collections.namedtuple(type_name, names)  # type: ignore[misc]
     except ValueError as error:
         raise InvalidArgumentError(
-            f"{error}: batches are namedtuples here, so columns need names that Python takes for "
-            f"fields. Rename them before converting, df.toDF(…), or read others of {list(names)} "
-            "with schema_fields"
+            f"{error}: batches are namedtuples here, so column names must be valid names of "
+            "fields in Python. Rename them before converting, df.toDF(…), or read others of "
+            f"{list(names)} with schema_fields"
         ) from error
     return type(type_name, (base,), {"__slots__": (), "_from_compatible_tensor_list": made_of})
 

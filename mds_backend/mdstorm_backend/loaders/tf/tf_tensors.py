@@ -88,7 +88,7 @@ def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
             found = f"arrays of {array.ndim} dimensions"
             raise UnsupportedTypeError(
                 f"column {spec.name!r} holds {found} whose shape its encoding does not state, and "
-                "a RaggedTensor is made of those with one dimension. Leave it out with "
+                "only arrays of one dimension become a RaggedTensor. Leave it out with "
                 "schema_fields=[…], read it with PyTorch or as NumPy, or write it as "
                 "ndarray:<dtype>:<shape>",
                 columns={spec.name: found},
@@ -170,7 +170,7 @@ def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
     except OverflowError as error:
         found = "integers of more than 64 bits"
         raise UnsupportedTypeError(
-            f"column {spec.name!r} holds {found}, which no type of TensorFlow holds. Leave it out "
+            f"column {spec.name!r} holds {found}, which no TensorFlow type can hold. Leave it out "
             "with schema_fields=[…], or read it with PyTorch or as NumPy",
             columns={spec.name: found},
         ) from error

@@ -39,9 +39,9 @@ class DatasetBatches(Described, IterableDataset[Any]):
         super().__init__()
         if type(dataset).__iter__ is not DatasetSamples.__iter__:
             raise InvalidArgumentError(
-                f"{type(dataset).__name__} overrides __iter__, so that batches of whole columns "
-                "would pass its samples by: override __getitem__ instead, or let DataLoader make "
-                "the batches, DataLoader(dataset, batch_size=…)"
+                f"{type(dataset).__name__} overrides __iter__, which batches of whole columns "
+                "would bypass: override __getitem__ instead, or let PyTorch build the batches, "
+                "DataLoader(dataset, batch_size=…)"
             )
         self.dataset = dataset
         self._batch_size = batch_size

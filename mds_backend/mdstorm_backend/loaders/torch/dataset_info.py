@@ -263,8 +263,8 @@ class DatasetInfo:
     def evict_coldest_shard(self) -> Any:
         """Absent."""
         raise MissingAttributeError(
-            "evict_coldest_shard is not needed: the cache keeps to cache_limit by itself. Delete "
-            "the call, or name a shard, evict_shard(i)"
+            "evict_coldest_shard is not needed: the cache enforces cache_limit itself. Delete "
+            "the call, or choose a shard, evict_shard(i)"
         )
 
 

@@ -50,8 +50,8 @@ class DatasetStates(OpenedDataset):
         if get_worker_info() is not None:
             if self._part is None:
                 raise StateMismatchError(
-                    "this worker process has not begun to read, and knows of no other place: ask "
-                    "for the state once the dataset is iterated there"
+                    "this worker process has not begun to read, and does not know the position "
+                    "of the others: request the state after the dataset was first iterated there"
                 )
             return self._part.state_dict()
         return self.reading.state_of_samples(self.yielded)
@@ -199,7 +199,8 @@ def refuse_state_of_worker(state: object) -> None:
     if is_of_worker(state):
         raise StateMismatchError(
             "the state is that of one worker process, which read a part of the samples: load the "
-            "state of the whole loader, StatefulDataLoader.load_state_dict, with as many workers"
+            "state of the whole loader, StatefulDataLoader.load_state_dict, with the same number "
+            "of workers"
         )
 
 

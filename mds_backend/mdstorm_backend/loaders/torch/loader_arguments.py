@@ -38,11 +38,11 @@ def named(arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any
     if len(arguments) > len(_IN_ORDER):
         raise ArgumentTypeError(
             f"a DataLoader takes at most {len(_IN_ORDER) + 2} arguments by position, found "
-            f"{len(arguments) + 2}: give the others by name"
+            f"{len(arguments) + 2}: pass the others by name"
         )
     by_place = dict(zip(_IN_ORDER, arguments, strict=False))
     if twice := sorted(by_place.keys() & options.keys()):
-        raise ArgumentTypeError(f"{', '.join(twice)} was given by position and by name")
+        raise ArgumentTypeError(f"{', '.join(twice)} was passed by position and by name")
     found = {**by_place, **options}
     return {**found, "num_workers": int(found.get("num_workers", 0))}
 
@@ -68,8 +68,8 @@ def check_arguments(
     """
     if isinstance(dataset, str) or not ({"__getitem__", "__iter__"} & {*dir(dataset)}):
         raise ArgumentTypeError(
-            f"a loader reads a dataset, found {dataset!r}: make one with StreamingDataset or "
-            "open_dataset; a converter of Spark has make_torch_dataloader"
+            f"a loader reads a dataset, found {dataset!r}: create one with StreamingDataset or "
+            "open_dataset; a Spark converter has make_torch_dataloader"
         )
     if batch_size is not None:
         check_batch_size(batch_size)
@@ -82,8 +82,9 @@ def check_arguments(
 def _check_order(options: Mapping[str, Any]) -> None:
     if given := [n for n in _SAMPLERS if options.get(n) not in (None, False)]:
         raise InvalidArgumentError(
-            f"{', '.join(given)}: the samples come in the order of the dataset. Shuffle with "
-            "StreamingDataset(…, shuffle=True), choose with its streams, and give batch_size"
+            f"{', '.join(given)}: the order of the samples is that of the dataset. Shuffle with "
+            "StreamingDataset(…, shuffle=True), select samples with its streams, and pass "
+            "batch_size"
         )
     if not options.get("in_order", True):
         raise InvalidArgumentError(
@@ -100,11 +101,11 @@ def _check_batch_map(batch_map: object, batch_size: object, options: Mapping[str
         )
     if batch_size is None:
         raise InvalidArgumentError(
-            "batch_map gets a whole batch, and with batch_size=None there are none: give a batch "
-            "size, or map the samples in the dataset's __getitem__"
+            "batch_map gets a whole batch, and with batch_size=None there are no batches: pass a "
+            "batch size, or change the samples in the dataset's __getitem__"
         )
     if options.get("collate_fn") is not None:
         raise InvalidArgumentError(
-            "batch_map gets a whole batch and collate_fn a list of samples: give one of them. "
-            "batch_map is far faster; a collate_fn may call it on the batch that it makes"
+            "batch_map gets a whole batch and collate_fn a list of samples: pass only one of "
+            "them. batch_map is far faster; a collate_fn may call it on the batch that it builds"
         )

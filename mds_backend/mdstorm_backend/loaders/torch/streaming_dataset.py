@@ -183,9 +183,9 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         )
         if predownload is not None and batch_size is not None and predownload < batch_size:
             warn_user(
-                f"predownload < batch_size ({predownload} < {batch_size}): the shards of a batch "
-                "may be brought here while it is waited for. Give at least batch_size, or leave it "
-                "out"
+                f"predownload < batch_size ({predownload} < {batch_size}): training may wait "
+                "while the shards of a batch are downloaded. Pass at least batch_size, or leave "
+                "predownload out"
             )
         self._mdstorm = DatasetStates(settings)
         if order is None:

@@ -88,8 +88,8 @@ def check_can_be_sent(batch_map: BatchMap, options: Mapping[str, Any]) -> None:
     except (PicklingError, AttributeError, TypeError) as error:
         raise ArgumentTypeError(
             f"batch_map={batch_map!r} cannot be sent to worker processes, whose start method is "
-            f"{method!r} ({error}): define the function at the top level of a module, which "
-            'lambdas are not; or give multiprocessing_context="fork", or num_workers=0'
+            f"{method!r} ({error}): define the function at the top level of a module, not as a "
+            'lambda, or pass multiprocessing_context="fork" or num_workers=0'
         ) from error
 
 

@@ -69,7 +69,7 @@ def test_a_share_larger_than_the_one_it_was_made_for_is_refused(
     dataset = make(numbers, 7, shuffle=AUTO)
     assert rows(dataset) == list(range(50))
     monkeypatch.setenv("WORLD_SIZE", "1")
-    with pytest.raises(tf.errors.OpError, match=r"made for a share of 8 batches, and now .* 15"):
+    with pytest.raises(tf.errors.OpError, match=r"created for a share of 8 batches, and .* 15"):
         list(dataset)
 
 

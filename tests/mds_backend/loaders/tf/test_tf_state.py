@@ -85,7 +85,7 @@ def test_what_a_function_of_tensorflow_takes_is_counted_by_the_user(
 
     iterator = iter(first)
     assert [step(iterator).numpy().tolist() for _ in range(3)] == whole[:3]
-    with pytest.raises(StateMismatchError, match=r"TensorFlow took them by itself.*batches="):
+    with pytest.raises(StateMismatchError, match=r"TensorFlow took them itself.*batches="):
         first.state_dict()
     second.load_state_dict(first.state_dict(batches=3))
     assert column(second) == whole[3:]

@@ -87,7 +87,7 @@ def test_without_a_batch_size_samples_come_by_themselves(url: str) -> None:
     again = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size=None)
     again.load_state_dict(loader.state_dict())
     assert begun + [int(sample["number"]) for sample in again] == order_of(url)
-    with pytest.raises(InvalidArgumentError, match="with batch_size=None there are none"):
+    with pytest.raises(InvalidArgumentError, match="with batch_size=None there are no batches"):
         StreamingDataLoader(StreamingDataset(remote=url), None, batch_map=len)
 
 
@@ -111,7 +111,7 @@ def test_arguments_can_be_given_by_position(url: str) -> None:
     dataset = StreamingDataset(remote=url, **ARGUMENTS)
     loader = StreamingDataLoader(dataset, 4, None, None, None, 0, len, False, True)
     assert (loader.num_workers, loader.drop_last, list(loader)) == (0, True, [4] * 10)
-    with pytest.raises(ArgumentTypeError, match="num_workers was given by position and by name"):
+    with pytest.raises(ArgumentTypeError, match="num_workers was passed by position and by name"):
         StreamingDataLoader(dataset, 4, None, None, None, 0, num_workers=2)
     with pytest.raises(ArgumentTypeError, match="at most 13 arguments by position"):
         StreamingDataLoader(dataset, 4, *[None] * 12)
