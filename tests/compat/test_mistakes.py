@@ -112,7 +112,7 @@ MISTAKES: list[tuple[Mistake, type[Exception], str]] = [
     (lambda p, m: make_batch_reader("file:///nope"), OSError, "check the URL"),
     (lambda p, m: make_batch_reader(p, cache_type="disk"), ValueError, "'local-disk'"),
     (lambda p, m: open_dataset(p), FileNotFoundError, "mdstorm convert"),
-    (lambda p, m: StreamingDataset(local="/nope"), FileNotFoundError, "give that place as remote"),
+    (lambda p, m: StreamingDataset(local="/nope"), FileNotFoundError, "its location as remote"),
     (lambda p, m: mdstorm.convert(p, m), FileExistsError, "overwrite=True"),
     (lambda p, m: MDSWriter(out=m, columns={"a": "int"}), FileExistsError, "exist_ok=True"),
     # one thing in the place of another

@@ -59,7 +59,7 @@ def test_a_share_is_not_split_again(url: str, monkeypatch: pytest.MonkeyPatch) -
         Shard(share(url)),
         share(url).as_batches(4),
     ):
-        with pytest.raises(InvalidArgumentError, match="among 2 ranks before, so that rows would"):
+        with pytest.raises(InvalidArgumentError, match="among 2 ranks, so rows would"):
             prepare(DataLoader(dataset))
 
 

@@ -86,7 +86,7 @@ def _local_path(directory: str) -> str:
     url = normalize_url(directory)
     if not url.startswith("file:///"):
         raise InvalidArgumentError(
-            f"the cache directory must be a local path, found {directory!r}: name a directory on a "
-            "disk of this machine"
+            f"the cache directory must be a local path, found {directory!r}: choose a directory "
+            "on a disk of this machine"
         )
     return url[len("file://") :]

@@ -169,7 +169,7 @@ def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
         with work(Cause.DECODING):
             content = decompress(info.compression or "", packed, size)
         if len(content) != size:
-            raise ValueError(f"it gives {len(content)} bytes and the index says {size}")
+            raise ValueError(f"it decompresses to {len(content)} bytes, but the index says {size}")
     except (OSError, ValueError) as error:
         what = f"cannot be decompressed as {info.compression} ({error})"
         raise CorruptDatasetError.of_file(url, what) from error

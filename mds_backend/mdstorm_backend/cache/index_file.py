@@ -123,9 +123,9 @@ def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
         INDEX_NAME
     ):
         raise InvalidArgumentError(
-            f"{path} is not the index of {url}, but of another dataset or another state of it, and "
-            "was not put there by this cache. Name another directory, or remove the files in "
-            "this one"
+            f"{path} is not the index of {url}, but of another dataset or another state of it, "
+            "and this cache did not put it there. Choose another directory, or remove the files "
+            "in this one"
         )
     if not directory.described():
         directory.make(url, "")

@@ -120,8 +120,8 @@ def wait_for_lock(
             since, seen = now, found
         elif now - since > patience:
             raise StorageError(
-                f"another process or thread has held {path} for {patience:.0f} s without progress. "
-                "End the process that hangs, or give the download more time",
+                f"another process or thread has held {path} for {patience:.0f} s without "
+                "progress. End the process that hangs, or raise download_timeout",
                 url=path,
             )
         sleep(pause)

@@ -205,8 +205,8 @@ class ShardCache:
         if content is None:
             path = self._directory.file(info.raw_data.basename)
             raise StorageError(
-                f"{path} was changed by another program while it was being downloaded. Let nothing "
-                "else write to the cache directory, or name another one",
+                f"{path} was changed by another program while it was being downloaded. Make sure "
+                "that nothing else writes to the cache directory, or choose another directory",
                 url=path,
             )
         if info.raw_data.basename in self._brought:
@@ -268,8 +268,8 @@ class ShardCache:
         path = self._directory.file(name)
         if os.path.isdir(path):
             raise CorruptDatasetError(
-                f"{path} is a directory where the cache keeps a file: remove it, or name another "
-                "directory for the cache",
+                f"{path} is a directory where the cache keeps a file: remove it, or choose "
+                "another directory for the cache",
                 url=path,
             )
         present, size = _size(path), _size(part)
@@ -277,8 +277,9 @@ class ShardCache:
             return
         if present > size or not _begins_with(part, path):
             raise CorruptDatasetError(
-                f"{path} holds {present} bytes, but the index says {size}. The cache leaves it "
-                "alone because it did not make it: remove the file, or name another directory",
+                f"{path} holds {present} bytes, but the index says {size}. The cache leaves the "
+                "file alone because it did not create it: remove the file, or choose another "
+                "directory",
                 url=path,
             )
 

@@ -173,6 +173,6 @@ def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:
         if file is not None and hash_name not in file.hashes:
             raise InvalidArgumentError(
                 f"validate_hash={hash_name!r} cannot be checked: the index records "
-                f"{sorted(file.hashes) or 'no hashes'} for {file.basename}. Name one of those, or "
-                "write the dataset with hashes=[…]"
+                f"{sorted(file.hashes) or 'no hashes'} for {file.basename}. Choose one of those, "
+                "or write the dataset with hashes=[…]"
             )

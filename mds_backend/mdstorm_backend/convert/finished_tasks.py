@@ -92,7 +92,7 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
     if other_jobs(location, conversion):
         raise DatasetExistsError(
             f"{location.url} holds part of an interrupted conversion of another source, of a "
-            "source that has changed since, or with other options. Run that one again to finish "
-            "it, choose another directory, or start over with resume=False (--no-resume), which "
-            "removes the part"
+            "source that has changed since, or with other options. Run that conversion again to "
+            "finish it, choose another directory, or start over with resume=False (--no-resume), "
+            "which removes the unfinished part"
         )

@@ -164,9 +164,9 @@ def _open(staging: Location) -> ParquetDataset:
         return open_parquet(staging.url)
     except DatasetNotFoundError:
         raise WriteError(
-            f"Spark has written Parquet to {staging.url}, and this process does not see it there: "
-            f"Spark has another disk or mount at this path. {_ANOTHER_DIRECTORY}. What Spark wrote "
-            "has to be removed on its side"
+            f"Spark has written Parquet to {staging.url}, but this process cannot see it: Spark "
+            f"has another disk or mount at this path. {_ANOTHER_DIRECTORY}. Remove what Spark "
+            "wrote on the machine of Spark"
         ) from None
 
 

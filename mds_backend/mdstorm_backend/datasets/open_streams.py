@@ -73,7 +73,7 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
             raise
         raise DatasetNotFoundError(
             f"No `remote` provided, but local file index.json does not exist either: {error}. If "
-            "it is elsewhere, give that place as remote",
+            "it is elsewhere, pass its location as remote",
             url=error.url,
         ) from error
     if defaults.cache_limit is not None:
@@ -110,8 +110,8 @@ def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
     for shard in shards:
         if not isinstance(shard, ShardInfo):
             raise ArgumentTypeError(
-                f"{type(stream).__name__}.get_shards has to return shards as super().get_shards "
-                f"does, some of them or others of mdstorm_backend; found {shard!r}"
+                f"{type(stream).__name__}.get_shards must return shards of mdstorm_backend, as "
+                f"super().get_shards does; found {shard!r}"
             )
     directory = kept.directory(stream)
     return Dataset(

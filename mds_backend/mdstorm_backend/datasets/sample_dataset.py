@@ -170,7 +170,7 @@ class SampleDataset(Described, ABC):
             If this version cannot decode one of them.
         """
         if isinstance(columns, str):
-            raise ArgumentTypeError(f"columns={columns!r} is a string: give a list, [{columns!r}]")
+            raise ArgumentTypeError(f"columns={columns!r} is a string: pass a list, [{columns!r}]")
         names = self.schema.names if columns is None else tuple(columns)
         if len(set(names)) < len(names):
             raise ArgumentTypeError(f"columns={list(names)} names a column twice: name each once")

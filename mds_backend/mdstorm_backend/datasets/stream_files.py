@@ -149,8 +149,8 @@ class StreamFiles:
         split = self.shown("split")
         if stream.remote is None:
             raise DatasetNotFoundError(
-                f"{source} is not in {stream.local}, and the stream has no remote: give the place "
-                "of the dataset as remote",
+                f"{source} is not in {stream.local}, and the stream has no remote: pass the "
+                "location of the dataset as remote",
                 url=str(stream.local),
             )
         path = os.path.join(self.directory(stream), target)

@@ -72,7 +72,7 @@ class StreamRegistry:
         known = self.get_all()
         if name not in known:
             raise InvalidArgumentError(
-                f"stream_name={name!r} is no kind of stream: register one, "
+                f"stream_name={name!r} is not a registered kind of stream: register it, "
                 f"streams_registry.register({name!r}, func=…), or choose among {sorted(known)}"
             )
         return known[name]

@@ -68,7 +68,7 @@ class Epoch:
             warn_user(
                 f"{self.sample_in_epoch} samples are not a multiple of the global batch size "
                 f"{self.global_batch_size}: with batching_method={self.order.batching_method!r} "
-                f"the last {rest} of them are read again"
+                f"the last {rest} samples are read again"
             )
         return first
 

@@ -169,9 +169,9 @@ def _shuffle_nodes(
             is_narrow |= _disperse(of_node, part.lengths.tolist(), rng, *blocks)
     if is_narrow:
         warn_user(
-            "Shuffle block size was smaller than shard size for some shards: samples of these are "
-            "shuffled among themselves, and do not mix with others. Give a shuffle_block_size of "
-            "several shards"
+            "Shuffle block size was smaller than shard size for some shards: the samples of such "
+            "a shard are shuffled only among themselves. Pass a shuffle_block_size of several "
+            "shards"
         )
     return ids
 
@@ -187,7 +187,8 @@ def block_range(algo: str, block_size: int) -> tuple[int, int]:
     if least < 1:
         raise InvalidArgumentError(
             f"a shuffle block of {block_size} samples is too small for {algo}: use a larger "
-            "shuffle_block_size (each stream has its share of it unless batching_method is random)"
+            "shuffle_block_size (it is divided among the streams unless batching_method is "
+            "random)"
         )
     return low, high
 

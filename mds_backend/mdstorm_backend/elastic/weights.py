@@ -47,7 +47,7 @@ class StreamShape:
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidArgumentError(
-                f"a stream takes at most one of proportion, repeat and choose, found "
+                "a stream takes only one of proportion, repeat and choose, found "
                 f"{' and '.join(given)}"
             )
         for name in given:
@@ -109,13 +109,13 @@ def weigh(
     kinds = {stream.weighting for stream in streams}
     if "proportion" in kinds and len(kinds) > 1:
         raise InvalidArgumentError(
-            "relative and absolute weights of streams cannot be mixed: give proportion to all "
-            "streams, or to none"
+            "relative and absolute weights of streams cannot be mixed: set proportion for all "
+            "streams, or for none"
         )
     if epoch_size is not None and kinds & {"repeat", "choose"}:
         raise InvalidArgumentError(
-            "epoch_size cannot be combined with repeat or choose of streams, which decide the size "
-            "of an epoch themselves: leave it out, or weigh the streams by proportion"
+            "epoch_size cannot be combined with repeat or choose of streams, which determine the "
+            "size of an epoch: leave epoch_size out, or weight the streams by proportion"
         )
     if "proportion" in kinds:
         weights = [stream.proportion or 0.0 for stream in streams]
@@ -181,7 +181,8 @@ def _relative(
     if not total:
         if size:
             raise InvalidArgumentError(
-                "the weights of all streams are 0: give at least one a positive proportion, or data"
+                "the weights of all streams are 0: give at least one stream a positive "
+                "proportion, or data"
             )
         return [0] * len(streams), [0.0] * len(streams)
     shares = np.array(weights, np.float64) / total

@@ -132,6 +132,6 @@ def _refusal(what: str, names: list[ShardName]) -> WriteError:
     examples = {name.writer: name.path for name in reversed(names)}
     listed = " and ".join(sorted(examples.values())[:4])
     return WriteError(
-        f"there are {what}: {listed}. Only one of them belongs to the dataset, and nothing tells "
-        "which: move the files of the other elsewhere and try again"
+        f"there are {what}: {listed}. Only one of them belongs to the dataset, and mdstorm cannot "
+        "know which: move the files of the other elsewhere, and try again"
     )

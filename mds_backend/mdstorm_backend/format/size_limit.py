@@ -31,8 +31,8 @@ def parse_size(value: float | str) -> int:
         return int(number) if unit is None else int(float(number) * _UNITS[unit])
     except (OverflowError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"{value!r} is no size: unsupported value or suffix. Give a number of bytes, or a "
-            "text such as '64mb'"
+            f"{value!r} is not a size: unsupported value or suffix. Pass a number of bytes, or a "
+            "string such as '64mb'"
         ) from error
 
 

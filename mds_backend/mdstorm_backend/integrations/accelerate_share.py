@@ -57,10 +57,10 @@ def _refuse_second_split(loader: Any, num_processes: int) -> None:
         return
     if (num_ranks := read._mdstorm.count_ranks()) > 1:
         raise InvalidArgumentError(
-            "Accelerate, as in accelerator.prepare(DataLoader(dataset)) or Hugging Face's Trainer, "
-            "splits the samples among its processes, and this dataset has split them among "
-            f"{num_ranks} ranks before, so that rows would be lost. With a Trainer, derive its "
-            "class from mdstorm.transformers.StreamingTrainerMixin as well: class "
+            "Accelerate, as in accelerator.prepare(DataLoader(dataset)) or Hugging Face's "
+            "Trainer, splits the samples among its processes, but this dataset has already split "
+            f"them among {num_ranks} ranks, so rows would be lost. With a Trainer, also derive "
+            "its class from mdstorm.transformers.StreamingTrainerMixin: class "
             "MyTrainer(StreamingTrainerMixin, Trainer). With an Accelerator, prepare a "
             "StreamingDataLoader(dataset, batch_size=…) or a converter's loader"
         )
@@ -101,8 +101,9 @@ def _with_share(
 def _part_of_batch(batch_size: int, num_processes: int) -> int:
     if batch_size % num_processes:
         raise InvalidArgumentError(
-            f"split_batches=True shares out batches of {batch_size} rows among {num_processes} "
-            "processes, which does not divide them: choose a multiple of it as the batch size"
+            f"split_batches=True divides batches of {batch_size} rows among {num_processes} "
+            "processes, and the rows do not divide evenly: choose a batch size that is a "
+            "multiple of the number of processes"
         )
     return batch_size // num_processes
 

@@ -66,7 +66,8 @@ def _refuse_other_world(loader: Any, state: object) -> None:
     num_ranks = loader.dataset._mdstorm.count_ranks()
     if loader._mdstorm.has_length and before not in (None, num_ranks):
         raise StateMismatchError(
-            f"the checkpoint is of a world of size {before}, and this one is of size {num_ranks}: "
-            "Lightning would leave out batches of a loader that is handed to fit. Train with "
-            "mdstorm.lightning.StreamingDataModule, which goes on in any world"
+            f"the checkpoint was written in a world of size {before}, and this one is of size "
+            f"{num_ranks}: Lightning would leave out batches of a loader that is passed to fit. "
+            "Train with mdstorm.lightning.StreamingDataModule, which resumes on any number of "
+            "ranks"
         )

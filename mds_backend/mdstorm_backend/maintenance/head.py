@@ -95,7 +95,7 @@ def head(
         If this version cannot decode one of them.
     """
     if n < 0:
-        raise InvalidArgumentError(f"cannot read {n} rows: give a number of at least 0")
+        raise InvalidArgumentError(f"cannot read {n} rows: pass a number of at least 0")
     dataset = open_dataset(url, storage_options=storage_options)
     names = dataset.select(columns)
     rows: list[dict[str, Any]] = []

@@ -152,7 +152,8 @@ class CloudUploader:
         if os.listdir(self.local):
             if not exist_ok:
                 raise DatasetExistsError(
-                    f"Directory is not empty: {self.local}. Choose another one, or say exist_ok"
+                    f"Directory is not empty: {self.local}. Choose another one, or pass "
+                    "exist_ok=True"
                 )
             _logger.warning("%s is not empty; its files stay", self.local)
 

@@ -59,7 +59,7 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
 
 def _mixed(what: str, url: str) -> CorruptDatasetError:
     return CorruptDatasetError(
-        f"{what}: all files of a dataset need the same columns. Pass the files that match as a "
+        f"{what}: all files of a dataset need the same columns. Pass the matching files as a "
         "list, or write the others again",
         url=url,
     )

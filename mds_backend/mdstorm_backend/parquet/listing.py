@@ -67,7 +67,7 @@ def locate(
     if not given:
         raise InvalidArgumentError("dataset url list must be non-empty.")
     if not all(isinstance(url, str) for url in given):
-        raise ArgumentTypeError(f"URLs of Parquet files are strings, found {given!r}")
+        raise ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
     locations = [Location.of(url, storage_options, filesystem) for url in given]
     check_one_storage(locations)
     return locations

@@ -53,8 +53,8 @@ def check_dataframe(df: object) -> None:
     """Raise ArgumentTypeError unless `df` is a DataFrame of Spark."""
     if not hasattr(df, "sparkSession"):
         raise ArgumentTypeError(
-            f"what is written must be a Spark DataFrame, found {type(df).__name__}: make one with "
-            "spark.createDataFrame(…), or write without Spark by MDSWriter.write_batch"
+            f"the data to write must be a Spark DataFrame, found {type(df).__name__}: make one "
+            "with spark.createDataFrame(…), or write without Spark by MDSWriter.write_batch"
         )
 
 

@@ -29,7 +29,7 @@ def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
         return filesystem
     if not _is_arrow(filesystem):
         raise ArgumentTypeError(
-            f"filesystem={filesystem!r} is not a file system: give one of fsspec, such as "
+            f"filesystem={filesystem!r} is not a file system: pass one of fsspec, such as "
             "fsspec.filesystem('s3'), or of pyarrow.fs"
         )
     handler = getattr(filesystem, "handler", None)

@@ -40,9 +40,9 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
     if secrets:
         raise InvalidArgumentError(
             f"storage_options hold {secrets}, which would be pickled and sent to other processes, "
-            "such as Spark's workers. Give them credentials of their own, through their "
-            "environment, an instance profile or the cluster's configuration, and leave these "
-            "options out"
+            "such as Spark's workers. Leave these options out, and give those processes their "
+            "own credentials, by environment variables, an instance profile or the configuration "
+            "of the cluster"
         )
 
 

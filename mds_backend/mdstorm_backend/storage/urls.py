@@ -56,7 +56,7 @@ def normalize_url(url: str) -> str:
     scheme = scheme.lower()
     if scheme not in ("file", "dbfs"):
         if not rest.strip("/"):
-            raise UnsupportedURLError(f"{url!r} names nothing: write {scheme}://bucket/directory")
+            raise UnsupportedURLError(f"{url!r} is incomplete: write {scheme}://bucket/directory")
         if scheme in OBJECT_STORES and not re.match("//[^/]", rest):
             raise UnsupportedURLError(
                 f"{url!r} has no bucket. URLs must be of the form {scheme}://bucket/path"

@@ -41,7 +41,7 @@ class AsOf:
         if version is not None and timestamp is not None:
             raise InvalidArgumentError(
                 f"version={version!r} and timestamp={timestamp!r} both choose the version of a "
-                "table: give one of them"
+                "table: pass only one of them"
             )
         if version is not None and not (is_integer(version) and version >= 0):
             raise InvalidArgumentError(
@@ -79,5 +79,5 @@ def _parsed(text: str) -> datetime:
         return datetime.fromisoformat(plain)
     except ValueError as error:
         raise InvalidArgumentError(
-            f"timestamp={text!r} is no time: write it as 2024-05-31 or 2024-05-31T12:00:00+02:00"
+            f"timestamp={text!r} is not a time: write it as 2024-05-31 or 2024-05-31T12:00:00+02:00"
         ) from error

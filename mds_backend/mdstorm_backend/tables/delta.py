@@ -115,7 +115,7 @@ def _check_not_before(location: Location, version: int, as_of: AsOf) -> None:
     committed = _committed(location, version)
     if committed is not None and as_of.time < committed:
         raise DatasetNotFoundError(
-            f"{location.url} has no version as old as {as_of}: the first one that is left, "
+            f"{location.url} has no version as old as {as_of}: the oldest version that is left, "
             f"{version}, was written at {committed.isoformat()}",
             url=location.url,
         )

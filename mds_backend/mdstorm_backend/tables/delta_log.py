@@ -155,7 +155,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
     )
     if unknown:
         raise CorruptDatasetError(
-            f"{url} has a deletion vector for {unknown[0]}, which is none of its live files. "
+            f"{url} has a deletion vector for {unknown[0]}, which is not one of its live files. "
             "Open another version",
             url=url,
         )
@@ -237,7 +237,7 @@ def out_of_reach(url: str, error: OSError) -> StorageError | CredentialsError:
     if any(sign in text for sign in _DENIALS):
         return CredentialsError(
             f"the log of the Delta table {url} cannot be read with the credentials in use "
-            f"({text}). deltalake takes those of storage_options and of the environment",
+            f"({text}). deltalake uses the credentials of storage_options and of the environment",
             url=url,
         )
     return StorageError(

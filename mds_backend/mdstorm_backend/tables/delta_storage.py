@@ -48,8 +48,8 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     """
     if location.filesystem is not None:
         raise UnsupportedTableError(
-            f"{location.url} is a Delta table, whose log is not read by filesystem=: leave it out, "
-            "and give what the storage needs with storage_options",
+            f"{location.url} is a Delta table, whose log cannot be read through filesystem=: "
+            "leave it out, and pass storage_options if the storage needs them",
             url=location.url,
         )
     if location.url.startswith("file:///"):
@@ -75,8 +75,8 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     if scheme in ("gs", "gcs"):
         return f"gs://{rest}", _of_google(options)
     raise UnsupportedTableError(
-        f"{location.url} is a Delta table, and those are read on local disks and mounts, S3, Azure "
-        f"and Google Cloud Storage. {read_by_spark(location.url)}",
+        f"{location.url} is a Delta table, which can be read only on local disks and mounts, S3, "
+        f"Azure and Google Cloud Storage. {read_by_spark(location.url)}",
         url=location.url,
     )
 

@@ -74,9 +74,9 @@ def _directory(location: Location, match: re.Match[str]) -> str:
 
 def _unfinished(url: str) -> UnsupportedTableError:
     return UnsupportedTableError(
-        f"{url} holds the directory _temporary: a job of Spark is writing there, or has "
-        "failed, and its files may be incomplete. Wait until it has ended; if it has failed, "
-        "write the data again, or remove _temporary and what the job wrote",
+        f"{url} holds the directory _temporary: a Spark job is writing there, or has failed, and "
+        "its files may be incomplete. Wait until it has ended; if it has failed, write the data "
+        "again, or remove _temporary and what the job wrote",
         url=url,
     )
 
@@ -102,10 +102,10 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
     unfinished = [match for match in of_jobs if match["job"] in open_jobs]
     if unfinished:
         raise UnsupportedTableError(
-            f"{location.url}/{unfinished[0].string} was written by a job of Spark that has not "
+            f"{location.url}/{unfinished[0].string} was written by a Spark job that has not "
             f"ended, or has failed: there is _started_{unfinished[0]['job']} and no _committed_. "
-            "Wait until it has ended, or remove what a failed job wrote: spark.sql('VACUUM …') on "
-            "Databricks",
+            "Wait until it has ended, or remove what a failed job wrote: spark.sql('VACUUM …') "
+            "on Databricks",
             url=location.url,
         )
     committed = [match for match in found if match["kind"] == "committed"]
@@ -113,9 +113,9 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
     dead = sorted(removed.intersection(names))
     if dead:
         raise UnsupportedTableError(
-            f"{location.url}/{dead[0]} was removed by a job of Spark, according to its _committed_ "
-            "file, but is still there. Delete such files by spark.sql('VACUUM …') on Databricks, "
-            f"or convert spark.read.parquet({location.url!r}) by make_spark_converter",
+            f"{location.url}/{dead[0]} was removed by a Spark job, according to its _committed_ "
+            "file, but is still there. Delete such files with spark.sql('VACUUM …') on "
+            f"Databricks, or convert spark.read.parquet({location.url!r}) by make_spark_converter",
             url=location.url,
         )
 

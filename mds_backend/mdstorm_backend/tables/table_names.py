@@ -26,7 +26,7 @@ def check_no_table_name(text: str) -> None:
     if is_table_name(text):
         raise UnsupportedURLError(
             f"{text!r} looks like the name of a table in a catalog, which only Spark can resolve: "
-            f"give the path of the table's files, or spark.table({text!r}) to make_spark_converter"
+            f"pass the path of the table's files, or spark.table({text!r}) to make_spark_converter"
         )
 
 

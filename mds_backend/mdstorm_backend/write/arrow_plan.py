@@ -42,8 +42,8 @@ def check_columns(columns: Mapping[str, str]) -> None:
     refused = {name: text for name, text in columns.items() if not _is_encoding(name, text)}
     if refused:
         raise UnsupportedTypeError(
-            f"{refused} is unsupported: names of columns are texts, and encodings are "
-            f"{', '.join(encoding_names())}",
+            f"{refused} is unsupported: names of columns must be strings, and encodings must be "
+            f"among {', '.join(encoding_names())}",
             columns={str(name): str(text) for name, text in refused.items()},
         )
 
@@ -98,7 +98,7 @@ def plan_batch(
     repeated = [name for name in columns if schema.names.count(name) > 1]
     if repeated:
         raise InvalidArgumentError(
-            f"the data have several columns {repeated[0]!r}: give each a name of its own"
+            f"the data have several columns {repeated[0]!r}: give each its own name"
         )
     planned = {n: fitted_column(f, columns[n]) for n, f in fields.items() if n in columns}
     refused = {n: f"{fields[n].type} as {columns[n]!r}" for n, c in planned.items() if c is None}

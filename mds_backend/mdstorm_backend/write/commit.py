@@ -120,7 +120,7 @@ def check_seen(
     if any(name in sizes and location.exists(name) for name in indexes):
         raise DatasetExistsError(
             f"another job has written a dataset to {location.url} in the meantime. It is left as "
-            "it is; write to a directory of your own"
+            "it is; write to another directory"
         )
     return sizes.keys()
 
@@ -159,7 +159,7 @@ def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAUL
     except OSError as error:
         raise WriteError(
             f"{location.file_url(INDEX_NAME)} could not be written ({error!r}), and without it "
-            "nothing there counts as a dataset. See to the storage and try again"
+            "nothing there counts as a dataset. Check the storage, and try again"
         ) from error
     if bytes(found) != content:
         raise WriteError(

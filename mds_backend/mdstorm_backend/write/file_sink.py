@@ -165,8 +165,8 @@ class FileSink:
             if retried(location, partial(location.exists, name), self._retry):
                 raise DatasetExistsError(
                     f"{location.file_url(name)} appeared while this dataset was being written: "
-                    "another writer has the same directory. It is left as it is; write to a "
-                    "directory of your own"
+                    "another writer has the same directory. It is left as it is; write to "
+                    "another directory"
                 )
             self._written.append((location, name))
             retried(location, partial(location.write, name, content), self._retry)
@@ -174,8 +174,9 @@ class FileSink:
             if isinstance(error, MDStormError) and not isinstance(error, StorageError):
                 raise
             raise WriteError(
-                f"{location.file_url(name)} could not be written ({error!r}). No index is written, "
-                "so nothing there counts as a dataset; see to the storage and write it again"
+                f"{location.file_url(name)} could not be written ({error!r}). No index is "
+                "written, so nothing there counts as a dataset; check the storage, and write the "
+                "dataset again"
             ) from error
 
 

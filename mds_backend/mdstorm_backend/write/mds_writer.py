@@ -215,8 +215,8 @@ class MDSWriter(Described, OwnContext):
 
     def __reduce__(self) -> Any:
         raise ArgumentTypeError(
-            "an MDSWriter cannot be copied or sent to another process, since both would write the "
-            "same files: make one in the process that writes, with a directory of its own, and "
+            "an MDSWriter cannot be copied or sent to another process, since both would write "
+            "the same files: create one in each process that writes, with its own directory, and "
             "merge the directories with merge_index"
         )
 

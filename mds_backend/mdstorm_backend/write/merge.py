@@ -90,7 +90,7 @@ def _merge_root(
     else:
         raise InvalidArgumentError(
             f"there is nothing to merge: no directory below {targets.all[-1].url} has an "
-            f"{INDEX_NAME}. Give the directory that the parts lie in"
+            f"{INDEX_NAME}. Pass the directory that contains the parts"
         )
     indexes = map_files(_read, [root.child(directory[:-1]) for directory in directories])
     parts = [Part(d[:-1], index) for d, index in zip(directories, indexes, strict=True)]
@@ -176,8 +176,8 @@ def _check_replaceable(location: Location, index: Index) -> None:
         if shard.raw_data.basename not in merged and location.exists(stored.basename):
             raise WriteError(
                 f"{location.url} has a dataset of its own: its index lists {stored.basename}, "
-                "which the merged index would not. It is left as it is; move that dataset to a "
-                "directory below, and merge again"
+                "which the merged index would not list. It is left as it is; move that dataset "
+                "to a directory below, and merge again"
             )
 
 

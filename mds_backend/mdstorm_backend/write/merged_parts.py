@@ -64,9 +64,9 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
             name = shard.raw_data.basename
             if shards.setdefault(name, shard) != shard:
                 raise CorruptDatasetError(
-                    f"the indexes in {first[name]!r} and in {part.directory!r} below {url} say "
-                    f"different things about the shard {name}. Remove the one that is out of date, "
-                    "and merge again",
+                    f"the indexes in {first[name]!r} and in {part.directory!r} below {url} "
+                    f"contradict each other about the shard {name}. Remove the one that is out of "
+                    "date, and merge again",
                     url=url,
                 )
             new += first.setdefault(name, part.directory) == part.directory
@@ -92,10 +92,10 @@ def _merged_extra(
     plain = {tuple(map(_without_counts, schema)) for schema in map(tuple, schemas)}
     if len(schemas) < len(parts) or len(plain) > 1 or not all(whole for _, whole in parts):
         warn_user(
-            f"the parts of {url} do not have the same types, so the merged index names none: "
-            "columns are read as plain MDS, dates as numbers and nulls as the values that stand in "
-            "their place. Write the parts with equal columns, or run 'mdstorm reindex' on each of "
-            "them if their indexes have lost them"
+            f"the parts of {url} do not have the same types, so the merged index records no "
+            "types: columns are read as plain MDS, dates as numbers and nulls as the values that "
+            "replace them. Write the parts with equal columns, or run 'mdstorm reindex' on each "
+            "of them if their indexes have lost them"
         )
         return {}
     full = [s for s, (part, _) in zip(schemas, parts, strict=True) if part.index.shards]

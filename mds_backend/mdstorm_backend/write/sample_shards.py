@@ -100,8 +100,8 @@ class SampleEncoder:
                 value = sample[name]
             except (IndexError, TypeError) as error:
                 raise ArgumentTypeError(
-                    f"a sample is a dict from column to value, found {type(sample).__name__}: "
-                    f"{_shown(sample)}"
+                    "a sample must be a dict from column to value, found "
+                    f"{type(sample).__name__}: {_shown(sample)}"
                 ) from error
             except KeyError:
                 raise MissingColumnError(
@@ -194,8 +194,8 @@ class SampleShards:
             self.flush()
             if self._empty + need > MAX_SHARD_BYTES:
                 raise EncodingError(
-                    f"a sample takes {len(data)} bytes, and a shard of the MDS format less than "
-                    "4 GiB: store smaller values"
+                    f"a sample takes {len(data)} bytes, but an MDS shard must be smaller than 4 "
+                    "GiB: store smaller values"
                 )
         self._data += data
         self._lengths.append(len(data))

@@ -139,7 +139,7 @@ class FullShard:
         size = sum(map(len, self.content))
         if size > MAX_SHARD_BYTES:
             raise WriteError(
-                f"the shard {basename} would take {size} bytes, and a shard of the MDS format less "
+                f"the shard {basename} would take {size} bytes, but an MDS shard must be smaller "
                 "than 4 GiB: set a size limit, or store smaller values"
             )
         raw = FileInfo(basename, size, digests(format_.hashes, self.content))

@@ -84,7 +84,7 @@ def find_targets(
     here = (Location.of(local),)
     if here[0].url == there.url:
         raise InvalidArgumentError(
-            f"Invalid `out` argument: both of {out!r} are the same directory. Give one of them"
+            f"Invalid `out` argument: both of {out!r} are the same directory. Pass only one of them"
         )
     return Targets((*here, there) if keep_local else (there,), (*here, there), local, remote)
 

@@ -107,8 +107,8 @@ class Writing:
 
     def _closed_error(self) -> WriteError:
         return WriteError(
-            f"this MDSWriter is {self._state}, and takes no more samples: write another dataset "
-            "with a new one"
+            f"this MDSWriter is {self._state} and takes no more samples: write another dataset "
+            "with a new writer"
         )
 
     def _emit(self, shard: FullShard) -> None:

@@ -37,6 +37,6 @@ def test_what_has_no_version_is_told(table: Path, tmp_path: Path, run: Run) -> N
     assert (result.exit_code, "no version 9: the newest one is 1" in result.stderr) == (3, True)
     assert not (tmp_path / "mds").exists()
     result = run("convert", table, tmp_path / "mds", "--timestamp", "now")
-    assert (result.exit_code, "'now' is no time" in result.stderr) == (2, True)
+    assert (result.exit_code, "'now' is not a time" in result.stderr) == (2, True)
     result = run("verify", tmp_path / "mds", "--version", 1)
     assert (result.exit_code, "need --against" in result.stderr) == (2, True)

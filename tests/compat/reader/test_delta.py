@@ -283,7 +283,7 @@ def test_what_a_table_cannot_be_read_by(table: Path) -> None:
     import fsspec
 
     other = fsspec.filesystem("dir", path=str(table.parent), target_protocol="file")
-    with pytest.raises(UnsupportedTableError, match="not read by filesystem="):
+    with pytest.raises(UnsupportedTableError, match="cannot be read through filesystem="):
         make_batch_reader(f"file://{table.name}", filesystem=other)
     with pytest.raises(UnsupportedURLError, match="name of a table in a catalog"):
         make_batch_reader("main.sales.orders")

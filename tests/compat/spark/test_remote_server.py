@@ -84,7 +84,7 @@ def test_a_directory_at_another_path_of_the_server_needs_one_to_stage_in(
 def test_without_one_the_error_says_so(server: SparkConnectServer, place: Path) -> None:
     found = converted(server, place, parent_cache_dir_url=f"file://{place}/client/cache")
     assert found["error"] == "WriteError"
-    assert "this process does not see it there" in found["text"]
+    assert "this process cannot see it" in found["text"]
     assert "Choose another directory as staging_dir_url" in found["text"]
     assert "java" not in found["shown"]
     assert list((place / "client" / "cache").iterdir()) == []

@@ -104,7 +104,7 @@ def test_the_index_of_another_dataset_that_somebody_put_there_stays(
 ) -> None:
     local.mkdir()
     (local / "index.json").write_text(text)
-    with pytest.raises(InvalidArgumentError, match=r"another dataset.*Name another directory"):
+    with pytest.raises(InvalidArgumentError, match=r"another dataset.*Choose another directory"):
         read(index.parent, directory=str(local))
     assert (local / "index.json").read_text() == text
 

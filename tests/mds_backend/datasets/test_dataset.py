@@ -134,7 +134,7 @@ def test_the_whole_is_the_same_however_it_is_cut(
 
 
 def test_columns_are_named_once_and_in_a_list(dataset: Dataset) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"'word' is a string: give a list, \['word'\]"):
+    with pytest.raises(ArgumentTypeError, match=r"'word' is a string: pass a list, \['word'\]"):
         dataset.to_table("word")
     with pytest.raises(ArgumentTypeError, match="names a column twice"):
         dataset.to_table(["word", "number", "word"])

@@ -164,7 +164,7 @@ def test_something_else_than_shards_is_refused(remote: str, notes: Path) -> None
         def get_shards(self, world: Any, allow_unsafe_types: bool) -> list[Any]:
             return ["shard.00000.mds"]
 
-    with pytest.raises(ArgumentTypeError, match=r"Wrong\.get_shards has to return shards"):
+    with pytest.raises(ArgumentTypeError, match=r"Wrong\.get_shards must return shards"):
         StreamingDataset(streams=[Wrong(remote=remote, split="train")])
 
 
@@ -198,7 +198,7 @@ def test_kinds_of_streams_have_names(remote: str, registered: str) -> None:
     dataset = StreamingDataset(remote=remote, split="train", stream_name=registered, batch_size=4)
     assert isinstance(dataset.streams[0], EveryOther)
     assert len(dataset) == ROWS // 2
-    with pytest.raises(InvalidArgumentError, match=r"no kind of stream: register one"):
+    with pytest.raises(InvalidArgumentError, match=r"not a registered kind of stream: register it"):
         StreamingDataset(remote=remote, stream_name="none")
 
 

@@ -237,6 +237,6 @@ def test_progress_is_checked(arguments: dict[str, int]) -> None:
 
 def test_resuming_within_a_batch_of_streams_says_what_is_read_again() -> None:
     order = ElasticOrder(5, batching_method="per_stream")
-    with pytest.warns(UserWarning, match="the last 2 of them are read again"):
+    with pytest.warns(UserWarning, match="the last 2 samples are read again"):
         rest = order.rank_work(STREAMS, World(), 0, sample_in_epoch=7)
     assert np.array_equal(rest, order.rank_work(STREAMS, World(), 0, sample_in_epoch=5))

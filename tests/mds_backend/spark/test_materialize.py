@@ -137,7 +137,7 @@ def test_no_job_starts_for_a_refused_column(classic_spark: Any, target: Path) ->
         (["id"], {"shard_size": "big"}, "found 'big'"),
         (["id"], {"compression": "lzo"}, "'lzo' is unknown"),
         (["id"], {"compression": "zstd:99"}, "'zstd:99' is unknown"),
-        (["id"], {"storage_options": {"secret": "hush"}}, "Give them credentials"),
+        (["id"], {"storage_options": {"secret": "hush"}}, "their own credentials"),
     ],
     ids=["no column", "repeated", "dtype", "negative", "text", "codec", "level", "secret"],
 )

@@ -164,7 +164,7 @@ def test_credentials_may_come_as_options(
     location.write("a", [b"1"])
     assert location.list_names() == ["a"]
     location.remove("a")
-    with pytest.raises(InvalidArgumentError, match="credentials of their own"):
+    with pytest.raises(InvalidArgumentError, match="their own credentials"):
         pickle.dumps(location)
     assert TOKEN not in repr(location)
     assert TOKEN not in repr(shard_files(location, "f"))

@@ -34,7 +34,7 @@ def test_versions_are_whole_numbers(version: Any) -> None:
 
 
 def test_what_is_no_time() -> None:
-    with pytest.raises(InvalidArgumentError, match="'yesterday' is no time: write it as"):
+    with pytest.raises(InvalidArgumentError, match="'yesterday' is not a time: write it as"):
         AsOf(timestamp="yesterday")
     for other in (1717156800, date(2024, 5, 31)):
         with pytest.raises(ArgumentTypeError, match="must be a string in the form of ISO 8601"):

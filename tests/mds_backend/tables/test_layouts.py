@@ -57,7 +57,7 @@ def test_tables_inside_of_a_directory_are_not_read_as_its_files(tmp_path: Path) 
 def test_unfinished_jobs_of_spark_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "part-0.parquet")
     touch(tmp_path, "_temporary/0/_temporary/attempt_0/part-1.parquet")
-    with pytest.raises(UnsupportedTableError, match="directory _temporary: a job of Spark"):
+    with pytest.raises(UnsupportedTableError, match="directory _temporary: a Spark job"):
         open_parquet(str(tmp_path))
     assert len(open_parquet(str(tmp_path), may_be_unfinished=True)) == 1
 
@@ -75,7 +75,7 @@ def test_files_that_databricks_has_not_committed_are_refused(tmp_path: Path) -> 
     touch(tmp_path, "k=1/_committed_22", {"added": [], "removed": []})
     check_layout(Location.of(str(tmp_path)), [*names, "k=1/_committed_22"])
     touch(tmp_path, "_committed_33", {"added": [], "removed": removed})
-    with pytest.raises(UnsupportedTableError, match=r"tid-11-a.*was removed by a job"):
+    with pytest.raises(UnsupportedTableError, match=r"tid-11-a.*was removed by a Spark job"):
         open_parquet(str(tmp_path))
 
 

@@ -141,7 +141,7 @@ def test_counts_that_cannot_be_divided_are_not_made_up(tmp_path: Path) -> None:
     del index["shards"][1]  # so that the upper index lists one of the two
     index["mdstorm"]["num_rows"] = 1
     upper.write_text(json.dumps(index))
-    with pytest.warns(UserWarning, match="the merged index names none"):
+    with pytest.warns(UserWarning, match="the merged index records no types"):
         merge_index(tmp_path)
     assert len(open_dataset(str(tmp_path))) == 2
     assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
@@ -176,7 +176,7 @@ def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:
     merge_index(tmp_path / "a")
     shutil.rmtree(tmp_path / "a/p")
     write(tmp_path / "a/p", 1, 2)
-    with pytest.raises(CorruptDatasetError, match="different things about the shard a/p/shard"):
+    with pytest.raises(CorruptDatasetError, match="each other about the shard a/p/shard"):
         merge_index(tmp_path)
     assert not (tmp_path / "index.json").exists()
 

@@ -66,7 +66,7 @@ def test_what_is_not_a_plain_number_takes_the_careful_way(value: Any) -> None:
     ("encoding", "value", "kind", "builtins", "message"),
     [
         ("uint8", np.int64(300), EncodingRangeError, (OverflowError,), "300.*from 0 to 255"),
-        ("int32", 3.9, EncodingError, (), "3.9: it is no integer"),
+        ("int32", 3.9, EncodingError, (), "3.9: it is not an integer"),
         ("int32", None, EncodingTypeError, (TypeError,), "None: .* must be an integer"),
         ("str", 5, EncodingTypeError, (TypeError, AttributeError), "5: .* must be a str"),
         ("str", "\ud800", EncodingError, (), "surrogates"),
@@ -108,7 +108,7 @@ def test_a_masked_array_without_masked_elements_is_an_array(encoding: str) -> No
 @pytest.mark.parametrize("sample", [None, [1], "abc", 5, {1}])
 @pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}])
 def test_what_is_no_sample_is_refused(sample: Any, columns: dict[str, str]) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"a sample is a dict .* found "):
+    with pytest.raises(ArgumentTypeError, match=r"a sample must be a dict .* found "):
         SampleEncoder(columns).encode(sample)
 
 

@@ -40,8 +40,8 @@ def check_no_mask(value: Any) -> None:
     """Raise ValueError if `value` is a NumPy array in which elements are masked."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(
-            "it has masked elements, which the format has no word for: use .filled(…), or store "
-            "the mask as a column of its own"
+            "it has masked elements, which the format cannot store: use .filled(…), or store the "
+            "mask in a separate column"
         )
 
 
@@ -53,7 +53,7 @@ def _plain(value: Any) -> Any:
         raise TypeError(f"it is {array.size} values and must be one number")
     if array.dtype.kind in "mM":
         if np.isnat(array).any():
-            raise ValueError("it is no time at all (NaT)")
+            raise ValueError("it is not a time (NaT)")
         array = array.view(np.int64)
     return array.reshape(-1)[0] if array.dtype == object else array.item()
 
@@ -87,9 +87,9 @@ def _whole(number: Any) -> int:
     try:
         whole = int(number)
     except (OverflowError, ValueError) as error:  # an infinity, NaN
-        raise ValueError("it is no integer") from error
+        raise ValueError("it is not an integer") from error
     if whole != number:
-        raise ValueError("it is no integer: round it first")
+        raise ValueError("it is not an integer: round it first")
     return whole
 
 
@@ -142,7 +142,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     limits = np.iinfo(dtype)  # type: ignore[type-var]
     if numbers.dtype.kind == "f":
         if not (np.isfinite(numbers) & (np.trunc(numbers) == numbers)).all():
-            raise ValueError("it is no integer: round it first")
+            raise ValueError("it is not an integer: round it first")
         # 2.0 ** 63 is no int64, though the largest int64 rounds to it.
         fits = (numbers >= float(limits.min)) & (numbers < float(limits.max) + (limits.max < 2**53))
     elif len(numbers) == 0:

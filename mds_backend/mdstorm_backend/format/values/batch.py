@@ -93,8 +93,8 @@ def concat_values(parts: Sequence[Values], name: str = "") -> Values:
         kinds = list(dict.fromkeys(_type_name(part) for part in filled))
         raise TransformError(
             f"column {name!r} is {' in some shards and '.join(kinds)} in others, which have no "
-            "common type: return the same type from every call of the function of the transform, "
-            f"also where all values are null ({error})"
+            "common type: return the same type from every call of the transform's function, even "
+            f"if all values are null ({error})"
         ) from error
 
 

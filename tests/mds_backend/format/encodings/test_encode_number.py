@@ -60,7 +60,7 @@ def test_everything_that_stands_for_one_number_is_taken(value: Any) -> None:
     ids=value_id,
 )  # fmt: skip
 def test_what_is_no_integer_is_refused_not_truncated(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"no integer|invalid literal|no time"):
+    with pytest.raises(ValueError, match=r"not an integer|invalid literal|not a time"):
         encode("int32", value)
 
 

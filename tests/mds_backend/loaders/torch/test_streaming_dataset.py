@@ -120,7 +120,7 @@ def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
         ({"replication": 0}, "replication must be at least 1"),
         ({"batch_size": 0}, "batch_size must be a positive"),
         ({"cache_limit": "lots"}, "the cache limit must be a positive number of bytes"),
-        ({"stream_name": "other"}, "stream_name='other' is no kind of stream"),
+        ({"stream_name": "other"}, "stream_name='other' is not a registered kind"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(
