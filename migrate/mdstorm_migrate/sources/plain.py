@@ -29,7 +29,9 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "docker": re.compile(
         r"(?!.*\.(?:py|md|rst|ya?ml|json|sh|txt)$)(.*(dockerfile|containerfile).*|.*\.docker)"
     ),
-    "shell": re.compile(r".*\.(sh|bash|zsh)|makefile|.*\.mk"),
+    "shell": re.compile(
+        r".*\.(sh|bash|zsh|bat|cmd|ps1|mk)|makefile|justfile|procfile|jenkinsfile|vagrantfile"
+    ),
     "cluster": re.compile(r".*\.(json[5c]?|ya?ml)|\.renovaterc"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }

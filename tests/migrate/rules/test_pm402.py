@@ -24,9 +24,10 @@ def test_a_constraint_has_no_extras() -> None:
         ("{ version = '0.11.5', extras = ['opencv'] }", "{ version = '*', extras = ['images'] }"),
     ],
 )
-def test_dependencies_of_poetry_are_renamed(before: str, after: str) -> None:
-    for table in ("dependencies", "dev-dependencies", "group.train.dependencies"):
-        text = f"[tool.poetry.{table}]\nnumpy = '1.19'\n{{}} = {{}}\n"
+def test_dependencies_of_poetry_and_pixi_are_renamed(before: str, after: str) -> None:
+    tables = ("dependencies", "dev-dependencies", "group.train.dependencies")
+    for table in (*(f"poetry.{one}" for one in tables), "pixi.feature.x.pypi-dependencies"):
+        text = f"[tool.{table}]\nnumpy = '1.19'\n{{}} = {{}}\n"
         before, after = before.replace("'", '"'), after.replace("'", '"')
         check_rewrite(text.format("petastorm", before), text.format("mdstorm", after), PATH)
 

@@ -32,6 +32,7 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         ("Dockerfile", "FROM x\nRUN {}\n"),
         ("setup.sh", "set -e\n{}\n"),
         ("Makefile", "all:\n\t{}\n"),
+        ("build.ps1", "cd x\n{}\n"),
     ):
         check_rewrite(frame.format(before), frame.format(after), path)
 
