@@ -104,7 +104,7 @@ class Needs:
     def why_petastorm_stays(self) -> str:
         """What is said of the requirement where there are importers."""
         more = len(self.importers) - 1
-        others = f" and {more} more still import" if more else " still imports"
+        others = f" and {more} more still need" if more else " still needs"
         return f"Petastorm stays: {self.importers[0]}{others} it"
 
 
