@@ -59,7 +59,7 @@ class Numbers:
 
 
 @pytest.fixture(scope="session")
-def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
+def numbers(network: Network, store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
     """100,000 rows in about 30 shards."""
     rows, directory = 100_000, tmp_path_factory.mktemp("numbers") / "data"
     number = np.arange(rows)
@@ -71,8 +71,9 @@ def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
     }
     fields = {"id": "long", "x": array_of("float"), "y": "float"}
     write_dataset(directory, pa.table(columns), fields, shard_size=1 << 18)
-    for path in directory.iterdir():
-        store.put(f"numbers/{path.name}", path.read_bytes())
+    with network["store"].network():
+        for path in directory.iterdir():
+            store.request("PUT", f"/bucket/numbers/{path.name}", path.read_bytes())
     return Numbers(
         "s3://bucket/numbers", rows, [path.stat().st_size for path in directory.glob("*.mds")]
     )

@@ -164,6 +164,13 @@ class Host(_Namespaces):
         self.run("kill", "-KILL", *numbers)
         return len(numbers)
 
+    def wait_until_gone(self, words: str) -> None:
+        """Wait for the end of the processes of the host whose command has some words."""
+        numbers = self.start("pgrep", "-f", words)
+        numbers.wait()
+        for number in numbers.output.split():
+            self.run("tail", f"--pid={number}", "-f", "/dev/null")
+
     def end(self) -> None:
         """Turn it off."""
         super().end()
@@ -240,8 +247,15 @@ class Network:
         self._on_switch(f"link set {host.name} up")
 
     def slow_down(self, host: Host, rate: str) -> None:
-        """Limit what a host receives, such as to ``10mbit``."""
-        self._on_switch(f"qdisc replace dev {host.name} root netem rate {rate}", "tc")
+        """Limit what a host sends and receives, such as to ``10mbit``."""
+        limit = f"root tbf rate {rate} burst 16kb latency 1s"
+        self._on_switch(f"qdisc add dev {host.name} {limit}", "tc")
+        host.run("tc", *f"qdisc add dev eth0 {limit}".split())
+
+    def speed_up(self, host: Host) -> None:
+        """Lift the limit."""
+        self._on_switch(f"qdisc del dev {host.name} root", "tc")
+        host.run("tc", *["qdisc", "del", "dev", "eth0", "root"])
 
     def close(self) -> None:
         """End all hosts."""

@@ -1,14 +1,11 @@
 """S3 on a host of its own, which counts what each host gets from it."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from itertools import count
 
 from tests.cluster.hosts import Host
 from tests.servers.http import StartResponse, WSGIEnvironment
-from tests.servers.s3 import BUCKET, S3Server
-
-#: The one that moto takes all credentials for.
-_ACCOUNT = "123456789012"
+from tests.servers.s3 import S3Server
 
 
 class Store(S3Server):
@@ -42,25 +39,20 @@ class Store(S3Server):
             if address == host.address and path.endswith(ending)
         )
 
+    def at_shard(self, number: int, action: Callable[[], object]) -> None:
+        """Do something when so many shards have begun to arrive at the store."""
+        arriving = count(1)
+
+        def fault(method: str, path: str) -> None:
+            if method == "PUT" and path.endswith(".mds") and next(arriving) == number:
+                action()
+
+        self.fault = fault
+
     def forget(self) -> None:
         """Count anew."""
         self.reset()
         self.sent.clear()
-
-    @property
-    def _backend(self) -> Any:
-        from moto.s3.models import s3_backends
-
-        return s3_backends[_ACCOUNT]["aws"]
-
-    def put(self, name: str, content: bytes) -> None:
-        """Store an object in the bucket."""
-        self._backend.put_object(BUCKET, name, content)
-
-    def objects(self, prefix: str) -> dict[str, bytes]:
-        """Objects below a prefix, which ends with a slash, by the rest of their names."""
-        found = self._backend.buckets[BUCKET].keys.items()
-        return {k.removeprefix(prefix): v.value for k, v in found if k.startswith(prefix)}
 
     @property
     def environment(self) -> dict[str, str]:

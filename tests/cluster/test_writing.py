@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.conftest import EXAMPLES
-from tests.cluster.hosts import Host
+from tests.cluster.hosts import Host, Network
 from tests.cluster.standalone import Standalone
 from tests.cluster.store import Store
 
@@ -12,9 +12,15 @@ from mdstorm_backend import open_dataset
 
 pytestmark = pytest.mark.cluster
 
+EXECUTOR = "CoarseGrainedExecutorBackend"
 
-def check_holds(store: Store, name: str, rows: int, directory: Path) -> None:
-    """Check that a dataset has each row once, and its directory nothing else but our marker."""
+
+def check_holds(store: Store, name: str, rows: int, directory: Path, late: int = 0) -> None:
+    """Check that a dataset has each row once, and its directory nothing else but our marker.
+
+    Of tasks that Spark has given up, so many may have had a shard on its way, which then came after
+    all the others: no reader knows of it, and it goes with the dataset.
+    """
     found = store.objects(f"{name}/")
     for file, content in found.items():
         (directory / file).write_bytes(content)
@@ -34,3 +40,65 @@ def test_executors_of_both_hosts_write_each_row_once(
     for host in hosts:
         assert f"on {host.address} (executor" in out
     check_holds(store, "plain", 100_000, tmp_path)
+
+
+def test_an_executor_that_is_killed_loses_and_doubles_nothing(
+    store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+) -> None:
+    store.at_shard(5, lambda: hosts[1].kill(EXECUTOR))
+    out = spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/killed").finish()
+    assert f"Lost executor 1 on {hosts[1].address}" in out or "Lost executor 0 on" in out
+    check_holds(store, "killed", 100_000, tmp_path)
+
+
+def test_a_host_that_is_cut_off_and_comes_back_loses_and_doubles_nothing(
+    network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+) -> None:
+    store.at_shard(5, lambda: network.unplug(hosts[1]))
+    conf = {
+        "spark.network.timeout": "15s",
+        "spark.network.timeoutInterval": "5s",
+        "spark.executor.heartbeatInterval": "2s",
+    }
+    program = spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/cut", conf=conf)
+    try:
+        program.wait_for(f"on {hosts[1].address}: Executor heartbeat timed out")
+    finally:
+        network.plug(hosts[1])
+    program.finish()
+    hosts[1].wait_until_gone(EXECUTOR)
+    check_holds(store, "cut", 100_000, tmp_path, late=1)
+
+
+def test_a_slow_host_whose_tasks_run_twice_doubles_nothing(
+    network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+) -> None:
+    store.at_shard(1, lambda: network.slow_down(hosts[1], "500kbit"))
+    conf = {
+        "spark.speculation": "true",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.25",
+    }
+    program = spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/twice", conf=conf)
+    try:
+        out = program.finish()
+    finally:
+        network.speed_up(hosts[1])
+    assert "speculatable" in out
+    hosts[1].wait_until_gone(EXECUTOR)
+    check_holds(store, "twice", 100_000, tmp_path, late=1)
+
+
+def test_a_driver_that_is_killed_leaves_no_dataset_and_the_next_one_writes_it(
+    network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+) -> None:
+    store.at_shard(20, lambda: network["driver"].kill("write.py"))
+    spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/again").finish(fails=True)
+    for host in hosts:
+        host.wait_until_gone(EXECUTOR)
+    left = store.objects("again/").keys()
+    assert "index.json" not in left
+    assert any(name.endswith(".mds") for name in left)
+    store.grow_old("again/")
+    spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/again").finish()
+    check_holds(store, "again", 100_000, tmp_path)

@@ -1,11 +1,14 @@
 """S3 on localhost: moto's server, in a thread of the tests' process."""
 
 import urllib.request
+from datetime import timedelta
 from typing import Any
 
 from tests.servers.http import Server
 
 BUCKET = "bucket"
+#: The one that moto takes all credentials for.
+_ACCOUNT = "123456789012"
 
 
 class S3Server(Server):
@@ -27,6 +30,24 @@ class S3Server(Server):
         with urllib.request.urlopen(request, timeout=30) as response:
             found: bytes = response.read()
         return found
+
+    @property
+    def _keys(self) -> Any:
+        from moto.s3.models import s3_backends
+
+        return s3_backends[_ACCOUNT]["aws"].buckets[BUCKET].keys
+
+    def objects(self, prefix: str) -> dict[str, bytes]:
+        """Objects below a prefix, which ends with a slash, by the rest of their names."""
+        return {k.removeprefix(prefix): v.value for k, v in self._below(prefix)}
+
+    def grow_old(self, prefix: str) -> None:
+        """Let objects below a prefix have been written two days earlier."""
+        for _, key in self._below(prefix):
+            key.last_modified -= timedelta(days=2)
+
+    def _below(self, prefix: str) -> list[tuple[str, Any]]:
+        return [(name, key) for name, key in self._keys.items() if name.startswith(prefix)]
 
     def check_credentials(self, check: bool) -> None:
         """Refuse credentials that the server does not know: it knows none."""

@@ -92,16 +92,10 @@ def unfinished_copies(parent: str) -> list[CachedDataset]:
 
 
 def delete_abandoned(parent_url: str) -> None:
-    """Remove what jobs that were killed a day ago, or earlier, have left of copies.
-
-    Object stores, where listing takes long, are left to their own rules.
-    """
-    parent = Location.of(parent_url)
-    for copy in unfinished_copies(parent.path) if parent.is_in_file_tree else ():
-        if copy.last_use is not None and datetime.now(timezone.utc) - copy.last_use > _DAY:
-            try:
+    """Remove what jobs that were killed a day ago, or earlier, have left of copies."""
+    try:
+        for copy in unfinished_copies(parent_url):
+            if copy.last_use is not None and datetime.now(timezone.utc) - copy.last_use > _DAY:
                 _remove_ours(copy.directory)
-            except OSError as error:
-                _logger.warning(
-                    "could not remove the unfinished copy %s: %r", copy.directory, error
-                )
+    except OSError as error:  # a conversion does not need it
+        _logger.warning("could not remove unfinished copies below %s: %r", parent_url, error)

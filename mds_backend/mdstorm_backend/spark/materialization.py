@@ -23,6 +23,7 @@ from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
+from mdstorm_backend.write.unfinished import remove_unfinished
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,6 +136,7 @@ def materialize(
         location.url,
         ", ".join(f"{c.name} {simple_name(c.spark_type or '')} as {c.encoding}" for c in schema),
     )
+    remove_unfinished(location)
     mark_directory(location)
     claim = Claim(location)
     try:

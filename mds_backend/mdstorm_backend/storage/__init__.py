@@ -13,7 +13,7 @@ from mdstorm_backend.storage.filesystems import (
     open_filesystem,
     options_in_use,
 )
-from mdstorm_backend.storage.location import Location, modification_of
+from mdstorm_backend.storage.location import Location, modification_of, seconds_of
 from mdstorm_backend.storage.mapping import Buffer, map_file
 from mdstorm_backend.storage.secrets import check_no_secrets
 from mdstorm_backend.storage.urls import has_scheme, normalize_url, url_of
@@ -30,6 +30,7 @@ __all__ = [
     "normalize_url",
     "open_filesystem",
     "options_in_use",
+    "seconds_of",
     "url_of",
     "use_no_executors",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +356,13 @@ class Location:
 def modification_of(info: Mapping[str, Any]) -> str:
     """Return the modification time in fsspec's description of a file; "" if it has none."""
     return " ".join(str(info[key]) for key in _TIME_KEYS if info.get(key))
+
+
+def seconds_of(info: Mapping[str, Any]) -> float:
+    """When a file was written, by fsspec's description of it: seconds since 1970, or now."""
+    when = next((info[key] for key in _TIME_KEYS if info.get(key)), None)
+    if isinstance(when, str):
+        when = datetime.fromisoformat(when.replace("Z", "+00:00"))
+    if isinstance(when, datetime):
+        return when.timestamp()
+    return float(info.get("mtime") or time.time())

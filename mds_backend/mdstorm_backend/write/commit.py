@@ -174,7 +174,7 @@ def abandon(location: Location, job: str) -> None:
     for name in shards_of(job, location.list_names()):
         location.remove(name)
     left = location.list_names()
-    if INDEX_NAME not in left and not any(map(_OURS.fullmatch, left)):
+    if INDEX_NAME not in left and not any(map(is_ours, left)):
         remove_dataset(location)
 
 
@@ -190,7 +190,7 @@ def remove_dataset(location: Location) -> list[str]:
     names = location.list_names()
     if MARKER_NAME not in names:
         return names
-    ours = [n for n in names if _OURS.fullmatch(n) or _TEMPORARY.fullmatch(n)]
+    ours = [n for n in names if is_ours(n) or _TEMPORARY.fullmatch(n)]
     ours = [INDEX_NAME, *ours, CLAIM_NAME, MARKER_NAME]
     for name in ours:
         location.remove(name)
@@ -198,6 +198,11 @@ def remove_dataset(location: Location) -> list[str]:
     if not rest:
         location.remove_directory_if_empty()
     return rest
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file is named like a shard, or a note, of a job."""
+    return _OURS.fullmatch(name) is not None
 
 
 def shards_of(job: str | None, names: Iterable[str]) -> list[str]:

@@ -2,11 +2,13 @@
 
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tests.programs import SESSION, run_program
+from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm._spark.deletion import delete_abandoned, unfinished_copies
 from mdstorm.cli import main
@@ -90,6 +92,22 @@ def test_the_next_job_removes_what_is_ours_and_a_day_old(tmp_path: Path) -> None
         assert SHARD in kept.list_names(), kept.url
     assert [one.directory for one in unfinished_copies(str(tmp_path))] == [fresh.path]
     claim.release()
+
+
+def test_the_next_job_removes_it_from_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("s3fs")
+    with closing(S3Server()) as server:
+        for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(variable, "any")
+        monkeypatch.setenv("S3_ENDPOINT_URL", server.url)
+        old, fresh = NAME, NAME.replace("-local-", "-fresh-")
+        for name in (old, fresh):
+            directory = Location.of(f"s3://{BUCKET}/cache/{name}")
+            mark_directory(directory)
+            directory.write(SHARD, [b"x"])
+        server.grow_old(f"cache/{old}/")
+        delete_abandoned(f"s3://{BUCKET}/cache")
+        assert set(server.objects("cache/")) == {f"{fresh}/{SHARD}", f"{fresh}/_mdstorm"}
 
 
 def test_the_command_lists_and_clears_it(tmp_path: Path) -> None:
