@@ -202,8 +202,8 @@ class CompressedNdarrayCodec(_BinaryCodec):
                 array: npt.NDArray[Any] = file["arr"]
         except (AttributeError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise EncodingError(
-                f"Field {unischema_field.name!r} holds {len(value)} bytes that are no compressed "
-                f"array ({error})",
+                f"Field {unischema_field.name!r} holds {len(value)} bytes that are not a "
+                f"compressed array ({error})",
                 column=unischema_field.name,
             ) from error
         return array
@@ -271,7 +271,7 @@ class CompressedImageCodec(_BinaryCodec):
             pixels = image_array("png", bytes(value))
         except Exception as error:  # Pillow raises what its decoders raise
             raise EncodingError(
-                f"Field {unischema_field.name!r} holds {len(value)} bytes that are no image "
+                f"Field {unischema_field.name!r} holds {len(value)} bytes that are not an image "
                 f"({error})",
                 column=unischema_field.name,
             ) from error

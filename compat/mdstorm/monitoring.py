@@ -83,7 +83,7 @@ def log_to_tensorboard(
     """
     if not callable(getattr(writer, "add_scalar", None)):
         raise ArgumentTypeError(
-            f"writer must have a method add_scalar, found {type(writer).__name__}: make a "
+            f"writer must have a method add_scalar, found {type(writer).__name__}: create a "
             "torch.utils.tensorboard.SummaryWriter"
         )
     for name, number in _numbers(source).items():
@@ -115,8 +115,8 @@ def observe_with_opentelemetry(source: Any, meter: Any, *, prefix: str = "mdstor
 
     if isinstance(source, Statistics):
         raise ArgumentTypeError(
-            "Statistics stay as they are, so there is nothing to observe: give the loader that "
-            "they are from"
+            "Statistics never change, so there is nothing to observe: pass the loader that they "
+            "came from"
         )
     names = list(_numbers(source))
     alive = weakref.ref(source)
@@ -147,9 +147,9 @@ def _statistics_of(source: Any) -> Statistics:
     found = statistics() if callable(statistics) else None
     if not isinstance(found, Statistics):
         raise ArgumentTypeError(
-            f"{type(source).__name__} has no statistics: give the loader that converter."
-            "make_torch_dataloader() returned, a StreamingDataLoader, a reader, the dataset of "
-            "make_tf_dataset(), or one of the values of a data module's statistics()"
+            f"{type(source).__name__} has no statistics: pass the loader that "
+            "converter.make_torch_dataloader() returned, a StreamingDataLoader, a reader, the "
+            "dataset of make_tf_dataset(), or one of the values of a data module's statistics()"
         )
     return found
 

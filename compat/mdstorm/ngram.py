@@ -214,7 +214,7 @@ def _name(field: _FieldOrPattern) -> str:
 def _check(fields: Any, delta_threshold: Any, timestamp_field: Any, timestamp_overlap: Any) -> None:
     if not isinstance(fields, Mapping) or not fields:
         raise InvalidArgumentError(
-            f"Fields must be set and must be a dictionary. Found {fields!r}: give a dict from "
+            f"Fields must be set and must be a dictionary. Found {fields!r}: pass a dict from "
             "offsets to lists of fields"
         )
     for offset, wanted in fields.items():

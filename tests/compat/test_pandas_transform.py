@@ -152,7 +152,7 @@ def test_a_timestamp_that_pandas_cannot_hold_is_an_error_that_names_the_column()
     "spec", [{"removed_fields": ["id"]}, {"selected_fields": []}], ids=["removed", "selected"]
 )
 def test_no_column_left_is_an_error(spec: dict[str, Any]) -> None:
-    with pytest.raises(NoMatchingFieldsError, match=r"leaves none of the columns \['id'\]"):
+    with pytest.raises(NoMatchingFieldsError, match=r"removes all of the columns \['id'\]"):
         PandasTransform(TransformSpec(**spec), plan({"id": "long"}), ["id"])
 
 

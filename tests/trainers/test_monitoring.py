@@ -121,7 +121,7 @@ def test_opentelemetry_refuses_what_it_cannot_ask_later(loader: Any) -> None:
     pytest.importorskip("opentelemetry.metrics")
     with pytest.raises(ArgumentTypeError, match="data module"):
         observe_with_opentelemetry({"train": loader}, None)
-    with pytest.raises(ArgumentTypeError, match="give the loader"):
+    with pytest.raises(ArgumentTypeError, match="pass the loader"):
         observe_with_opentelemetry(loader.statistics(), None)
 
 

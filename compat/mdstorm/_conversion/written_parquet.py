@@ -158,9 +158,9 @@ class WrittenParquet:
         location = self._location
         if location.exists(INDEX_NAME):
             raise DatasetExistsError(
-                f"{location.url} already holds an MDS dataset, and the block has not replaced "
-                "it: write with mode('overwrite'), or to another directory. What it wrote is left "
-                "there as Parquet files"
+                f"{location.url} already holds an MDS dataset, and the block has not replaced it: "
+                "write with mode('overwrite'), or to another directory. The rows that the block "
+                "wrote are left there as Parquet files"
             )
 
     @contextmanager

@@ -141,9 +141,9 @@ def _first(dataset: Any) -> pq.FileMetaData:
 
 def _damaged(url: str) -> CorruptDatasetError:
     return CorruptDatasetError(
-        f"{url} was truncated, or is no Parquet file: what wrote it was probably interrupted. The "
+        f"{url} was truncated, or is not a Parquet file: its writer was probably interrupted. The "
         "rows beside it are not affected. Write it again with generate_petastorm_metadata(spark, "
-        "url, 'package.module.MySchema'), or with an empty block: with materialize_dataset(spark, "
-        "url, MySchema): pass",
+        "url, 'package.module.MySchema'), or with an empty block: with "
+        "materialize_dataset(spark, url, MySchema): pass",
         url=url,
     )

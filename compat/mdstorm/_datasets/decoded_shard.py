@@ -94,9 +94,9 @@ class DecodedShard(Shard):
             if isinstance(error, MDStormError) and not isinstance(error, ValueError):
                 raise
             raise DecodeFieldError(
-                f'Decoding field "{name}" failed: {self._url} holds {error}. If the file is not of '
-                "the schema in the dataset's metadata, remove it; otherwise write the dataset "
-                "again, or leave the field out with schema_fields=[…]"
+                f'Decoding field "{name}" failed: {self._url} holds {error}. If the file does not '
+                "have the schema in the dataset's metadata, remove it; otherwise write the "
+                "dataset again, or leave the field out with schema_fields=[…]"
             ) from error
 
 

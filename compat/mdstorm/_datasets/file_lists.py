@@ -55,15 +55,15 @@ def open_files(
     """
     if not urls and directory is None:
         raise InvalidArgumentError(
-            "no file is given: name at least one, or the dataset's directory"
+            "the list of files is empty: name at least one file, or the dataset's directory"
         )
     if urls and not any(map(is_shard, urls)):
         return open_parquet_files(list(urls), storage_options, filesystem, as_of)
     check_as_of(as_of, directory or directory_of(urls))
     if filesystem is not None:
         raise UnsupportedArgumentError(
-            "filesystem= reads Parquet files, and these are MDS shards: leave it out, and give "
-            "what their storage needs with storage_options"
+            "filesystem= reads Parquet files, and these are MDS shards: leave it out, and pass "
+            "storage_options if their storage needs them"
         )
     dataset = open_dataset(directory or directory_of(urls), storage_options=storage_options)
     return dataset.with_shards(_numbers_of(urls, dataset))
@@ -72,15 +72,15 @@ def open_files(
 def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
     if not urls and dataset.file_urls:
         raise InvalidArgumentError(
-            f"no file is given, and the dataset at {dataset.url} has {len(dataset.file_urls)} "
-            "shards: give those to be read, as converter.file_urls has them"
+            f"the list of files is empty, but the dataset at {dataset.url} has "
+            f"{len(dataset.file_urls)} shards: pass those to read, as in converter.file_urls"
         )
     numbers = {normalize_url(url): number for number, url in enumerate(dataset.file_urls)}
     unknown = [url for url in urls if normalize_url(url) not in numbers]
     if unknown:
         raise InvalidArgumentError(
             f"{unknown[0]} is none of the {len(numbers)} shards of the dataset at {dataset.url}: "
-            "give shards of one dataset, as converter.file_urls has them"
+            "pass shards of one dataset, as in converter.file_urls"
         )
     return [numbers[normalize_url(url)] for url in urls]
 

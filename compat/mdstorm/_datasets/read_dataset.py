@@ -168,5 +168,5 @@ class ReadDataset(Described):
 
 def _missing(name: str) -> MissingAttributeError:
     return MissingAttributeError(
-        f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} in its place", name=name
+        f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} instead", name=name
     )

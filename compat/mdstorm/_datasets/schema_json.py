@@ -72,8 +72,8 @@ def unischema_from_json(value: Any, *, url: str = "") -> Unischema:
         return Unischema(str(value["name"]), [_field(field) for field in value["fields"]])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptDatasetError(
-            f"{url} holds a Unischema that cannot be read ({type(error).__name__}: {error}). Write "
-            "the dataset again, or restore its index from where it was copied",
+            f"{url} holds a Unischema that cannot be read ({type(error).__name__}: {error}). "
+            "Write the dataset again, or restore its index from the source of the copy",
             url=url,
         ) from error
 

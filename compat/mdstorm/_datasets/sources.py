@@ -145,10 +145,10 @@ def _of_parquet(dataset: ParquetDataset, decode: bool) -> Opened:
     others = [file.name for file in dataset.files if named and file.name not in named]
     if others:
         warn_user(
-            f"{dataset.url} holds files that its metadata do not name: {others[:3]}, {len(others)} "
-            f"in all. Their rows are read as well, as rows of the schema {stored._name!r}. Remove "
-            "the files if a block of materialize_dataset that was refused has left them; "
-            "otherwise an empty block with that schema adds them to the metadata"
+            f"{dataset.url} holds files that its metadata does not list: {others[:3]}, "
+            f"{len(others)} in all. Their rows are read, too, with the schema {stored._name!r}. "
+            "If a refused materialize_dataset block has left these files, remove them; otherwise "
+            "add them to the metadata with an empty block with that schema"
         )
     if decode:
         return Opened(decoded(dataset, stored), stored, "petastorm")

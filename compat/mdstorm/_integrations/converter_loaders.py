@@ -153,21 +153,22 @@ def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
 def _check_converter(split: str, converter: object) -> None:
     if converter is not None and not isinstance(converter, SparkDatasetConverter):
         raise ArgumentTypeError(
-            f"{split} has to be a converter, as make_spark_converter returns it, found "
-            f"{type(converter).__name__}: hand loaders to the Trainer itself, "
-            "trainer.fit(model, loader)"
+            f"{split} must be a converter from make_spark_converter, found "
+            f"{type(converter).__name__}: pass loaders to the Trainer itself, trainer.fit(model, "
+            "loader)"
         )
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
     if options["num_epochs"] is None:
         raise InvalidArgumentError(
-            "num_epochs=None never ends, and an epoch of a Trainer is one pass over its loader, "
-            "whose length it asks for: leave num_epochs out, and say how long to train with "
-            "Trainer(max_epochs=…) or Trainer(max_steps=…)"
+            "num_epochs=None never ends, but an epoch of a Trainer is one pass over its loader: "
+            "leave num_epochs out, and set the length of training with Trainer(max_epochs=…) or "
+            "Trainer(max_steps=…)"
         )
     if options.get("data_loader_fn") is not None:
         raise InvalidArgumentError(
-            "data_loader_fn makes a loader of another kind, whose place no checkpoint has: leave "
-            "it out, or override train_dataloader of a LightningDataModule of your own"
+            "data_loader_fn creates a loader of another kind, whose position checkpoints cannot "
+            "store: leave it out, or override train_dataloader of a LightningDataModule of your "
+            "own"
         )

@@ -218,9 +218,9 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
         if skips and there is not None and there != self.shape:
             raise InvalidArgumentError(
                 f"the checkpoint was written with {_described(there)}, and this run has "
-                f"{_described(self.shape)}: the Trainer would skip other rows than were trained "
-                "on. Use as many processes and the same batch size, or begin the epoch anew with "
-                "TrainingArguments(ignore_data_skip=True)"
+                f"{_described(self.shape)}: the Trainer would skip rows that were not trained on. "
+                "Use the same number of processes and the same batch size, or start the epoch "
+                "again with TrainingArguments(ignore_data_skip=True)"
             )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

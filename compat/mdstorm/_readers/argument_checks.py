@@ -43,8 +43,9 @@ def check_reader(reader: object) -> None:
     """Raise ArgumentTypeError unless `reader` can be iterated over, and is no place."""
     if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:
         raise ArgumentTypeError(
-            f"{reader!r} is no reader: make one with make_reader(url) or make_batch_reader(url); a "
-            "converter has the methods make_torch_dataloader and make_tf_dataset"
+            f"{reader!r} is not a reader: create one with make_reader(url) or "
+            "make_batch_reader(url); a converter has the methods make_torch_dataloader and "
+            "make_tf_dataset"
         )
 
 
@@ -93,9 +94,9 @@ def check_share(cur_shard: object, shard_count: object) -> None:
     if autos:
         if wrong := [name for name in given if name not in autos]:
             raise InvalidArgumentError(
-                f"{autos[0]}='auto' takes both from the launcher, so that "
+                f"{autos[0]}='auto' takes both from the launcher, so "
                 f"{wrong[0]}={given[wrong[0]]!r} would have no effect: leave {wrong[0]} out, or "
-                "give both as integers"
+                "pass both as integers"
             )
         return
     if not is_integer(cur_shard) or not is_integer(shard_count) or not 0 <= cur_shard < shard_count:

@@ -42,7 +42,7 @@ def rows_of_batch(
     if num_epochs is None:
         raise InvalidArgumentError(
             f"batch_size={batch_size!r} puts all rows into one batch, and num_epochs=None never "
-            "ends: give a batch_size, or a number of epochs"
+            "ends: pass a batch_size, or a number of epochs"
         )
     if is_elastic:
         return max(dataset_size, 1)

@@ -44,8 +44,8 @@ def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> 
     columns, hold = ("columns", "hold") if len(names) > 1 else ("column", "holds")
     listed = ", ".join(map(repr, names))
     warn_user(
-        f"{columns} {listed} of {url} {hold} decimals, which arrive in {framework} as "
-        f'{_FORMS[framework]}, and no model takes that. Pass decimals="float64" or "float32" '
-        "to make_spark_converter, or to what makes the reader or loader, for numbers; "
-        'decimals="decimal" keeps them, without this warning'
+        f"{columns} {listed} of {url} {hold} decimals, which are delivered to {framework} as "
+        f'{_FORMS[framework]}, and no model takes that. For numbers, pass decimals="float64" or '
+        '"float32" to make_spark_converter, or to the function that creates the reader or '
+        'loader. decimals="decimal" keeps decimals, without this warning'
     )

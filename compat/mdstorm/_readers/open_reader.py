@@ -146,12 +146,12 @@ def _check_parts(reader_pool: object, cache: object, worker_class: object) -> No
         )
     if cache is not None and not isinstance(cache, NullCache):
         raise UnsupportedArgumentError(
-            f"Reader takes no cache, found {cache!r}: give make_reader or make_batch_reader "
-            "cache_type='local-disk', cache_location=… and cache_size_limit=…"
+            f"Reader takes no cache, found {cache!r}: pass cache_type='local-disk', "
+            "cache_location=… and cache_size_limit=… to make_reader or make_batch_reader"
         )
     if worker_class is not None:
         raise UnsupportedArgumentError(
-            f"Reader takes no worker class, found {worker_class!r}: leave it out, and say "
+            f"Reader takes no worker class, found {worker_class!r}: leave it out, and pass "
             "is_batched_reader=True for batches. See docs/differences.md#workers-and-their-queues"
         )
 
@@ -253,9 +253,10 @@ def _is_left_in_order(opened: Opened, arguments: ReaderArguments) -> bool:
 def _warn_of_order(url: str) -> None:
     """Say it once; not as a warning of Python, since the loader may shuffle the rows."""
     _logger.warning(
-        "%s has a single shard, of one row group, so shuffle_row_groups=True shuffles nothing, and "
-        "the reader delivers its rows in stored order. Pass shuffle_rows=True, or give the loader "
-        "a shuffling_queue_capacity; shuffle_row_groups=False if the order is meant",
+        "%s has a single shard, of one row group, so shuffle_row_groups=True shuffles nothing, "
+        "and the reader delivers its rows in stored order. Pass shuffle_rows=True, or pass "
+        "shuffling_queue_capacity to the loader. If you want this order, pass "
+        "shuffle_row_groups=False",
         url,
     )
 
@@ -268,6 +269,7 @@ def _warn_of_kind(opened: Opened, batched: bool) -> None:
         )
     elif not batched and opened.inferred:
         warn_user(
-            "Currently make_reader supports reading only Petastorm datasets with a schema of their "
-            "own. Here it is inferred from the columns; make_batch_reader reads the same faster"
+            "Currently make_reader supports reading only Petastorm datasets with a schema of "
+            "their own. Here the schema is inferred from the columns; make_batch_reader reads "
+            "the same data faster"
         )

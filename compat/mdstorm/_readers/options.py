@@ -79,8 +79,9 @@ def reader_options(
     source, filters, looked_at = _filtered(arguments, source, schema, batched)
     if overlap and order.follows_world:
         raise UnsupportedArgumentError(
-            'n-grams do not go with cur_shard="auto": the rows of the next rank that they reach '
-            "into are laid down when the reader is made. Give cur_shard and shard_count as integers"
+            'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
+            "rank, which are determined when the reader is created. Pass cur_shard and "
+            "shard_count as integers"
         )
     if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
         source = RankShare(source, order, overlap)
@@ -241,8 +242,8 @@ def _warn_of_whole_passes(_epoch: int) -> None:
         seen = f"this is process {world.rank} of {world.size}, say {world.source}"
     _warned = True
     _logger.warning(
-        "Every process reads all rows, because cur_shard and shard_count are not given (%s). Pass "
-        'cur_shard="auto" for a share of the rows in each process, or cur_shard=0, shard_count=1 '
-        "if each is to read them all",
+        "Every process reads all rows, because cur_shard and shard_count were not passed (%s). "
+        'Pass cur_shard="auto" to give each process its share of the rows, or cur_shard=0, '
+        "shard_count=1 if each process should read all rows",
         seen,
     )

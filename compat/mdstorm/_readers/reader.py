@@ -126,11 +126,11 @@ class DatasetReader(Described, OwnContext):
     def __reduce__(self) -> NoReturn:
         name = "make_batch_reader" if self.is_batched_reader else "make_reader"
         raise NotPicklableError(
-            "a Reader is not sent to other processes: it has threads, and a place in the data. "
-            "Make it in the worker, where it is used: pass the URL to the function that Spark, or "
-            f"the worker of a DataLoader, calls, and call {name}(url, …) there, with "
-            "cur_shard=… and shard_count=… if each is to read a share. A converter can be sent: "
-            "it pickles"
+            "a Reader cannot be sent to other processes, because it has threads and a position "
+            "in the data. Create it in the worker: pass the URL to the function that Spark, or "
+            f"the worker of a DataLoader, calls, and call {name}(url, …) there, with cur_shard=… "
+            "and shard_count=… if each should read a share. A converter can be sent, because it "
+            "can be pickled"
         )
 
     def _mdstorm_description(self, *, full: bool) -> Description:
@@ -222,7 +222,7 @@ class DatasetReader(Described, OwnContext):
         try:
             self.cache.cleanup()
         except Exception as error:  # of a cache of the user's own
-            warn_user(f"Error cleaning cache: {error}. What it has kept may still be there")
+            warn_user(f"Error cleaning cache: {error}. Its files may still exist")
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.stop()

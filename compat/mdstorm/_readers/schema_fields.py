@@ -42,7 +42,7 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
     """
     if not schema.names:
         raise NoMatchingFieldsError(
-            "the dataset has no columns, since no sample was written to it: write some first"
+            "the dataset has no columns, because no sample was written to it: write some first"
         )
     if fields is None or (isinstance(fields, Collection) and not fields):
         chosen = _plain_columns(schema)
@@ -117,8 +117,8 @@ def field_patterns(fields: Any) -> list[str]:
             re.compile(patterns[-1])
         except re.error as error:
             raise InvalidArgumentError(
-                f"schema_fields holds {field!r}, which is no regular expression ({error}): escape "
-                "it with re.escape"
+                f"schema_fields holds {field!r}, which is not a regular expression ({error}): "
+                "escape it with re.escape"
             ) from error
     return patterns
 

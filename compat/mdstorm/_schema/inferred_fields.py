@@ -96,7 +96,7 @@ def _arrow_schema_of(dataset: Any) -> pa.Schema:
         if isinstance(candidate, pa.Schema):
             return candidate
     raise InvalidArgumentError(
-        f"{dataset!r} is not a Parquet dataset: it has no Arrow schema. Give a "
+        f"{dataset!r} is not a Parquet dataset: it has no Arrow schema. Pass a "
         "pyarrow.parquet.ParquetDataset or a pyarrow.Schema"
     )
 

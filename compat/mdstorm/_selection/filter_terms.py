@@ -81,7 +81,7 @@ class Term:
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"filters cannot compare column {self.column!r} of type {values.type} with "
-                f"{self.value!r} ({error}): give a value of the column's type"
+                f"{self.value!r} ({error}): pass a value of the column's type"
             ) from error
         return np.asarray(pc.fill_null(found, False))
 

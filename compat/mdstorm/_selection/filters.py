@@ -155,7 +155,7 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
         value = [_plain(each) for each in value]
     else:
         raise InvalidArgumentError(
-            f"filters compare column {name!r} by {operator!r} with {value!r}: give a list of values"
+            f"filters compare column {name!r} by {operator!r} with {value!r}: pass a list of values"
         )
     term = Term(name, operator, value, name in partitions)
     term.holds(_in_utc(pa.array([], column.arrow_type)))  # refuses what it cannot compare

@@ -68,7 +68,7 @@ def _checked_fields(predicate: PredicateBase, schema: Schema) -> frozenset[str]:
     if not fields:
         raise InvalidArgumentError(
             "At least one field name must be returned by get_fields() of the predicate, found "
-            "none: name the fields that it looks at"
+            "none: name the fields that it uses"
         )
     unknown = sorted(str(name) for name in fields if name not in schema)
     if unknown:

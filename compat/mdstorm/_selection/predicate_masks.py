@@ -90,7 +90,7 @@ def _mask_by_calling(predicate: PredicateBase, rows: FieldRows) -> Mask:
             return mask
         refusal = TypeError(
             f"the predicate returned {_shown(result)} for a DataFrame of {len(rows)} rows, which "
-            "is no boolean Series of as many"
+            "is not a boolean Series of that length"
         )
     except _NEEDS_SCALARS as error:
         refusal = error

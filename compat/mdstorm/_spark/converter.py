@@ -87,7 +87,7 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
         """
         if self._mdstorm_is_given or self.cache_dir_url is None:
             what = self.cache_dir_url or "what is at the file_urls"
-            _logger.warning("%s is no copy that a converter made: it stays", what)
+            _logger.warning("%s is not a copy that a converter made, so it is not deleted", what)
             return
         forget(self.cache_dir_url)
         delete_dir(self.cache_dir_url)

@@ -161,8 +161,9 @@ def make_spark_converter(
     parent = parent_cache_dir(session, parent_cache_dir_url)
     if as_of:
         raise InvalidArgumentError(
-            f"{as_of} chooses a version of the Delta table at a path, and df is none: choose it by "
-            "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
+            f"{as_of} chooses a version of the Delta table at a path, and df is not such a path: "
+            "choose the version in Spark, spark.read.option('versionAsOf', …) or "
+            "spark.sql('SELECT … VERSION AS OF …')"
         )
     if isinstance(df, str):
         df = named_table(session, df)
@@ -264,8 +265,8 @@ def databricks_path(path: str) -> str:
     if path.startswith("dbfs:///") or (path.startswith("dbfs:/") and path[6:7] != "/"):
         return "file:/dbfs/" + path.removeprefix("dbfs:").lstrip("/")
     raise UnsupportedURLError(
-        f"On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
+        "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
         f"file:/dbfs/xx or dbfs:/xx, found {path!r}. Read other storages with "
-        "mdstorm.make_batch_reader, or make the converter by "
-        "SparkDatasetConverter(url, file_urls, number_of_rows)"
+        "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
+        "file_urls, number_of_rows)"
     )

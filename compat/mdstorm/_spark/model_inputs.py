@@ -45,8 +45,8 @@ class ModelInputs:
                 object.__setattr__(self, argument, tuple(names))
         if self.sample_weights is not None and self.labels is None:
             raise InvalidArgumentError(
-                f"sample_weights={self.sample_weights!r} weigh the losses of labels, and no labels "
-                "are given: name their column as well, labels=…"
+                f"sample_weights={self.sample_weights!r} weight the losses of labels, but there "
+                "are no labels: name their column, too, labels=…"
             )
 
     def __bool__(self) -> bool:
@@ -135,7 +135,7 @@ def _check(argument: str, names: object) -> None:
         )
     if not names or len(set(names)) < len(names):
         raise InvalidArgumentError(
-            f"{argument}={list(names)!r} has to name columns, each of them once"
+            f"{argument}={list(names)!r} must name at least one column, and each only once"
         )
 
 

@@ -145,7 +145,7 @@ def _check_nulls(dataset: Dataset) -> None:
             f"column {name!r} holds {counted(count, 'null')}" for name, count in found.items()
         )
         raise NullValueError(
-            f"{held}, and MosaicML Streaming does not know of nulls: it would deliver arbitrary "
+            f"{held}, but MosaicML Streaming does not know nulls and would deliver arbitrary "
             "values. Fill them before converting, or use another loader",
             columns=found,
         )

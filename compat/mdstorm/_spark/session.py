@@ -22,8 +22,8 @@ def check_driver() -> None:
 
     if TaskContext.get() is not None:
         raise NotOnDriverError(
-            "make_spark_converter should not be invoked from executor side: convert on the driver "
-            "and send the converter to the tasks, it pickles"
+            "make_spark_converter should not be invoked from executor side: convert on the "
+            "driver, and send the converter to the tasks; it can be pickled"
         )
 
 
@@ -42,7 +42,8 @@ def session_of(df: Any) -> SparkSession:
     if not hasattr(df, "sparkSession") or not hasattr(df, "mapInArrow"):
         raise NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
-            "Spark DataFrame, or the path of data. Make one with spark.createDataFrame(…)"
+            "Spark DataFrame, or the path of data. Create a DataFrame with "
+            "spark.createDataFrame(…)"
         )
     return cast("SparkSession", df.sparkSession)
 

@@ -96,7 +96,7 @@ def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
         reason = why_not_writable(session, location)
     except MissingDependencyError as error:
         raise MissingDependencyError(
-            f"{error.args[0]}. Where that cannot be, pass staging=True, or set "
+            f"{error.args[0]}. If that is not possible, pass staging=True, or set "
             f"{STAGING_VARIABLE}=true: Spark then writes Parquet, and the driver converts it"
         ) from error.__cause__
     if not reason:
@@ -104,7 +104,7 @@ def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
         return False
     _logger.warning(
         "Spark's executors cannot write below %s (%s). Spark writes Parquet instead, and the "
-        "driver converts it. Set staging=True, or %s=true, not to try again",
+        "driver converts it. Set staging=True, or %s=true, to skip this attempt",
         parent,
         reason,
         STAGING_VARIABLE,

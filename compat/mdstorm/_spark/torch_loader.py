@@ -91,8 +91,8 @@ def make_loader(
     """
     if files.inputs and batch_map is not None:
         raise InvalidArgumentError(
-            "features, labels and sample_weights say what becomes of a batch, and so does "
-            "batch_map: give either"
+            "features, labels and sample_weights determine what a batch becomes, and so does "
+            "batch_map: pass either"
         )
     arguments = files.arguments
     rows = rows_of_batch(

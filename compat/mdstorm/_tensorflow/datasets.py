@@ -85,8 +85,8 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     """
     if in_cluster() and can_restart(reader) and draws_seed(reader._mdstorm_arguments):
         raise InvalidArgumentError(
-            "TensorFlow leaves out the batches of other workers, and each worker's reader has a "
-            "random order of its own, so that rows would be lost and others come twice: make the "
+            "TensorFlow leaves out the batches of other workers, but each worker's reader has "
+            "its own random order, so some rows would be lost and others come twice: create the "
             'reader with cur_shard="auto", or with the same seed=… in all workers'
         )
     is_share = can_pass_over(reader) and reader._mdstorm_options().order.is_share

@@ -85,9 +85,9 @@ def no_tensor(name: str, found: object) -> UnsupportedTypeError:
     """Return the error for a column of which PyTorch has no tensor."""
     return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
-        "Leave it out with schema_fields=[…], make numbers or arrays of one length of it in a "
-        "transform_spec, or use mdstorm.pytorch.DataLoader, which delivers such columns as lists"
-        f"{_OR_AS_FLOATS if found == 'Decimal' else ''}",
+        "Leave it out with schema_fields=[…], turn it into numbers or arrays of one length in a "
+        "transform_spec, or use mdstorm.pytorch.DataLoader, which delivers such columns as "
+        f"lists{_OR_AS_FLOATS if found == 'Decimal' else ''}",
         columns={name: str(found)},
     )
 

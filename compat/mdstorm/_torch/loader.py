@@ -38,13 +38,13 @@ class LoaderBase:
         if self._error is not None:
             raise RuntimeError(
                 "Cannot start a new iteration because last time iteration failed with error "
-                f"{self._error!r}. Open a new reader, and make a loader of it"
+                f"{self._error!r}. Open a new reader, and create a loader over it"
             )
         if self._in_iter:
             raise RuntimeError(
                 "You must finish a full pass of Petastorm DataLoader before making another pass "
                 "from the beginning: both would take the items of one reader. Open a reader, and "
-                "make a loader, for each of them"
+                "create a loader, for each pass"
             )
         if self._in_iter is not None or getattr(self.reader, "last_row_consumed", False):
             if can_restart(self.reader):
@@ -66,7 +66,7 @@ class LoaderBase:
 
     def _iter_impl(self) -> Iterator[Any]:
         """Yield the batches of one pass."""
-        raise NotImplementedError(f"{type(self).__name__} has to define _iter_impl")
+        raise NotImplementedError(f"{type(self).__name__} must define _iter_impl")
 
 
 class ReaderLoader(Described, OwnContext, LoaderBase):
@@ -127,8 +127,8 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         """
         if not isinstance(self.reader, DatasetReader):
             raise UnsupportedArgumentError(
-                f"{type(self.reader).__name__} counts nothing: make the loader over a reader by "
-                "make_reader or make_batch_reader"
+                f"{type(self.reader).__name__} has no statistics: create the loader over a reader "
+                "from make_reader or make_batch_reader"
             )
         return self.reader.statistics(last_pass=last_pass)
 
@@ -157,9 +157,9 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         passes = self._mdstorm_own_passes()
         if passes is None:
             raise StateMismatchError(
-                "there is no state of this loader, which takes the items of its reader one after "
-                "the other. Make it over a reader by make_reader or make_batch_reader, without "
-                "n-grams, from which nothing was taken before"
+                "this loader has no state, because it takes the items of its reader one by one. "
+                "Create it over an unused reader from make_reader or make_batch_reader, without "
+                "n-grams"
             )
         return passes
 

@@ -53,7 +53,7 @@ class DeclaredTransform:
         warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self.edited])
         if not self.columns:
             raise NoMatchingFieldsError(
-                f"the TransformSpec leaves none of the columns {list(names)}: keep at least one "
+                f"the TransformSpec removes all of the columns {list(names)}: keep at least one "
                 "with selected_fields, or name fewer in removed_fields"
             )
 

@@ -55,7 +55,7 @@ def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
         arrays_to_pandas({name: array})
     except (ValueError, OverflowError) as error:
         raise TransformError(
-            f"column {name!r} of type {array.dtype} does not fit into the pandas DataFrame that a "
-            f"function is given: {error}. pandas holds timestamps from 1677 to 2262: cast the "
+            f"column {name!r} of type {array.dtype} does not fit into the pandas DataFrame that "
+            f"the function gets: {error}. pandas holds timestamps from 1677 to 2262: cast the "
             "column to LONG or STRING before converting, or leave it out with schema_fields"
         ) from error

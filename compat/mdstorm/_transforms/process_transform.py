@@ -234,5 +234,5 @@ class WorkerPool:
 
 def _ended() -> WorkerDiedError:
     return WorkerDiedError(
-        "the worker processes of this reader were ended by its stop(): open a new reader"
+        "stop() has ended the worker processes of this reader: open a new reader"
     )

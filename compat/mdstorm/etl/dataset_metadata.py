@@ -174,9 +174,9 @@ def get_schema(dataset: Any) -> Unischema:
     url = getattr(dataset, "url", None) or str(getattr(dataset, "files", ["the dataset"])[0])
     if not metadata:
         raise PetastormMetadataError(
-            f"Could not find _common_metadata file of {url}. Use materialize_dataset(…) to write a "
-            "dataset with its schema, generate_petastorm_metadata(…) to add the schema to Parquet "
-            "files that exist, or make_batch_reader(…), which needs none"
+            f"Could not find _common_metadata file of {url}. Use materialize_dataset(…) to write "
+            "a dataset with its schema, generate_petastorm_metadata(…) to add the schema to "
+            "existing Parquet files, or make_batch_reader(…), which needs no schema"
         )
     if UNISCHEMA_KEY not in metadata:
         raise _no_unischema(url)
@@ -276,6 +276,6 @@ def load_row_groups(dataset: Any) -> Sequence[Any]:
 def _no_unischema(url: str) -> PetastormMetadataError:
     return PetastormMetadataError(
         f"Could not find the unischema in the metadata of {url}. Use materialize_dataset(…) to "
-        "write a dataset with its schema, generate_petastorm_metadata(…) to add it to one that is "
-        "there, or make_batch_reader(…), which needs none"
+        "write a dataset with its schema, generate_petastorm_metadata(…) to add it to an "
+        "existing dataset, or make_batch_reader(…), which needs no schema"
     )

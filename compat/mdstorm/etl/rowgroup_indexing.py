@@ -153,11 +153,13 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
             )
         if indexer.index_name in found:
             raise InvalidArgumentError(
-                f"two indexers have the name {indexer.index_name!r}: give each one of its own"
+                f"two indexers have the name {indexer.index_name!r}: give each its own name"
             )
         found[indexer.index_name] = indexer
     if not found:
-        raise InvalidArgumentError("indexers are empty: give one for each field to index")
+        raise InvalidArgumentError(
+            "the list of indexers is empty: pass one for each field to index"
+        )
     return found
 
 

@@ -69,15 +69,15 @@ def copy_dataset(
     """
     if Location.of(source_url).exists(INDEX_NAME):
         raise InvalidArgumentError(
-            f"{source_url} is an MDS dataset, which Spark cannot read: copy_dataset copies Parquet "
-            "files. Copy those that it was made of"
+            f"{source_url} is an MDS dataset, which Spark cannot read: copy_dataset copies only "
+            "Parquet files. Copy the Parquet files that the dataset was made from"
         )
     schema = get_schema_from_dataset_url(source_url)
     fields = _chosen(schema, field_regex)
     unknown = {*(not_null_fields or ())} - schema.fields.keys()
     if unknown:
         raise InvalidArgumentError(
-            f"not_null_fields {sorted(unknown)} are no fields of {source_url}, which has "
+            f"not_null_fields {sorted(unknown)} are not fields of {source_url}, which has "
             f"{list(schema.fields)}"
         )
     copied = schema.create_schema_view(fields) if fields else schema

@@ -131,7 +131,7 @@ def test_a_file_that_was_left_by_a_refused_block_is_named(tmp_path: Path) -> Non
         ):
             pq.write_table(pa.table({"vec": [value]}), tmp_path / f"{name}.parquet")
     message = r"/b.parquet holds an array of shape \(3,\), and the schema says \(2,\).* remove it"
-    unnamed = r"files that its metadata do not name: \['b.parquet'\], 1 in all.* schema 'a'"
+    unnamed = r"files that its metadata does not list: \['b.parquet'\], 1 in all.* schema 'a'"
     with pytest.warns(UserWarning, match=unnamed), pytest.warns(match="make_reader"):
         make_batch_reader(tmp_path.as_uri())
     with pytest.warns(UserWarning, match=unnamed):
@@ -335,7 +335,7 @@ def test_a_file_that_another_process_is_writing_is_waited_for(
     assert counts(tmp_path) == {"a.parquet": 1, "b.parquet": 1}
 
 
-@pytest.mark.filterwarnings("ignore:.* holds files that its metadata do not name")
+@pytest.mark.filterwarnings("ignore:.* holds files that its metadata does not list")
 def test_an_index_of_other_row_groups_does_not_survive(tmp_path: Path) -> None:
     def block(*names: str, group: int = 2) -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS):

@@ -128,9 +128,9 @@ class TestPasses:
     @with_each
     def test_there_is_no_state(self, class_: Any) -> None:
         loader = class_(batches_of(5), 2)
-        with pytest.raises(StateMismatchError, match="one after the other"):
+        with pytest.raises(StateMismatchError, match="one by one"):
             loader.state_dict()
-        with pytest.raises(StateMismatchError, match="one after the other"):
+        with pytest.raises(StateMismatchError, match="one by one"):
             loader.load_state_dict({})
 
 

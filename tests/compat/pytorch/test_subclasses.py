@@ -54,7 +54,7 @@ def test_rows_of_a_pass_that_was_left_do_not_come_again(class_: Any) -> None:
 
 @with_each
 def test_there_is_no_state_of_what_a_subclass_makes(ten: str, class_: Any) -> None:
-    with pytest.raises(StateMismatchError, match="one after the other"):
+    with pytest.raises(StateMismatchError, match="one by one"):
         class_(batch_reader(ten)).state_dict()
 
 

@@ -21,7 +21,7 @@ from mdstorm.tf_utils import make_petastorm_dataset
 
 PRICES = [Decimal("0.10"), None, Decimal("2.25"), Decimal("-3.00")]
 NUMBERS = [0.1, math.nan, 2.25, -3.0]
-WARNING = "column 'price' of file:///.* holds decimals, which arrive in {} as {}, and no model"
+WARNING = "column 'price' of file:///.* holds decimals, which are delivered to {} as {}, and no"
 
 
 @pytest.fixture

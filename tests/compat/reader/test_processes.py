@@ -105,7 +105,7 @@ class TestWorkerPool:
         (worker,) = pool._workers.alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL
-        with pytest.raises(WorkerDiedError, match="ended by its stop"):
+        with pytest.raises(WorkerDiedError, match="has ended the worker"):
             pool(1)
 
     def test_closing_does_not_wait_for_a_function(self) -> None:
@@ -124,7 +124,7 @@ class TestWorkerPool:
             pass
         pool.close()
         thread.join()
-        assert "ended by its stop" in str(failures[0])
+        assert "has ended the worker" in str(failures[0])
 
     def test_processes_end_when_nobody_has_the_pool(self) -> None:
         pool = WorkerPool(pickle_function(abs), 1)

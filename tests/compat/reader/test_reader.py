@@ -56,7 +56,7 @@ def test_no_threads_work_for_a_dummy_pool(ten: str) -> None:
 
 def test_mds_of_no_sample_is_refused(tmp_path: Path) -> None:
     MDSWriter(out=str(tmp_path), columns={"id": "int64"}).finish()
-    with pytest.raises(NoMatchingFieldsError, match="no columns, since no sample was written"):
+    with pytest.raises(NoMatchingFieldsError, match="no columns, because no sample was written"):
         batch_reader(f"file://{tmp_path}")
 
 

@@ -29,7 +29,7 @@ def test_a_function_for_spark_that_holds_one_is_refused_with_that_text(
         next(reader)
         yield from batches
 
-    with pytest.raises(Exception, match="Make it in the worker"):
+    with pytest.raises(Exception, match="Create it in the worker"):
         spark.range(1).mapInArrow(use, "id long").collect()
 
 

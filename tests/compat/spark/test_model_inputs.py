@@ -35,9 +35,9 @@ def test_a_name_gives_a_tensor_and_names_give_a_dict(inputs: dict[str, Any], tak
         ({"features": 3}, ArgumentTypeError, "features must be the name of a column or a list"),
         ({"labels": [1]}, ArgumentTypeError, "labels must be the name of a column or a list"),
         ({"features": {"a"}}, ArgumentTypeError, "features must be the name of a column or a list"),
-        ({"features": []}, InvalidArgumentError, "each of them once"),
-        ({"features": ["a", "a"]}, InvalidArgumentError, "each of them once"),
-        ({"sample_weights": "w"}, InvalidArgumentError, "no labels are given"),
+        ({"features": []}, InvalidArgumentError, "each only once"),
+        ({"features": ["a", "a"]}, InvalidArgumentError, "each only once"),
+        ({"sample_weights": "w"}, InvalidArgumentError, "there are no labels"),
     ],
 )
 def test_what_names_no_columns_is_refused_when_it_is_given(

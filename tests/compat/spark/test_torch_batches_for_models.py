@@ -83,7 +83,7 @@ def test_batches_are_copied_to_a_device(converter: SparkDatasetConverter) -> Non
 def test_what_does_not_go_together_is_refused(
     converter: SparkDatasetConverter, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match="so does batch_map: give either"):
+    with pytest.raises(InvalidArgumentError, match="so does batch_map: pass either"):
         loader_of(converter, features="a", batch_map=len)
     for options in ({"features": "a"}, {"batch_map": len}, {"device": "cpu"}):
         with pytest.raises(InvalidArgumentError, match="data_loader_fn makes the batches itself"):

@@ -129,7 +129,7 @@ class TestAutomaticShares:
 
     def test_n_grams_need_integers(self, thousand: SparkDatasetConverter) -> None:
         ngram = NGram({0: ["number"], 1: ["number"]}, 1, "number")
-        with pytest.raises(UnsupportedArgumentError, match="n-grams do not go with cur_shard"):
+        with pytest.raises(UnsupportedArgumentError, match="n-grams cannot be combined with"):
             make_reader(thousand.cache_dir_url, ngram, cur_shard="auto")
 
 

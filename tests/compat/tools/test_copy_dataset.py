@@ -21,7 +21,7 @@ def copy(source: str, target: Path, field_regex: Any = None, not_null_fields: An
     ("changes", "message"),
     [
         ({"field_regex": ["nothing"]}, r"\['nothing'\]\) do not match any fields \(\['id', 'city'"),
-        ({"not_null_fields": ["id", "no"]}, r"not_null_fields \['no'\] are no fields of file:.*"),
+        ({"not_null_fields": ["id", "no"]}, r"not_null_fields \['no'\] are not fields of file:.*"),
     ],
 )
 def test_unknown_fields(tmp_path: Path, changes: Any, message: str) -> None:

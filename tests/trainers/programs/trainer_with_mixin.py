@@ -112,7 +112,7 @@ for part, make, options in (
         train(part, make, **options)
 if "refused" in parts:
     last = MyTrainer(Model("refused"), arguments("converter"), train_dataset=converter())
-    with pytest.raises(InvalidArgumentError, match="the Trainer would skip other rows"):
+    with pytest.raises(InvalidArgumentError, match="the Trainer would skip rows that"):
         last.train(resume_from_checkpoint=True)
 
 trainer = MyTrainer(
