@@ -204,8 +204,8 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
     """Return what the code that a list is for needs of it."""
     listed = project.listed(path)
     extras = set(use.extras)
-    is_hosted = use.on_databricks or use.is_given_session
-    if is_hosted or (is_code(path) and not use.builds_session):  # Spark is there
+    is_given = not use.builds_session and (is_code(path) or use.is_given_session)
+    if use.on_databricks or is_given:  # Spark is there
         extras.discard("spark")
     elif "pyspark" in use.imports:
         extras.add("spark")

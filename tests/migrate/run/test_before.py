@@ -147,6 +147,9 @@ def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) 
     (tmp_path / "requirements.txt").write_text("petastorm\n")
     write(tmp_path, src__a_py=f"{code}make_spark_converter(spark.table('t'))\n")
     assert after(tmp_path) == "pandas\nmdstorm\n"  # the host has made the session
+    (tmp_path / "requirements.txt").write_text("petastorm\n")
+    write(tmp_path, src__b_py="spark = SparkSession.builder.getOrCreate()\n")
+    assert after(tmp_path) == "mdstorm[spark]\n"
 
 
 @pytest.mark.parametrize(
