@@ -156,5 +156,10 @@ def delivered_schema(
             return UnischemaField(name, np.bool_, (), None, False)
         return UnischemaField(name, np.object_, (), None, True)
 
-    suffix = ("_view" if chosen else "") + ("" if spec is None else "_transformed")
-    return Unischema(unischema._name + suffix, map(field_of, delivered))
+    name = delivered_name(unischema._name, chosen=chosen, spec=spec)
+    return Unischema(name, map(field_of, delivered))
+
+
+def delivered_name(name: str, *, chosen: bool, spec: TransformSpec | None) -> str:
+    """Return Petastorm's name for the schema of what is delivered of the schema `name`."""
+    return name + ("_view" if chosen else "") + ("" if spec is None else "_transformed")

@@ -8,6 +8,7 @@ from typing import Any
 
 from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.sample_order import sample_order
+from mdstorm._readers.schema_fields import delivered_name
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm._tensorflow.column_specs import declared_spec
 from mdstorm.transform import TransformSpec
@@ -41,12 +42,13 @@ def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any
             return stored_specs(options, names)
         return _transformed_specs(options, spec, names)
 
+    chosen = bool(arguments.schema_fields)
     return make_tf_dataset(
         options,
         batch_size=batch_size,
         prefetch=prefetch,
         specs=specs,
-        type_name="inferred_schema_view" if spec is None else "inferred_schema_transformed_view",
+        type_name=f"{delivered_name('inferred_schema', chosen=chosen, spec=spec)}_view",
         element=inputs if inputs else None,
     )
 

@@ -46,6 +46,8 @@ def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetCo
     assert batch.pair.numpy().tolist() == [[0, 1], [1, 2], [2, 3]]
     assert batch.ragged.to_list() == [[], [1], [2, 2]]
     assert batch.name.numpy().tolist() == [b"n0", b"n1", b"n2"]
+    some = mixed.make_tf_dataset(batch_size=3, schema_fields=["flag"], num_epochs=1)
+    assert type(next(iter(some))).__name__ == "inferred_schema_view_view"
 
 
 @pytest.mark.parametrize("prefetch", [None, 0, 1, 5])
