@@ -141,8 +141,22 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+#: Names that people look for in another module.
+_HOMES = {
+    "mdstorm.pytorch": ("BatchedDataLoader", "DataLoader"),
+    "mdstorm.spark": ("SparkDatasetConverter", "make_spark_converter"),
+    "mdstorm.unischema": ("Unischema", "UnischemaField", "dict_to_spark_row"),
+    "mdstorm_backend": ("MDSWriter", "StreamingDataLoader", "StreamingDataset", "open_dataset"),
+}
+
 #: What mdstorm lacks, and the page about it.
-ABSENT = AbsentNames("petastorm", "mdstorm", "docs/differences.md", SECTIONS)
+ABSENT = AbsentNames(
+    "petastorm",
+    "mdstorm",
+    "docs/differences.md",
+    SECTIONS,
+    {name: module for module, names in _HOMES.items() for name in names},
+)
 
 
 def is_module(package: str, name: str) -> bool:

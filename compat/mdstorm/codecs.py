@@ -19,7 +19,13 @@ from mdstorm._schema.codec_checks import check_array, has_length, no_image
 from mdstorm._schema.image_files import encode_image
 from mdstorm._schema.spark_types import NamedSparkType, class_name
 from mdstorm._schema.unischema_field import UnischemaField
-from mdstorm.errors import EncodingError, EncodingTypeError, InvalidArgumentError
+from mdstorm.errors import (
+    ArgumentTypeError,
+    EncodingError,
+    EncodingTypeError,
+    InvalidArgumentError,
+)
+from mdstorm_backend.base import check_text
 from mdstorm_backend.format import image_array
 
 __all__ = [
@@ -75,6 +81,10 @@ class ScalarCodec(DataframeColumnCodec):
     """
 
     def __init__(self, spark_type: Any) -> None:
+        if isinstance(spark_type, (str, type)):
+            raise ArgumentTypeError(
+                f"a ScalarCodec takes a Spark type, such as LongType(), found {spark_type!r}"
+            )
         self._spark_type = spark_type
 
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
@@ -166,11 +176,13 @@ class NdarrayCodec(_BinaryCodec):
 
         Raises
         ------
-        ValueError
-            If `value` is not an array.
+        EncodingError
+            If `value` is not an array; also ValueError.
         """
-        array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(value), allow_pickle=False)
-        return array
+        try:
+            return np.lib.format.read_array(io.BytesIO(value), allow_pickle=False)
+        except ValueError as error:
+            raise _no_array(unischema_field, value, error) from error
 
 
 class CompressedNdarrayCodec(_BinaryCodec):
@@ -194,19 +206,20 @@ class CompressedNdarrayCodec(_BinaryCodec):
 
         Raises
         ------
-        ValueError
-            If `value` is not a compressed array.
+        EncodingError
+            If `value` is not a compressed array; also ValueError.
         """
         try:
             with np.load(io.BytesIO(value), allow_pickle=False) as file:
                 array: npt.NDArray[Any] = file["arr"]
-        except (AttributeError, KeyError, TypeError, zipfile.BadZipFile) as error:
-            raise EncodingError(
-                f"Field {unischema_field.name!r} holds {len(value)} bytes that are not a "
-                f"compressed array ({error})",
-                column=unischema_field.name,
-            ) from error
+        except (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise _no_array(unischema_field, value, error) from error
         return array
+
+
+def _no_array(field: UnischemaField, value: bytes, error: Exception) -> EncodingError:
+    what = f"Field {field.name!r} holds {len(value)} bytes that are not an array ({error})"
+    return EncodingError(what, column=field.name)
 
 
 class CompressedImageCodec(_BinaryCodec):
@@ -222,6 +235,7 @@ class CompressedImageCodec(_BinaryCodec):
     """
 
     def __init__(self, image_codec: str = "png", quality: int = 80) -> None:
+        check_text("image_codec", image_codec)
         # With the dot, as in the pickled schemas of Petastorm.
         self._image_codec = "." + image_codec.lstrip(".")
         self._quality = quality

@@ -176,6 +176,8 @@ def _check(path: Any, limit: Any, row_size: Any, shards: Any, policy: Any) -> No
         raise ArgumentTypeError(
             f"cache_location must be a directory for cache_type='local-disk', found {path!r}"
         )
+    if "://" in str(path) or os.path.isfile(path):
+        raise InvalidArgumentError(f"cache_location must be a local directory, found {path!r}")
     for name, value in (("cache_size_limit", limit), ("cache_row_size_estimate", row_size)):
         if not is_integer(value):
             raise ArgumentTypeError(

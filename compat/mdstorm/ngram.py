@@ -109,8 +109,14 @@ class NGram(Described):
         Raises
         ------
         InvalidArgumentError
-            If the one for the timestamp field does not match exactly one.
+            If one matches none, or the one for the timestamp field not exactly one.
         """
+        for pattern in {item for fields in self._fields.values() for item in fields}:
+            if isinstance(pattern, str) and not match_unischema_fields(schema, [pattern]):
+                raise InvalidArgumentError(
+                    f"the fields of the n-gram hold {pattern!r}, which matches none of "
+                    f"{list(schema.fields)}"
+                )
         self._fields = {
             offset: self.convert_fields(schema, fields) for offset, fields in self._fields.items()
         }

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base import is_integer
+from mdstorm_backend.base import check_function, check_list, is_integer
 from mdstorm_backend.display import Described
 
 __all__ = [
@@ -62,6 +62,7 @@ class in_set(PredicateBase):  # noqa: N801  # as Petastorm has it, like all of t
     """
 
     def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
+        check_list("inclusion_values", inclusion_values)
         self._inclusion_values = set(as_searched(inclusion_values))
         self._predicate_field = predicate_field
 
@@ -86,6 +87,7 @@ class in_intersection(PredicateBase):  # noqa: N801
     """
 
     def __init__(self, inclusion_values: Iterable[Any], _predicate_field: str) -> None:
+        check_list("inclusion_values", inclusion_values)
         self._inclusion_values = as_searched(inclusion_values)
         self._predicate_field = _predicate_field
 
@@ -149,6 +151,7 @@ class in_lambda(PredicateBase):  # noqa: N801
             raise InvalidArgumentError(
                 f"Predicate fields should be a list, found {predicate_fields!r}: put them in one"
             )
+        check_function("predicate_func", predicate_func)
         self._predicate_fields = predicate_fields
         self._predicate_func = predicate_func
         self._state_arg = state_arg
@@ -217,8 +220,10 @@ class in_reduce(PredicateBase):  # noqa: N801
     def __init__(
         self, predicate_list: Sequence[PredicateBase], reduce_func: Callable[[list[Any]], Any]
     ) -> None:
+        check_list("predicate_list", predicate_list)
         for predicate in predicate_list:
             _check_derived(predicate)
+        check_function("reduce_func", reduce_func)
         self._predicate_list = predicate_list
         self._reduce_func = reduce_func
 
@@ -247,7 +252,7 @@ class in_pseudorandom_split(PredicateBase):  # noqa: N801
     Raises
     ------
     InvalidArgumentError
-        If there is no such subset.
+        If there is no such subset, or the fractions are none of one whole.
 
     Notes
     -----
@@ -266,10 +271,16 @@ class in_pseudorandom_split(PredicateBase):  # noqa: N801
     def __init__(
         self, fraction_list: Sequence[float], subset_index: int, predicate_field: str
     ) -> None:
+        check_list("fraction_list", fraction_list)
         count = len(fraction_list)
         if not is_integer(subset_index) or not -count <= subset_index < count:
             raise InvalidArgumentError(
                 f"subset_index is out of range: found {subset_index!r} for {count} fractions"
+            )
+        if min(fraction_list) < 0 or sum(fraction_list) > 1 + 1e-6:
+            raise InvalidArgumentError(
+                f"fraction_list={fraction_list!r} must be shares of the rows, of at least 0 and "
+                "of 1 together: [0.8, 0.2]"
             )
         first = subset_index % count
         self._predicate_field = predicate_field

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from mdstorm_backend.base import require
+from mdstorm_backend.base import check_integer, require
 
 try:
     import torch
@@ -14,7 +14,6 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.passes import ReaderPasses
 from mdstorm._readers.reader import DatasetReader
 from mdstorm._torch.blocks import collated, tensors, transformed
@@ -23,7 +22,7 @@ from mdstorm._torch.columns import first_rows
 from mdstorm._torch.loader import LoaderBase
 from mdstorm._torch.loader_parts import ROWS_AT_A_TIME, ColumnLoader, RowLoader
 from mdstorm.errors import ArgumentTypeError
-from mdstorm_backend.base import OwnContext
+from mdstorm_backend.base import OwnContext, check_function
 from mdstorm_backend.loaders import Convert
 from mdstorm_backend.loaders.torch import BatchT, TorchBatch
 
@@ -118,6 +117,7 @@ class DataLoader(RowLoader, Generic[BatchT]):
         shuffling_queue_capacity: int | None = 0,
     ) -> None:
         super().__init__(reader, batch_size, shuffling_queue_capacity)
+        check_function("collate_fn", collate_fn)
         self.collate_fn = collate_fn
         if isinstance(reader, DatasetReader) and not self._mdstorm_collates:
             reader._mdstorm_warn_of_decimals("PyTorch")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._schema.unischema_field import UnischemaField, check_field
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base import warn_user
+from mdstorm_backend.base import check_function, check_list, warn_user
 from mdstorm_backend.display import Described
 
 __all__ = [
@@ -52,7 +52,10 @@ class TransformSpec(Described):
     Raises
     ------
     InvalidArgumentError
-        If both `removed_fields` and `selected_fields` are given.
+        If both `removed_fields` and `selected_fields` are given, or an edited field is no such
+        tuple.
+    ArgumentTypeError
+        If an argument is of another type.
 
     Notes
     -----
@@ -82,10 +85,15 @@ class TransformSpec(Described):
                 "User can only specify one of removed_fields and selected_fields: name the columns "
                 "to drop or the columns to keep, not both"
             )
+        check_function("func", func)
+        check_list("edit_fields", edit_fields)
+        check_list("removed_fields", removed_fields)
+        check_list("selected_fields", selected_fields)
         self.func = func
         self.edit_fields = list(edit_fields or [])
         self.removed_fields = list(removed_fields or [])
         self.selected_fields = None if selected_fields is None else list(selected_fields)
+        self._mdstorm_edited()
 
     def _mdstorm_edited(self) -> dict[str, EditedField]:
         """Return what `edit_fields` declares, by name.
@@ -148,17 +156,17 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
 
 
 def _edited(field: Any) -> EditedField:
-    if isinstance(field, UnischemaField):
-        return field.name, field.numpy_dtype, tuple(field.shape), field.nullable
-    is_whole = isinstance(field, (tuple, list)) and len(field) == 4
-    if not is_whole or not isinstance(field[2], (tuple, list)):
-        raise InvalidArgumentError(
-            f"edit_fields holds {field!r}: give each as a tuple of name, NumPy type, shape and "
-            "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
-            "returns; the shape of a scalar is ()"
-        )
-    name, numpy_dtype, shape, nullable = field
-    return str(name), numpy_dtype, tuple(shape), nullable
+    if not isinstance(field, UnischemaField):
+        if not isinstance(field, (tuple, list)) or len(field) != 4:
+            raise InvalidArgumentError(
+                f"edit_fields holds {field!r}: give each as a tuple of name, NumPy type, shape and "
+                "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
+                "returns"
+            )
+        name, numpy_dtype, shape, nullable = field
+        field = UnischemaField(str(name), numpy_dtype, shape, None, nullable)
+    check_field(field)
+    return field.name, field.numpy_dtype, tuple(field.shape), field.nullable
 
 
 def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]) -> None:

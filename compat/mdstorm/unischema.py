@@ -16,7 +16,7 @@ from mdstorm._petastorm_names import other_names
 from mdstorm._schema.inferred_fields import fields_of_arrow, fields_of_columns, numpy_type_of
 from mdstorm._schema.row_types import row_type
 from mdstorm._schema.spark_types import encoded, numpy_to_spark_mapping, spark_type
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._schema.unischema_field import UnischemaField, check_field
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.display import Described, Description
@@ -84,6 +84,7 @@ class Unischema(Described):
                     f"Schema {name!r} takes UnischemaField objects, found {field!r} of type "
                     f"{type(field).__name__}"
                 )
+            check_field(field)
             self._fields[field.name] = field
             if hasattr(self, field.name):
                 warn_user(

@@ -1,42 +1,26 @@
-"""What people get wrong in their first hours: each message has the remedy."""
+"""What people get wrong with a converter and its loaders: each message has the remedy."""
 
-import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeAlias
+import shutil
+from typing import Any
 
+import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
+from tests.compat.mistakes import Mistake, Row, check, told
 
-import mdstorm
-from mdstorm import TransformSpec, make_batch_reader, make_reader
+from mdstorm import TransformSpec
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
-from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm.tf_utils import make_petastorm_dataset
-from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 from mdstorm_backend import (
-    MDSWriter,
     StreamingDataLoader,
     StreamingDataset,
-    dataframe_to_mds,
-    materialize,
-    open_dataset,
 )
 
-Mistake: TypeAlias = Callable[[str, str], Any]
+convert: Any = make_spark_converter
+by_hand: Any = SparkDatasetConverter
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The URLs of one table in Parquet and in MDS."""
-    parquet, mds = (tmp_path_factory.mktemp(name) for name in ("parquet", "mds"))
-    table = pa.table({"id": range(8), "x": [0.5] * 8, "s": ["text"] * 8})
-    pq.write_table(table, parquet / "0.parquet")
-    mdstorm.convert(str(parquet), str(mds), progress=False)
-    return parquet.as_uri(), mds.as_uri()
+def converter(mds: str) -> SparkDatasetConverter:
+    return SparkDatasetConverter(mds, make_spark_converter(mds).file_urls, 8)
 
 
 def torch_batch(mds: str, **arguments: Any) -> Any:
@@ -47,19 +31,46 @@ def tf_batch(mds: str, **arguments: Any) -> Any:
     return next(iter(converter(mds).make_tf_dataset(num_epochs=1, **arguments)))
 
 
-def converter(mds: str) -> SparkDatasetConverter:
-    (shard,) = Path(mds.removeprefix("file://")).glob("*.mds")
-    return SparkDatasetConverter(mds, [shard.as_uri()], 8)
+def loader(mds: str, **arguments: Any) -> Any:
+    return converter(mds).make_torch_dataloader(**arguments)
 
 
-def batch_of_a_stopped_reader(parquet: str) -> Any:
-    with make_batch_reader(parquet) as reader:
-        pass
-    return next(reader)
+def resumed(mds: str, other: Any) -> None:
+    loader(mds).load_state_dict(other.state_dict())
 
+
+def transformed(mds: str, function: Any, *edited: Any) -> Any:
+    """Return a batch that a function on the rows has made."""
+    return torch_batch(mds, transform_spec=TransformSpec(function, edit_fields=edited))
+
+
+def deleted(mds: str) -> SparkDatasetConverter:
+    shutil.copytree(mds.removeprefix("file://"), f"{mds}-copy".removeprefix("file://"))
+    found = SparkDatasetConverter(f"{mds}-copy", [], 8)
+    found.delete()
+    return found
+
+
+def cached(location: str, limit: Any = 1 << 30) -> dict[str, Any]:
+    sizes = {"cache_size_limit": limit, "cache_row_size_estimate": 100}
+    return {"cache_type": "local-disk", "cache_location": location.removeprefix("file://"), **sizes}
+
+
+def streamed(mds: str) -> Any:
+    return StreamingDataLoader(StreamingDataset(local=mds.removeprefix("file://")), batch_size=2)
+
+
+def wide(rows: Any) -> Any:
+    return rows.assign(y=[np.zeros(2, np.float32)] * len(rows))
+
+
+#: Columns that a function is said to add.
+Y, Y3 = ("y", np.float32, (), False), ("y", np.float32, (3,), False)
+
+ODD = in_lambda(["id"], lambda id: id % 2 == 1)
 
 #: What is done, of the URLs of Parquet and MDS; the builtin that is raised; words of the message.
-MISTAKES: list[tuple[Mistake, type[Exception], str]] = [
+MISTAKES: list[Row] = [
     # arguments of loaders
     (lambda p, m: torch_batch(m, batch_size="32"), ValueError, "integer or None, found '32'"),
     (lambda p, m: torch_batch(m, batchsize=32), TypeError, "did you mean batch_size"),
@@ -87,10 +98,7 @@ MISTAKES: list[tuple[Mistake, type[Exception], str]] = [
     (lambda p, m: torch_batch(m, schema_fields=["nope"]), ValueError, "are ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, fill_nulls={"nope": 0}), TypeError, "read are ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, fill_nulls=["x"]), TypeError, "must be a dict"),
-    (lambda p, m: torch_batch(m, null_masks="x"), TypeError, "must be a list of columns"),
-    (lambda p, m: mdstorm.convert(p, f"{m}2", columns="id"), TypeError, "put it in a list"),
-    (lambda p, m: mdstorm.convert(p, f"{m}2", columns=["ID"]), KeyError, "among ['id', 'x', 's']"),
-    (lambda p, m: next(open_dataset(m).batches(1, columns=["no"])), TypeError, "choose among"),
+    (lambda p, m: torch_batch(m, null_masks="x"), TypeError, "null_masks must be a list"),
     # worlds
     (lambda p, m: torch_batch(m, cur_shard=0), ValueError, "both specified"),
     (lambda p, m: torch_batch(m, cur_shard=2, shard_count=2), ValueError, "< shard_count"),
@@ -104,48 +112,76 @@ MISTAKES: list[tuple[Mistake, type[Exception], str]] = [
     (lambda p, m: torch_batch(m, filters="id > 3"), ValueError, "(column, operator, value)"),
     (lambda p, m: torch_batch(m, filters=[("id", "=", "a")]), ValueError, "the column's type"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
-    # places
-    (lambda p, m: make_reader("data"), ValueError, 'prepend "file://"'),
-    (lambda p, m: make_batch_reader(None), ValueError, "must be a string, found None"),  # type: ignore[arg-type]
-    (lambda p, m: make_batch_reader([]), ValueError, "must be non-empty"),
-    (lambda p, m: make_batch_reader("foo://x/y"), ValueError, "another scheme"),
-    (lambda p, m: make_batch_reader("file:///nope"), OSError, "check the URL"),
-    (lambda p, m: make_batch_reader(p, cache_type="disk"), ValueError, "'local-disk'"),
-    (lambda p, m: open_dataset(p), FileNotFoundError, "mdstorm convert"),
-    (lambda p, m: StreamingDataset(local="/nope"), FileNotFoundError, "its location as remote"),
-    (lambda p, m: mdstorm.convert(p, m), FileExistsError, "overwrite=True"),
-    (lambda p, m: MDSWriter(out=m, columns={"a": "int"}), FileExistsError, "exist_ok=True"),
-    # one thing in the place of another
-    (lambda p, m: make_spark_converter(pd.DataFrame()), TypeError, "spark.createDataFrame"),
-    (lambda p, m: materialize(pd.DataFrame(), "out"), TypeError, "spark.createDataFrame"),
-    (lambda p, m: dataframe_to_mds(pd.DataFrame()), TypeError, "MDSWriter.write_batch"),
-    (lambda p, m: DataLoader(p), TypeError, "make_batch_reader(url)"),
-    (lambda p, m: DataLoader(converter(m)), TypeError, "make_torch_dataloader"),
-    (lambda p, m: BatchedDataLoader(p), TypeError, "make_batch_reader(url)"),
-    (lambda p, m: InMemBatchedDataLoader(p), TypeError, "make_batch_reader(url)"),
-    (lambda p, m: make_petastorm_dataset(converter(m)), TypeError, "make_tf_dataset"),
-    (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
-    (lambda p, m: StreamingDataLoader("mds"), TypeError, "open_dataset"),
-    (lambda p, m: StreamingDataLoader(converter(m)), TypeError, "make_torch_dataloader"),
-    (lambda p, m: open_dataset(m)["x"], ValueError, "use an integer, a slice"),
-    (lambda p, m: MDSWriter(out="out", columns={"a": "integer"}), TypeError, "int64"),
-    # too early, too late
-    (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),
-    (lambda p, m: len(converter(m).make_torch_dataloader()), TypeError, "num_epochs=None never"),
-    (
-        lambda p, m: converter(m).make_torch_dataloader().load_state_dict(None),  # type: ignore[arg-type]
-        ValueError,
-        "the dict that state_dict() returned",
-    ),
+    # when the loader is made
+    (lambda p, m: loader(m, batch_size=1.5), ValueError, "integer or None, found 1.5"),
+    (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),
+    (lambda p, m: loader(m, num_epochs="3"), ValueError, "positive integer or None"),
+    (lambda p, m: loader(m, workers_count=2.5), ValueError, "or None, found 2.5"),
+    (lambda p, m: loader(m, data_loader_fn=3), TypeError, "data_loader_fn must be a func"),
+    (lambda p, m: loader(m, data_loader_fn=list, labels="x"), ValueError, "makes the batches"),
+    (lambda p, m: loader(m, features=[]), ValueError, "features=[] must name"),
+    (lambda p, m: loader(m, features={"x"}), TypeError, "a list of names, found {'x'}"),
+    (lambda p, m: loader(m, sample_weights="x"), ValueError, "labels=…"),
+    (lambda p, m: loader(m, labels="x", sample_weights=0.5), TypeError, "names, found 0.5"),
+    (lambda p, m: loader(m, batch_map=list, labels="x"), ValueError, "and so does batch_map"),
+    (lambda p, m: loader(m, device=0.5), TypeError, "'cuda:1', found 0.5"),
+    (lambda p, m: loader(m, seed=1.5), ValueError, "at least 0 or None, found 1.5"),
+    (lambda p, m: loader(m, shuffle_rows="no"), TypeError, "must be True or False, found 'no'"),
+    (lambda p, m: loader(m, shuffle_row_groups="False"), TypeError, "found 'False'"),
+    (lambda p, m: loader(m, shuffle_row_drop_partitions=0), ValueError, "at least 1"),
+    (lambda p, m: loader(m, shuffling_queue_capacity=2.5), ValueError, "None, found 2.5"),
+    (lambda p, m: loader(m, cur_shard=-1, shard_count=2), ValueError, "found cur_shard=-1"),
+    (lambda p, m: loader(m, cur_shard="AUTO"), ValueError, "or cur_shard='auto'"),
+    (lambda p, m: loader(m, cur_shard="auto", shard_count=2), ValueError, "leave shard_count"),
+    (lambda p, m: torch_batch(m, cur_shard=3, shard_count=99), Exception, "8 rows for 99 ranks"),
+    (lambda p, m: loader(m, pin_memory=True), TypeError, "call pin_memory() of the tensors"),
+    (lambda p, m: loader(m, xyz=1), TypeError, "'xyz'. Keywords are batch_map, batch_size"),
+    (lambda p, m: loader(m, rank=0), TypeError, "'rank': use cur_shard and shard_count"),
+    (lambda p, m: loader(m, columns=["x"]), TypeError, "'columns': use schema_fields"),
+    (lambda p, m: loader(m, dtype="float32"), TypeError, "make_spark_converter(df, dtype=)"),
+    (lambda p, m: loader(m, schema_fields=[1]), ValueError, "a field with a name, found 1"),
+    (lambda p, m: loader(m, schema_fields=["x("]), ValueError, "escape it with re.escape"),
+    (lambda p, m: loader(m, schema_fields=3), ValueError, "found 3: put it in a list"),
+    (lambda p, m: loader(m, decimals=True), ValueError, "'float32', 'decimal', found True"),
+    (lambda p, m: loader(m, cache_type="local-disk"), TypeError, "cache_location must be a"),
+    (lambda p, m: loader(m, **cached(m, limit="1gb")), TypeError, "bytes for cache_type"),
+    (lambda p, m: loader(m, **cached(m, limit=10)), ValueError, "Raise cache_size_limit"),
+    (lambda p, m: loader(m, **cached("s3://b/x")), ValueError, "must be a local directory"),
+    (lambda p, m: loader(m, **cached(m), order="elastic"), RuntimeError, "leave out one of"),
+    (lambda p, m: torch_batch(m, fill_nulls={"id": "a"}), ValueError, "of type int64, which canno"),
+    (lambda p, m: torch_batch(m, fill_nulls={"id": 0.5}), ValueError, "it would become 0"),
+    (lambda p, m: torch_batch(m, fill_nulls={"id": None}), ValueError, "give a value of that type"),
+    (lambda p, m: torch_batch(m, null_masks=["no"]), TypeError, "name columns ['no'] that are not"),
+    (lambda p, m: tf_batch(m, batch_map=len), TypeError, "has .map(function)"),
+    (lambda p, m: tf_batch(m, shuffle=True), TypeError, "make_tf_dataset() got an unexpected"),
+    # what functions return
+    (lambda p, m: transformed(m, lambda d: None), ValueError, "returned NoneType"),
+    (lambda p, m: transformed(m, lambda d: {"x": 1}), ValueError, "returned dict, not a pandas"),
+    (lambda p, m: transformed(m, lambda d: d.assign(y="a"), Y), ValueError, "declared as float32"),
+    (lambda p, m: transformed(m, wide, Y3), ValueError, "must be the shape (3,), found (2,)"),
+    # what is given as data
+    (lambda p, m: convert(pd.DataFrame()), TypeError, "spark.createDataFrame"),
+    (lambda p, m: convert("/nope"), OSError, "check the URL"),
+    (lambda p, m: convert(None), TypeError, "or the path of data"),
+    (lambda p, m: convert(m, decimals="double"), ValueError, "found 'double'"),
+    (lambda p, m: convert(m, keep="yes"), TypeError, "keep must be True or False"),
+    (lambda p, m: convert(m, cache_key=""), TypeError, "cache_key must be a non-empty"),
+    (lambda p, m: by_hand(m, m, 8), TypeError, "file_urls must be a list"),
+    # states, too early, too late
+    (lambda p, m: len(loader(m)), TypeError, "num_epochs=None never"),
+    (lambda p, m: loader(m).load_state_dict(None), ValueError, "the dict that state_dict() return"),
+    (lambda p, m: loader(m).load_state_dict({}), ValueError, "was not taken from a loader"),
+    (lambda p, m: loader(m).load_state_dict(b"x"), ValueError, "state_dict() returned, found b"),
+    (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),
+    (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "another dataset"),
+    (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
+    (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "transform: True there, False"),
+    (lambda p, m: deleted(m).make_torch_dataloader(), FileNotFoundError, "deleted by delete()"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("mistake", "builtin", "words"), MISTAKES, ids=[words for *_, words in MISTAKES]
-)
+@told(MISTAKES)
 def test_a_mistake_is_told_with_its_remedy(
-    mistake: Mistake, builtin: type[Exception], words: str, places: tuple[str, str]
+    mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]
 ) -> None:
-    with pytest.raises(builtin, match=re.escape(words)) as raised:
-        mistake(*places)
-    assert len(str(raised.value)) < 1200
+    check(mistake, builtin, words, where)

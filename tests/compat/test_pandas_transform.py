@@ -136,12 +136,6 @@ def test_columns_of_one_name_are_an_error() -> None:
         transform({"id": "long"}, spec, {"id": np.arange(2)})
 
 
-@pytest.mark.parametrize("returned", [None, pd.Series([1])], ids=["None", "Series"])
-def test_anything_but_a_frame_is_an_error(returned: Any) -> None:
-    with pytest.raises(TransformError, match=", not a pandas DataFrame"):
-        transform({"id": "long"}, TransformSpec(lambda frame: returned), {"id": np.arange(2)})
-
-
 def test_a_timestamp_that_pandas_cannot_hold_is_an_error_that_names_the_column() -> None:
     batch = {"id": np.arange(1), "when": np.array(["9999-12-31"], "datetime64[us]")}
     with pytest.raises(TransformError, match=r"column 'when'.*cast the column to LONG or STRING"):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mdstorm.codecs import NdarrayCodec
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.transform import TransformSpec, edit_field, transform_schema
 from mdstorm.unischema import Unischema, UnischemaField
 
@@ -51,11 +50,3 @@ def test_edited_fields_may_be_those_of_a_schema() -> None:
     spec = TransformSpec(edit_fields=[field])
     assert spec._mdstorm_columns_of(["a"]) == ("a", "x")
     assert tuple(transform_schema(SCHEMA, spec).x) == ("x", np.float32, (2,), None, True)
-
-
-@pytest.mark.parametrize("field", ["x", ("x",), ("x", np.int8, None, False), (*X, None)])
-def test_edited_fields_are_whole(field: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="each as a tuple of name, NumPy type"):
-        TransformSpec(edit_fields=[field])._mdstorm_columns_of(["a"])
-    with pytest.raises(InvalidArgumentError, match="each as a tuple of name, NumPy type"):
-        transform_schema(SCHEMA, TransformSpec(edit_fields=[field]))

@@ -27,7 +27,7 @@ from mdstorm_backend.format import (
 )
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
-from mdstorm_backend.storage import Location, normalize_url, url_of
+from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import AsOf, check_no_table_name
 from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
@@ -144,11 +144,11 @@ def convert(
     """
     check_float_dtype(dtype)
     check_decimals(decimals)
-    source = str(url_of(source))
-    if not os.path.exists(source):
+    if isinstance(source, str) and not os.path.exists(source):
         check_no_table_name(source)
+    source = Location.of(source, storage_options).url
     target = Location.of(os.fspath(url), storage_options)
-    if f"{target.url}/".startswith(f"{normalize_url(source)}/"):
+    if f"{target.url}/".startswith(f"{source}/"):
         raise InvalidArgumentError(
             f"{target.url} is, or is inside, the directory to convert: choose another one"
         )
@@ -275,7 +275,7 @@ def _with_spark(
     url: str,
     options: dict[str, Any],
 ) -> Dataset:
-    frame = _read_by_spark(spark, spark_url(normalize_url(source)), parquet)
+    frame = _read_by_spark(spark, spark_url(source), parquet)
     return materialize(_selected(frame, parquet, plan.read), url, **options)
 
 

@@ -166,7 +166,7 @@ def checked_urls(urls: Any) -> Any:
     InvalidArgumentError
         As in Petastorm, unless they name one storage.
     """
-    several = [url_of(url) for url in (urls if isinstance(urls, list) else [urls])]
+    several = [checked_url(url) for url in (urls if isinstance(urls, list) else [urls])]
     for url in several:
         check_no_table_name(url)
         if not has_scheme(url):
@@ -177,6 +177,22 @@ def checked_urls(urls: Any) -> Any:
             f"{several}: read datasets in different storages one after the other"
         )
     return several if isinstance(urls, list) else several[0]
+
+
+def checked_url(url: Any) -> str:
+    """Return a URL, or that of a path object, without a slash at its end.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is something else, or empty.
+    """
+    url = url_of(url)
+    if not isinstance(url, str) or not url:
+        raise InvalidArgumentError(
+            f"directory url must be a string, found {url!r}: pass a URL or a list of them"
+        )
+    return url[:-1] if url[-1] == "/" else url
 
 
 def scheme_less(path: str, what: str) -> str:

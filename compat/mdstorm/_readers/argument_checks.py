@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from types import NoneType
-from typing import Any
 
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import is_integer
-
-
-def check_integer(name: str, value: object, *, lowest: int | None = None) -> None:
-    """Raise InvalidArgumentError unless `value` is None or an integer of at least `lowest`."""
-    if value is not None and not (is_integer(value) and (lowest is None or value >= lowest)):
-        bound = "" if lowest is None else f" of at least {lowest}"
-        raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
-
-
-def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str = "") -> None:
-    """Raise InvalidArgumentError unless `value` is one of the choices."""
-    if value not in choices:
-        raise InvalidArgumentError(f"Unknown {name}: {shown or repr(value)}. Use one of {choices}")
-
-
-def check_mapping(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is None or a mapping."""
-    if not isinstance(value, (Mapping, NoneType)):
-        raise ArgumentTypeError(f"{name} must be a dict, found {value!r}")
-
-
-def check_names(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is None or a sequence, and no text."""
-    if isinstance(value, str) or not isinstance(value, (Sequence, NoneType)):
-        raise ArgumentTypeError(f"{name} must be a list of columns, found {value!r}")
 
 
 def check_reader(reader: object) -> None:
@@ -102,5 +75,6 @@ def check_share(cur_shard: object, shard_count: object) -> None:
     if not is_integer(cur_shard) or not is_integer(shard_count) or not 0 <= cur_shard < shard_count:
         raise InvalidArgumentError(
             f"partition and num_partitions must be ints and both specified, with 0 <= cur_shard < "
-            f"shard_count; found cur_shard={cur_shard!r}, shard_count={shard_count!r}"
+            f"shard_count, or cur_shard='auto'; found cur_shard={cur_shard!r}, "
+            f"shard_count={shard_count!r}"
         )

@@ -9,10 +9,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 from mdstorm._readers.argument_checks import (
-    check_integer,
-    check_mapping,
-    check_names,
-    check_one_of,
     check_predicate,
     check_selector,
     check_share,
@@ -26,6 +22,13 @@ from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.base import (
+    check_flag,
+    check_integer,
+    check_list,
+    check_mapping,
+    check_one_of,
+)
 from mdstorm_backend.format import check_decimals
 from mdstorm_backend.read import check_num_epochs
 from mdstorm_backend.tables import AsOf
@@ -106,7 +109,9 @@ class ReaderArguments:
         check_mapping("cache_extra_settings", self.cache_extra_settings)
         check_mapping("fill_nulls", self.fill_nulls)
         check_mapping("storage_options", self.storage_options)
-        check_names("null_masks", self.null_masks)
+        check_list("null_masks", self.null_masks)
+        for name in ("shuffle_rows", "shuffle_row_groups", "transform_whole_shards"):
+            check_flag(name, getattr(self, name))
         check_one_of(
             "reader_pool_type", self.reader_pool_type, _POOLS, shown=str(self.reader_pool_type)
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from mdstorm._readers.argument_checks import check_integer
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import check_integer
 
 
 def rows_of_batch(

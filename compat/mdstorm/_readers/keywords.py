@@ -65,24 +65,29 @@ _OF_TABLES = (
 )
 #: Keywords of other loaders, and what to use here.
 _ELSEWHERE = {
+    "batch_map": "it is for PyTorch; a dataset of TensorFlow has .map(function)",
     "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
     "batch_sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
     "collate_fn": (
         "change the batches as you iterate, map(function, loader), or make a loader of your own by "
         "data_loader_fn of make_torch_dataloader"
     ),
+    "columns": "use schema_fields",
+    "dtype": "make_spark_converter(df, dtype=) says what floating-point columns become",
     "drop_last": (
         "batches span epochs, so that only the very last one may be shorter: skip it as you iterate"
     ),
     "generator": "use seed",
     "multiprocessing_context": f"rows are read by threads of this process: {_NOT_OURS}",
     "num_workers": "use workers_count, the number of threads that read",
+    "num_replicas": "use cur_shard and shard_count",
     "persistent_workers": f"rows are read by threads of this process: {_NOT_OURS}",
     "pin_memory": (
         "call pin_memory() of the tensors as you iterate, or use "
         "mdstorm_backend.StreamingDataLoader(dataset, pin_memory=True)"
     ),
     "prefetch_factor": "use results_queue_size, the results that may be ready ahead of use",
+    "rank": "use cur_shard and shard_count",
     "sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
     "shuffle": "use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity",
     "shuffling_queue_capacity": (
@@ -93,6 +98,7 @@ _ELSEWHERE = {
     "timeout": f"rows are read by threads of this process: {_NOT_OURS}",
     "version": _OF_TABLES,
     "worker_init_fn": f"rows are read by threads of this process: {_NOT_OURS}",
+    "world_size": "use cur_shard and shard_count",
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mdstorm._datasets.sources import Opened, open_source
+from mdstorm._datasets.sources import Opened, checked_url, open_source
 from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.pools import Pool
@@ -19,7 +19,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.storage import Location, has_scheme, url_of
+from mdstorm_backend.storage import Location, has_scheme
 
 _logger = logging.getLogger("mdstorm.reader")
 
@@ -38,15 +38,8 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     if isinstance(dataset_url_or_urls, list):
         if not dataset_url_or_urls:
             raise InvalidArgumentError("dataset url list must be non-empty. Name a file")
-        return [_without_slash(url) for url in dataset_url_or_urls]
-    return _without_slash(dataset_url_or_urls)
-
-
-def _without_slash(url: Any) -> str:
-    url = url_of(url)
-    if not isinstance(url, str):
-        raise InvalidArgumentError(f"directory url must be a string, found {url!r}")
-    return url[:-1] if url[-1] == "/" else url
+        return [checked_url(url) for url in dataset_url_or_urls]
+    return checked_url(dataset_url_or_urls)
 
 
 @public("mdstorm.reader")

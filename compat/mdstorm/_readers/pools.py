@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mdstorm._public import public
-from mdstorm._readers.argument_checks import check_integer
 from mdstorm.errors import MissingAttributeError
+from mdstorm_backend.base import check_integer
 
 
 class Pool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mdstorm._public import public
+from mdstorm.errors import InvalidArgumentError
 
 
 @public("mdstorm.unischema")
@@ -45,6 +48,24 @@ class UnischemaField(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self._mdstorm_identity())
+
+
+def check_field(field: UnischemaField) -> None:
+    """Raise InvalidArgumentError unless a field has a type, a shape, and a codec or none."""
+    try:
+        np.dtype(field.numpy_dtype)
+    except TypeError as error:
+        raise _invalid(field, f"numpy_dtype {field.numpy_dtype!r}: pass a NumPy type") from error
+    if not isinstance(field.shape, (tuple, list)):
+        raise _invalid(field, f"shape {field.shape!r}: pass a tuple, () for a scalar")
+    if field.codec is not None and (
+        isinstance(field.codec, type) or not hasattr(field.codec, "decode")
+    ):
+        raise _invalid(field, f"codec {field.codec!r}: pass an object, such as NdarrayCodec()")
+
+
+def _invalid(field: UnischemaField, what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"field {field.name!r} has the {what}")
 
 
 def fits_shape(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm.errors import UnsortedTimestampsError
+from mdstorm.errors import InvalidArgumentError, UnsortedTimestampsError
 
 
 def window_starts(
@@ -34,6 +34,8 @@ def window_starts(
     ------
     UnsortedTimestampsError
         If timestamps do not ascend, and there are enough for an n-gram of several rows.
+    InvalidArgumentError
+        If they are texts.
     """
     count, steps = len(timestamps) - length + 1, length - 1
     if count <= 0:
@@ -61,6 +63,10 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
             f"NGram assumes that the data is sorted by {name} field which is not the case: "
             f"{second} comes after {first}. Sort the rows of each row group when writing them, "
             f"df.sortWithinPartitions({name!r})"
+        )
+    if isinstance(stamps[0], (str, bytes)):
+        raise InvalidArgumentError(
+            f"timestamp_field {name} holds {stamps[0]!r}: name a field of numbers or of times"
         )
     steps = np.diff(stamps)
     if steps.dtype.kind == "m":

@@ -13,6 +13,7 @@ from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
 from mdstorm._spark.tf_method import TFMethod
 from mdstorm._spark.torch_method import TorchMethod
+from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
 
@@ -52,6 +53,7 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
     _mdstorm_version: int | None = None
 
     def __init__(self, cache_dir_url: str | None, file_urls: list[str], dataset_size: int) -> None:
+        check_list("file_urls", file_urls)
         self.cache_dir_url = cache_dir_url
         self.file_urls = file_urls
         self.dataset_size = dataset_size

@@ -15,6 +15,7 @@ from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import FirstEpoch, first_epoch
 from mdstorm._spark.model_inputs import ModelInputs
+from mdstorm.errors import DatasetNotFoundError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import become_floats
@@ -107,6 +108,7 @@ class ConverterFiles:
     file_urls: list[str]
     dataset_size: int
     _mdstorm_decimals: str | None
+    _mdstorm_is_deleted: bool
     _mdstorm_version: int | None
 
     def _mdstorm_read(
@@ -125,6 +127,12 @@ class ConverterFiles:
         **named
             Further arguments of a reader.
         """
+        if self._mdstorm_is_deleted:
+            raise DatasetNotFoundError(
+                f"the copy at {self.cache_dir_url} was deleted by delete(): make it again with "
+                "make_spark_converter(df), and delete it when training is over",
+                url=self.cache_dir_url or "",
+            )
         known = [*list(signature(method).parameters)[:-1], *READER_KEYWORDS]
         check_keywords(method.__name__, keywords, known)
         if self._mdstorm_decimals is not None:

@@ -18,6 +18,7 @@ from mdstorm._spark.identity import identify
 from mdstorm._spark.session import check_driver, directory_name, named_table, session_of
 from mdstorm._spark.staging import staging_dir
 from mdstorm.errors import CompressionCodecError, InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.base import check_flag, check_text
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import (
@@ -153,6 +154,9 @@ def make_spark_converter(
     check_driver()
     as_of = AsOf(version, timestamp)
     check_decimals(decimals)
+    check_flag("keep", keep)
+    check_flag("staging", staging)
+    check_text("cache_key", cache_key)
     if isinstance(df, os.PathLike):
         df = str(url_of(df))
     if isinstance(df, str) and not (is_table_name(df) and not os.path.exists(df)):

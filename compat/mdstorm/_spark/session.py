@@ -33,17 +33,22 @@ def session_of(df: Any) -> SparkSession:
     Raises
     ------
     NotADataFrameError
-        If `df` is anything else.
+        If `df` is anything else, or a stream.
     MissingDependencyError
         If a session has to be started, and pyspark or Java is not installed.
     """
     if isinstance(df, str):
         return start_session()
-    if not hasattr(df, "sparkSession") or not hasattr(df, "mapInArrow"):
+    if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
         raise NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
             "Spark DataFrame, or the path of data. Create a DataFrame with "
             "spark.createDataFrame(…)"
+        )
+    if df.isStreaming:
+        raise NotADataFrameError(
+            "the DataFrame is a stream, which never ends: write it to a table by writeStream, and "
+            "convert the table"
         )
     return cast("SparkSession", df.sparkSession)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.sample_order import sample_order
 from mdstorm._readers.schema_fields import delivered_name
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm._tensorflow.column_specs import declared_spec
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.base import check_integer
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import (
     ColumnSpec,

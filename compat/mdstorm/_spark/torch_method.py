@@ -11,7 +11,7 @@ from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ConverterFiles
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base import require
+from mdstorm_backend.base import check_function, require
 
 if TYPE_CHECKING:
     import torch
@@ -167,6 +167,7 @@ class TorchMethod(ConverterFiles):
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
         )
+        check_function("data_loader_fn", data_loader_fn)
         if data_loader_fn is not None:
             if files.inputs or batch_map is not None or device is not None:
                 raise InvalidArgumentError(

@@ -8,12 +8,12 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
-from mdstorm._readers.argument_checks import check_integer, check_reader
+from mdstorm._readers.argument_checks import check_reader
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm._readers.reader import DatasetReader
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
-from mdstorm_backend.base import OwnContext, PassThreads
+from mdstorm_backend.base import OwnContext, PassThreads, check_integer
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders import Convert, Statistics, describe_data
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdstorm._readers.argument_checks import check_integer
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
 from mdstorm.reader import make_reader
 from mdstorm.unischema import match_unischema_fields
+from mdstorm_backend.base import check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

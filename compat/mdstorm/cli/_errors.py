@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mdstorm_backend.errors import (
+    ArgumentTypeError,
     InvalidArgumentError,
     MDStormError,
     MissingColumnError,
@@ -23,7 +24,12 @@ INTERRUPTED = 130
 
 _WRONG_COMMAND_LINE = 2
 #: Errors in what was asked for.
-_OF_ARGUMENTS = (InvalidArgumentError, MissingColumnError, UnsupportedURLError)
+_OF_ARGUMENTS = (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    MissingColumnError,
+    UnsupportedURLError,
+)
 
 
 class Group(click.Group):

@@ -133,9 +133,10 @@ def materialize_dataset(
     """
     if not isinstance(schema, Unischema):
         raise ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")
-    if row_group_size_mb is not None and row_group_size_mb < 0:
+    size = row_group_size_mb
+    if size is not None and not (isinstance(size, (int, float)) and size >= 0):
         raise InvalidArgumentError(
-            f"row_group_size_mb must not be negative, found {row_group_size_mb!r}"
+            f"row_group_size_mb must be a number, not negative, found {size!r}"
         )
     format_ = chosen_storage_format(spark, storage_format)
     if format_ == "parquet":

@@ -26,6 +26,7 @@ from mdstorm.etl.rowgroup_indexers import (
     RowGroupIndexerBase,
     SingleFieldIndexer,
 )
+from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Batch, Column, Values
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
@@ -144,6 +145,7 @@ def _as_stored(url: str) -> Dataset | ParquetDataset:
 
 
 def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
+    check_list("indexers", indexers)
     found: dict[str, Indexer] = {}
     for indexer in indexers:
         if not isinstance(indexer, (SingleFieldIndexer, FieldNotNullIndexer)):

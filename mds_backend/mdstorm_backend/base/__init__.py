@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.checks import (
+    check_flag,
+    check_function,
+    check_integer,
+    check_list,
+    check_mapping,
+    check_one_of,
+    check_text,
+)
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.base.own_context import OwnContext
@@ -14,6 +23,13 @@ __all__ = [
     "OwnContext",
     "PassThreads",
     "cached_property",
+    "check_flag",
+    "check_function",
+    "check_integer",
+    "check_list",
+    "check_mapping",
+    "check_one_of",
+    "check_text",
     "is_integer",
     "require",
     "warn_user",

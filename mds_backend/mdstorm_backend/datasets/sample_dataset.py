@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
@@ -232,6 +233,8 @@ class SampleDataset(Described, ABC):
         from mdstorm_backend.read.batch_formats import formatter
         from mdstorm_backend.read.batch_reader import BatchReader
 
+        if not isinstance(order, (ExactOrder, NoneType)):
+            raise ArgumentTypeError(f"order must be an ExactOrder, found {order!r}")
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
         reader = BatchReader(

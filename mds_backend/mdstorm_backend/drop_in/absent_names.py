@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dis import opmap
 from types import FrameType
 
@@ -26,12 +26,15 @@ class AbsentNames:
     sections : mapping of str to tuple of str
         Anchor of a section of the page → the names it is about: dotted paths below the library, or
         ``*.name`` for a name of whatever module.
+    homes : mapping of str to str
+        Names that are looked for in other modules than their own, and those.
     """
 
     library: str
     package: str
     page: str
     sections: Mapping[str, tuple[str, ...]]
+    homes: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -74,10 +77,15 @@ class AbsentNames:
             former.
         """
         place = self.replacement(f"{module}.{name}")
-        if place is None:
-            return AttributeError(f"module {module!r} has no attribute {name!r}")
         theirs = self.library + module.removeprefix(self.package).removeprefix(self.library)
-        message = f"mdstorm has no counterpart of {theirs}.{name}: {place} says what replaces it"
+        if place is not None:
+            message = (
+                f"mdstorm has no counterpart of {theirs}.{name}: {place} says what replaces it"
+            )
+        elif name in self.homes:
+            message = f"it is {self.homes[name]}.{name}"
+        else:
+            return AttributeError(f"module {module!r} has no attribute {name!r}")
         if asker.f_code.co_code[asker.f_lasti] == _IMPORT_FROM:
             return MissingNameError(f"cannot import name {name!r} from {module!r}: {message}")
         return MissingAttributeError(f"module {module!r} has no attribute {name!r}: {message}")

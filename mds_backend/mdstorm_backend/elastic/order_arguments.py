@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mdstorm_backend.base.checks import check_flag
 from mdstorm_backend.elastic.id_arrays import as_integer
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
@@ -48,6 +49,7 @@ class OrderArguments:
     replication: int | None = None
 
     def __post_init__(self) -> None:
+        check_flag("shuffle", self.shuffle)
         for name, least in (
             ("batch_size", 1),
             ("shuffle_seed", 0),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from mdstorm_backend.base.checks import check_list
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.datasets.open_streams import weights_of
 from mdstorm_backend.datasets.stream import Stream
@@ -226,8 +227,7 @@ def check_read_options(
         If a number is negative.
     """
     for name, names in (("columns", columns), ("null_masks", null_masks)):
-        if isinstance(names, str):
-            raise ArgumentTypeError(f"{name} is a list of names, found {names!r}: give [{names!r}]")
+        check_list(name, names)
     if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
         raise ArgumentTypeError(
             f"transform must be callable and have an attribute `columns`, the names of the columns "

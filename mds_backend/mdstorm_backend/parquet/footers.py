@@ -12,6 +12,7 @@ from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location
 
@@ -139,6 +140,12 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
                 f"{url} holds columns of a type that pyarrow {pa.__version__} does not know "
                 f"({error}), such as the views of strings that delta-rs writes: install a newer "
                 "pyarrow",
+                url=url,
+            ) from error
+        if url.endswith(f"/{INDEX_NAME}"):
+            raise CorruptDatasetError(
+                f"{url} belongs to an MDS dataset, which is not Parquet and needs no conversion: "
+                "pass the URL of its directory to open_dataset or make_batch_reader",
                 url=url,
             ) from error
         raise CorruptDatasetError(

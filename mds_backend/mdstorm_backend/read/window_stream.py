@@ -216,7 +216,7 @@ def _num_rows(parts: Sequence[Piece | Source]) -> int:
 def warn_no_data(url: str, *, transformed: bool = False) -> None:
     """Warn that there is nothing to read, as Petastorm does."""
     reason = (
-        "the transform returned no rows for a whole epoch"
+        "the predicate or the transform left no rows in a whole epoch"
         if transformed
         else "the dataset has no rows"
     )

@@ -13,7 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mdstorm_backend.errors import CredentialsError
+from mdstorm_backend.base.checks import check_mapping
+from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
@@ -53,13 +54,16 @@ class Location:
 
     @classmethod
     def of(
-        cls, url: str, storage_options: dict[str, Any] | None = None, filesystem: Any = None
+        cls,
+        url: str | os.PathLike[str],
+        storage_options: dict[str, Any] | None = None,
+        filesystem: Any = None,
     ) -> Location:
         """Return the location behind `url`, which may also be a path.
 
         Parameters
         ----------
-        url : str
+        url : str or path
             A URL or a local path; with a `filesystem`, a path in that.
         storage_options : dict, optional
             Options for the fsspec file system.
@@ -69,8 +73,11 @@ class Location:
         Raises
         ------
         ArgumentTypeError
-            If `filesystem` is not a file system.
+            If an argument is something else.
         """
+        if not isinstance(url, (str, os.PathLike)) or url == "":
+            raise ArgumentTypeError(f"expected a URL or a path, found {url!r}")
+        check_mapping("storage_options", storage_options)
         if filesystem is None or is_local(filesystem):
             return cls(normalize_url(os.fspath(url)), dict(storage_options or {}))
         given = as_fsspec(filesystem)

@@ -38,11 +38,6 @@ class TestBatches:
         with pytest.raises(InvalidArgumentError, match="num_epochs=None never ends"):
             next(iter(loader))
 
-    @pytest.mark.parametrize("name", ["batch_size", "shuffling_queue_capacity"])
-    def test_sizes_are_integers(self, ten: str, name: str) -> None:
-        with pytest.raises(InvalidArgumentError, match=f"{name} must be an integer"):
-            DataLoader(batch_reader(ten), **{name: 2.5})
-
     def test_tensors_can_be_written_to(self, ten: str) -> None:
         first, second = islice(DataLoader(batch_reader(ten), 4), 2)
         first["number"] += 100

@@ -1,7 +1,6 @@
 """One set of reader arguments, wherever they are named; and what an unknown one is answered."""
 
 import inspect
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import ReaderKeywords
 from mdstorm._spark.mosaic_loader import _POSSIBLE
-from mdstorm.errors import ArgumentTypeError
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
 
@@ -74,48 +72,6 @@ def test_the_signatures_hand_over_every_argument_as_it_is_given(
 
 def test_what_mosaicml_can_do_names_arguments() -> None:
     assert DEFAULTS.keys() >= _POSSIBLE
-
-
-@READERS
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("workers", ": did you mean workers_count?"),
-        ("schema_field", ": did you mean schema_fields?"),
-        ("epochs", ": did you mean num_epochs?"),
-        ("batch_size", "made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)"),
-        ("shuffling_queue_capacity", "rows are shuffled by the loader"),
-        ("xyz", ". Keywords are cache_extra_settings, "),
-    ],
-)
-def test_readers_say_what_was_meant(make: Callable[..., Any], name: str, remedy: str) -> None:
-    unknown = f"{make.__name__}() got an unexpected keyword argument '{name}'"
-    with pytest.raises(ArgumentTypeError, match=f"{re.escape(unknown)}.*?{re.escape(remedy)}"):
-        make("file:///nowhere", **{name: 1})
-
-
-@METHODS
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("batchsize", ": did you mean batch_size?"),
-        ("shard_cont", ": did you mean shard_count?"),
-        ("num_workers", ": use workers_count"),
-        ("prefetch_factor", ": use results_queue_size"),
-        ("pin_memory", ": call pin_memory() of the tensors"),
-        ("collate_fn", "data_loader_fn of make_torch_dataloader"),
-        ("shuffle", ": use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity"),
-        ("drop_last", ": batches span epochs"),
-    ],
-)
-def test_converters_say_what_was_meant(make: Callable[..., Any], name: str, remedy: str) -> None:
-    unknown = f"{make.__name__}() got an unexpected keyword argument '{name}'"
-    with pytest.raises(TypeError, match=f"{re.escape(unknown)}.*?{re.escape(remedy)}") as caught:
-        make(**{name: 1})
-    before, keywords = str(caught.value).split(" Keywords are ")
-    assert "self" not in keywords.split(", ")
-    assert before.endswith("?" if "?" in remedy else ".")
-    assert not before.endswith("?.")
 
 
 def test_arguments_of_the_other_method_are_not_offered() -> None:

@@ -35,34 +35,6 @@ def test_a_filesystem_of_the_caller(hundred: str) -> None:
     assert ids(batch_reader(hundred, filesystem=filesystem)) == list(range(100))
 
 
-def test_an_iterator_of_fields_is_no_list(hundred: str) -> None:
-    with pytest.raises(ValueError, match="put it in a list"):
-        batch_reader(hundred, schema_fields=iter(["id"]))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"workers_count": 0}, ValueError, "workers_count must be an integer of at least 1"),
-        ({"rowgroup_selector": 1}, ValueError, "expected to be derived from RowGroupSelectorBase"),
-        ({"transform_spec": len}, TypeError, "must be a TransformSpec"),
-        ({"predicate": in_set([1], "no")}, ValueError, "are not valid schema names"),
-        ({"shuffle_row_drop_partitions": 0}, ValueError, "must be an integer of at least 1"),
-        ({"order": "random"}, ValueError, "Unknown order: 'random'"),
-        ({"storage_options": "anon"}, TypeError, "storage_options must be a dict"),
-        ({"cache_extra_settings": 6}, TypeError, "cache_extra_settings must be a dict"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
-@pytest.mark.parametrize("make", [make_batch_reader, make_reader])
-@pytest.mark.filterwarnings("ignore:Currently make_reader")
-def test_wrong_values_are_refused_when_the_reader_is_made(
-    hundred: str, make: Any, arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        make(hundred, **arguments)
-
-
 def test_names_that_no_row_can_have_are_refused_with_a_remedy(tmp_path: Path) -> None:
     url = write_parquet(tmp_path, {"id": [1], "a b": [2]})
     with pytest.raises(ValueError, match=r"identifiers: 'a b'.* leave the field out with "):

@@ -35,7 +35,6 @@ def field(dtype: Any, shape: tuple[int | None, ...], codec: Any) -> UnischemaFie
         (types.IntegerType(), np.array(3), 3),
         (types.ShortType(), True, 1),
         (types.DoubleType(), "2.5", 2.5),
-        (types.StringType, "class", "class"),
         (types.TimestampType(), datetime(2020, 1, 1), datetime(2020, 1, 1)),
         (types.BinaryType(), b"ab", b"ab"),
     ],

@@ -63,8 +63,3 @@ def test_rows_that_do_not_fit_are_refused(row: dict[str, Any], message: str) -> 
     with pytest.raises(ValueError, match=message) as caught:
         dict_to_spark_row(SCHEMA, row)
     assert isinstance(caught.value, (InvalidArgumentError, EncodingError))
-
-
-def test_a_row_is_a_dict() -> None:
-    with pytest.raises(TypeError, match="row_dict must be a dict"):
-        dict_to_spark_row(SCHEMA, [1])  # type: ignore[arg-type]

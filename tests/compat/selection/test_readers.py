@@ -8,7 +8,6 @@ import pytest
 from tests.compat.selection.parquet_files import write
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.ngram import NGram
@@ -114,12 +113,6 @@ def test_every_n_gram_is_delivered_once(url: str) -> None:
         for ranks in (2, 5):
             found = [ngrams(url, cur_shard=r, shard_count=ranks, **options) for r in range(ranks)]
             assert sorted(sum(found, [])) == expected  # noqa: RUF017
-
-
-@pytest.mark.parametrize("arguments", [{"shuffle_rows": True}, {"order": "elastic"}], ids=str)
-def test_n_grams_need_rows_in_order(url: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedArgumentError, match="made of consecutive rows"):
-        ngrams(url, **arguments)
 
 
 def test_nothing_may_be_left(url: str) -> None:

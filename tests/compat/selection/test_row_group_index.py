@@ -253,10 +253,3 @@ class TestIndexersByHand:
         for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
             with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
                 indexer.build_index([], 0)
-
-
-@pytest.mark.parametrize("class_", [IntersectIndexSelector, UnionIndexSelector])
-@pytest.mark.parametrize("selectors", [[], [5], [a_or_c, "of s"]])
-def test_selectors_are_made_of_selectors(class_: Any, selectors: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="takes a list of one selector or more"):
-        class_(selectors)

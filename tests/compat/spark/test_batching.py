@@ -52,15 +52,6 @@ def test_one_batch_of_everything_needs_an_end(
         ten.make_torch_dataloader(batch_size=batch_size)
 
 
-@with_either
-@pytest.mark.parametrize("batch_size", [2.5, "4", True], ids=str)
-def test_batch_sizes_are_whole_numbers(
-    ten: SparkDatasetConverter, read: Read, batch_size: Any
-) -> None:
-    with pytest.raises(InvalidArgumentError, match="batch_size must be"):
-        read(ten, batch_size=batch_size, num_epochs=1)
-
-
 def test_tensorflow_refuses_negative_batch_sizes(ten: SparkDatasetConverter) -> None:
     with pytest.raises(InvalidArgumentError, match="found -1"):
         ten.make_tf_dataset(batch_size=-1)

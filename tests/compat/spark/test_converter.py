@@ -103,12 +103,6 @@ def test_anything_but_a_frame_is_refused(thing: Any) -> None:
     assert isinstance(caught.value, TypeError)
 
 
-def test_a_pandas_frame_is_refused_with_a_way_out() -> None:
-    pandas = pytest.importorskip("pandas")
-    with pytest.raises(NotADataFrameError, match=r"spark\.createDataFrame"):
-        make_spark_converter(pandas.DataFrame({"x": [1]}))
-
-
 class TestPickling:
     """A converter travels as its three attributes."""
 

@@ -14,7 +14,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm._datasets.sources import open_stored
 from mdstorm._spark.make_converter import databricks_path
 from mdstorm._spark.session import session_of
-from mdstorm.errors import DatasetNotFoundError, UnsupportedURLError
+from mdstorm.errors import UnsupportedURLError
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
@@ -92,11 +92,6 @@ def test_the_columns_of_partitions_are_missing_as_in_petastorm(tmp_path: Path) -
     assert len(converter) == 12
     (batch,) = with_torch(converter, **{**IN_ORDER, "batch_size": 50})
     assert list(batch) == ["id", "x", "s"]
-
-
-def test_nothing_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DatasetNotFoundError):
-        make_spark_converter(f"file://{tmp_path}/nothing")
 
 
 def test_neither_a_session_nor_a_conf_is_needed(

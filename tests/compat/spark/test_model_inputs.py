@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mdstorm._spark.model_inputs import ModelInputs
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.errors import InvalidArgumentError
 
 BATCH = {"a": 1, "b": 2, "y": 3, "w": 4}
 
@@ -27,24 +27,6 @@ def test_a_name_gives_a_tensor_and_names_give_a_dict(inputs: dict[str, Any], tak
     made = ModelInputs(**inputs)
     assert made(BATCH) == taken
     assert pickle.loads(pickle.dumps(made))(BATCH) == taken  # noqa: S301 - our own bytes
-
-
-@pytest.mark.parametrize(
-    ("inputs", "error", "words"),
-    [
-        ({"features": 3}, ArgumentTypeError, "features must be the name of a column or a list"),
-        ({"labels": [1]}, ArgumentTypeError, "labels must be the name of a column or a list"),
-        ({"features": {"a"}}, ArgumentTypeError, "features must be the name of a column or a list"),
-        ({"features": []}, InvalidArgumentError, "each only once"),
-        ({"features": ["a", "a"]}, InvalidArgumentError, "each only once"),
-        ({"sample_weights": "w"}, InvalidArgumentError, "there are no labels"),
-    ],
-)
-def test_what_names_no_columns_is_refused_when_it_is_given(
-    inputs: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        ModelInputs(**inputs)
 
 
 @pytest.mark.parametrize(

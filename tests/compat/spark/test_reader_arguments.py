@@ -27,14 +27,6 @@ def test_the_dataset_cannot_be_given_again(
         getattr(ten, make)(**{name: "file:///elsewhere"})
 
 
-@MAKERS
-def test_what_does_not_go_together_is_refused_at_once(
-    ten: SparkDatasetConverter, make: str
-) -> None:
-    with pytest.raises(RuntimeError, match="not supported together with shuffle_row_drop_part"):
-        getattr(ten, make)(cache_type="local-disk", shuffle_row_drop_partitions=2)
-
-
 @with_either
 @pytest.mark.parametrize(
     ("arguments", "expected"),

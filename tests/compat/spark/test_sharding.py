@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 
@@ -37,21 +36,6 @@ def test_an_empty_dataset_is_an_empty_stream_and_a_warning(tmp_path: Path, read:
     for arguments in ({}, {"cur_shard": 0, "shard_count": 2}, {"num_epochs": 3}):
         with pytest.warns(UserWarning, match="No matching data is available"):
             assert read(empty, **arguments) == []
-
-
-@pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-@pytest.mark.parametrize(
-    ("cur_shard", "shard_count"),
-    [(0, None), (None, 2), (0, 0), (2, 2), (-1, 2), (0.5, 2), (0, 2.5), ("0", "2"), (0, -1)],
-    ids=str,
-)
-def test_wrong_shards_are_refused_at_once(
-    ten: SparkDatasetConverter, make: str, cur_shard: Any, shard_count: Any
-) -> None:
-    with pytest.raises(InvalidArgumentError, match="must be ints and both specified") as caught:
-        getattr(ten, make)(cur_shard=cur_shard, shard_count=shard_count)
-    assert f"cur_shard={cur_shard!r}" in str(caught.value)
-    assert isinstance(caught.value, ValueError)
 
 
 @with_either

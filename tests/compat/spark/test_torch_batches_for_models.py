@@ -2,14 +2,12 @@
 
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 ROWS = 53
@@ -78,13 +76,3 @@ def test_a_map_makes_anything_of_a_batch(converter: SparkDatasetConverter) -> No
 def test_batches_are_copied_to_a_device(converter: SparkDatasetConverter) -> None:
     (x, y), *_ = loader_of(converter, features="a", labels="label", device="meta")
     assert (x.device.type, y.device.type) == ("meta", "meta")
-
-
-def test_what_does_not_go_together_is_refused(
-    converter: SparkDatasetConverter, tmp_path: Path
-) -> None:
-    with pytest.raises(InvalidArgumentError, match="so does batch_map: pass either"):
-        loader_of(converter, features="a", batch_map=len)
-    for options in ({"features": "a"}, {"batch_map": len}, {"device": "cpu"}):
-        with pytest.raises(InvalidArgumentError, match="data_loader_fn makes the batches itself"):
-            loader_of(converter, data_loader_fn=dict, **options)

@@ -37,6 +37,6 @@ def test_a_warning_points_to_the_code_that_reads(tmp_path: Path, read: Any) -> N
 
 def test_a_transform_that_returned_nothing_is_named(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
-    with pytest.warns(UserWarning, match="the transform returned no rows") as recorded:
+    with pytest.warns(UserWarning, match="the transform left no rows") as recorded:
         assert list(torch_loader(dataset, transform=Nothing())) == []
     assert where(list(recorded)) == {__file__}

@@ -172,29 +172,10 @@ def test_an_empty_dataset_has_columns_and_warns(tmp_path: Path) -> None:
         empty[0]
 
 
-def test_unknown_columns_are_named_with_the_known_ones(dataset: Dataset) -> None:
-    with pytest.raises(
-        ArgumentTypeError, match=r"no columns \['x', 'y'\]: choose among \['word'"
-    ) as e:
-        dataset.batches(3, columns=["x", "word", "y"])
-    assert isinstance(e.value, TypeError)
-
-
-@pytest.mark.parametrize("batch_size", [0, -1, 1.5, "2", None, True])
-def test_a_batch_size_is_a_positive_integer(dataset: Dataset, batch_size: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
-        dataset.batches(batch_size)
-
-
 @pytest.mark.parametrize("num_epochs", [0, -1, 1.5, "2", True])
 def test_epochs_are_a_positive_integer_or_none(dataset: Dataset, num_epochs: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="positive integer or None"):
         dataset.batches(1, num_epochs=num_epochs)
-
-
-def test_an_unknown_format_is_refused(dataset: Dataset) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"'torch' is unknown: use one of \['numpy'"):
-        dataset.batches(1, format="torch")  # type: ignore[arg-type]
 
 
 def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of
 from tests.mds_backend.strategies import decimals
 
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format import decimals_to_floats, plan_types
 from mdstorm_backend.format.encodings import parse_encoding
 
@@ -65,12 +64,6 @@ def test_a_plan_has_floats_where_it_is_told_so(type_: Any, encoding: Any, stored
     assert column.encoding == (encoding or kept["x"].encoding)
     assert column.spark_type == stored
     assert plan_types(fields, "float32", "decimal") == kept
-
-
-@pytest.mark.parametrize("wrong", ["double", "Float64", "", 64, np.float64, True])
-def test_other_names_are_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="'float64', 'float32', 'decimal', found"):
-        plan_types([{"name": "x", "type": "long"}], decimals=wrong)
 
 
 def test_an_encoding_of_floats_takes_them_by_their_nearest() -> None:

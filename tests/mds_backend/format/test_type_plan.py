@@ -99,14 +99,6 @@ def test_dtype_casts_scalars_arrays_and_vectors(
     assert [encoding_of(spark_type, dtype) for dtype in DTYPES] == [as_float32, as_float64, kept]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "Float32", "", float, 32], ids=str)
-def test_any_other_dtype_is_refused(dtype: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="is not supported") as caught:
-        plan_types(fields(x="long"), dtype)
-    assert isinstance(caught.value, ValueError)
-    assert "Use 'float32' or float64" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("spark_type", "name", "remedy"),
     [

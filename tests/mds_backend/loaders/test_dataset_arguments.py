@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend import ElasticOrder, ExactOrder, Stream, StreamingDataset
+from mdstorm_backend import ElasticOrder, ExactOrder, StreamingDataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 
 
@@ -18,8 +18,6 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDSt
         ({"prefetch": True}, ArgumentTypeError, "prefetch must be an integer, found True"),
         ({"prefetch": None}, ArgumentTypeError, "prefetch must be an integer, found None"),
         ({"predownload": "x"}, ArgumentTypeError, "predownload must be an integer, found 'x'"),
-        ({"columns": "number"}, ArgumentTypeError, r"columns is a list .* give \['number'\]"),
-        ({"null_masks": "number"}, ArgumentTypeError, "null_masks is a list of names"),
         ({"transform": len}, ArgumentTypeError, "transform must .* have an attribute `columns`"),
     ],
 )
@@ -39,17 +37,6 @@ def test_an_order_and_arguments_for_one_are_refused(
     with pytest.raises(InvalidArgumentError, match="shuffle, epoch_size would have no effect"):
         StreamingDataset(local=str(tmp_path), order=order, shuffle=True, epoch_size=5)
     assert len(StreamingDataset(local=str(tmp_path), order=order)) == 10
-
-
-@pytest.mark.parametrize("streams", [Stream(local="a"), ["a"], "a"])
-def test_streams_are_a_list_of_streams(streams: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"pass streams=\[Stream\(remote=…\), …\], or"):
-        StreamingDataset(streams=streams)
-
-
-def test_no_streams_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="streams is empty"):
-        StreamingDataset(streams=[])
 
 
 def test_what_is_in_the_default_cache_directory_counts(

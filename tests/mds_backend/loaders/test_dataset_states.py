@@ -12,7 +12,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 
@@ -195,13 +195,6 @@ def test_naming_the_epoch_that_goes_on_changes_nothing(
     (again if of_dataset else loader).load_state_dict(state)
     again.set_epoch(2)
     assert len(rows(loader)) == ROWS
-
-
-@in_either_order
-@pytest.mark.parametrize("epoch", [-1, 1.5, True, "1"])
-def test_an_epoch_is_a_number(url: str, order: str, epoch: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="an epoch must be an integer of at least 0"):
-        dataset_of(url, order).set_epoch(epoch)
 
 
 @in_either_order

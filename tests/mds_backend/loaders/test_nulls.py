@@ -14,7 +14,6 @@ from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import (
-    ArgumentTypeError,
     InvalidArgumentError,
     MDStormError,
     NullValueError,
@@ -213,13 +212,6 @@ def test_masks_tell_which_rows_are_null(
     assert found["a_is_null"].dtype == torch.uint8
     assert found["a_is_null"].tolist() == [int(value is None) for value in values]
     assert repr(listed(found["a"])) == repr(expected)
-
-
-@pytest.mark.parametrize("option", [{"fill_nulls": {"b": 0, "a": 0}}, {"null_masks": ["a", "b"]}])
-def test_columns_that_are_not_read_are_refused(option: dict[str, Any], tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path, {"a": [1], "b": [2]}, {"a": "long", "b": "long"})
-    with pytest.raises(ArgumentTypeError, match=r"\['b'\] that are not read; read are \['a'\]"):
-        read(dataset, columns=["a"], **option)
 
 
 @pytest.mark.parametrize("fill", [[1, 2, 3], ["x", "y"]], ids=str)

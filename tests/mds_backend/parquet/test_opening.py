@@ -115,18 +115,6 @@ def test_a_file_outside_of_the_partitions_is_refused(tmp_path: Path) -> None:
         open_parquet(str(tmp_path))
 
 
-@pytest.mark.parametrize("urls", ["", "/nowhere", "file:///no/where"])
-def test_what_is_not_there_is_an_os_error(urls: str, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="Passed non-file path: file:///no"):
-        open_parquet(urls or f"{tmp_path}/../../../../../../nowhere")
-
-
-def test_a_directory_without_files_is_not_a_dataset(tmp_path: Path) -> None:
-    (tmp_path / "_SUCCESS").touch()
-    with pytest.raises(DatasetNotFoundError, match="no Parquet files"):
-        open_parquet(str(tmp_path))
-
-
 def test_arguments_that_name_no_files() -> None:
     with pytest.raises(InvalidArgumentError, match=r"dataset url list must be non-empty\."):
         open_parquet([])

@@ -87,14 +87,6 @@ def test_finish_may_be_called_twice_and_within_the_block(out: Path) -> None:
     assert numbers_in(out) == [1]
 
 
-def test_a_finished_writer_takes_no_more(out: Path) -> None:
-    writer = write_numbers(out)
-    with pytest.raises(WriteError, match="is finished and takes no more samples"):
-        writer.write({"n": 1})
-    with pytest.raises(WriteError, match="is finished"):
-        writer.write_batch(pa.table({"n": [1]}))
-
-
 def fail_while_writing(writer: MDSWriter) -> None:
     with writer:
         for number in range(50):
@@ -400,11 +392,6 @@ def test_all_batches_have_the_same_types(out: Path) -> None:
             writer.write_batch(pa.table({"a": [1]}))
         writer.write_batch(pa.table({"b": ["y"], "a": [2], "c": [None]}))
     assert open_dataset(str(out)).to_table()["a"].to_pylist() == [1, 2]
-
-
-def test_only_arrow_data_make_a_batch(out: Path) -> None:
-    with MDSWriter(out=out) as writer, pytest.raises(ArgumentTypeError, match="found dict"):
-        writer.write_batch({"a": [1]})  # type: ignore[arg-type]
 
 
 def test_a_batch_that_is_refused_before_any_of_it_was_written_leaves_no_trace(out: Path) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torch.utils.data import IterableDataset
+
+from mdstorm_backend.base.checks import check_function
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.read.batch_reader import check_batch_size
@@ -66,7 +69,9 @@ def check_arguments(
     InvalidArgumentError
         If a value is not possible, or arguments do not go together.
     """
-    if isinstance(dataset, str) or not ({"__getitem__", "__iter__"} & {*dir(dataset)}):
+    if isinstance(dataset, str) or not (
+        isinstance(dataset, IterableDataset) or hasattr(dataset, "__getitem__")
+    ):
         raise ArgumentTypeError(
             f"a loader reads a dataset, found {dataset!r}: create one with StreamingDataset or "
             "open_dataset; a Spark converter has make_torch_dataloader"
@@ -94,11 +99,7 @@ def _check_order(options: Mapping[str, Any]) -> None:
 
 
 def _check_batch_map(batch_map: object, batch_size: object, options: Mapping[str, Any]) -> None:
-    if not callable(batch_map):
-        raise ArgumentTypeError(
-            "batch_map must be a function from a batch to what the model takes, found "
-            f"{batch_map!r}"
-        )
+    check_function("batch_map", batch_map)
     if batch_size is None:
         raise InvalidArgumentError(
             "batch_map gets a whole batch, and with batch_size=None there are no batches: pass a "

@@ -203,7 +203,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
         kept = self._mdstorm
-        if self.num_workers and kept.batch_map is not None:
+        if self.num_workers:
             check_can_be_sent(kept.batch_map, kept.options)
         kept.has_last = FETCHES_AHEAD.get()
         batches: Generator[Any, None, None]

@@ -70,27 +70,28 @@ def context_of(options: Mapping[str, Any]) -> Any:
     return context
 
 
-def check_can_be_sent(batch_map: BatchMap, options: Mapping[str, Any]) -> None:
-    """Refuse a function that a worker process would need and cannot be sent.
+def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) -> None:
+    """Refuse functions that a worker process would need and cannot be sent.
 
-    A process that is forked has it already.
+    A process that is forked has them already.
 
     Raises
     ------
     ArgumentTypeError
-        If it does not pickle.
+        If one does not pickle.
     """
     method = context_of(options).get_start_method()
     if method == "fork":
         return
-    try:
-        ForkingPickler.dumps(batch_map)
-    except (PicklingError, AttributeError, TypeError) as error:
-        raise ArgumentTypeError(
-            f"batch_map={batch_map!r} cannot be sent to worker processes, whose start method is "
-            f"{method!r} ({error}): define the function at the top level of a module, not as a "
-            'lambda, or pass multiprocessing_context="fork" or num_workers=0'
-        ) from error
+    for name, function in (("batch_map", batch_map), ("collate_fn", options.get("collate_fn"))):
+        try:
+            ForkingPickler.dumps(function)
+        except (PicklingError, AttributeError, TypeError) as error:
+            raise ArgumentTypeError(
+                f"{name}={function!r} cannot be sent to worker processes, whose start method is "
+                f"{method!r} ({error}): define the function at the top level of a module, not as a "
+                'lambda, or pass multiprocessing_context="fork" or num_workers=0'
+            ) from error
 
 
 def _begin(loader: DataLoader[Any]) -> Iterator[Any]:

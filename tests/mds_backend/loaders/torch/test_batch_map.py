@@ -9,7 +9,7 @@ from tests.mds_backend.loaders.loaders import Own
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS = 103
@@ -117,10 +117,3 @@ def test_an_error_of_the_map_is_raised_and_its_batch_is_not_counted(url: str) ->
     with pytest.raises(RuntimeError, match="third"):
         list(loader)
     assert loader.num_samples_yielded == 16
-
-
-def test_what_is_no_map_is_refused(url: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="found 'n'"):
-        loader_of(url, batch_map="n")
-    with pytest.raises(InvalidArgumentError, match="give one of them"):
-        loader_of(url, batch_map=pair, collate_fn=list)

@@ -133,12 +133,6 @@ def test_what_the_constructor_refuses_cannot_be_set(
     assert len([*dataset]) == 100
 
 
-def test_an_order_by_name_is_refused_at_once(urls: list[str]) -> None:
-    named: Any = "exact"
-    with pytest.raises(ArgumentTypeError, match="order must be an ExactOrder"):
-        StreamingDataset(streams=[Stream(remote=url) for url in urls], order=named)
-
-
 def test_the_exact_order_has_no_such_settings(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], order=ExactOrder(seed=1))
     with pytest.raises(InvalidArgumentError, match="shuffle would have no effect"):

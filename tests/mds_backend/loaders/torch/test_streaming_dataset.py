@@ -112,24 +112,6 @@ def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
         StreamingDataset(streams=given, order=ExactOrder())
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"sampling_method": "best"}, "sampling_method must be one of balanced, fixed"),
-        ({"epoch_size": "10q"}, "epoch_size must be a number"),
-        ({"replication": 0}, "replication must be at least 1"),
-        ({"batch_size": 0}, "batch_size must be a positive"),
-        ({"cache_limit": "lots"}, "the cache limit must be a positive number of bytes"),
-        ({"stream_name": "other"}, "stream_name='other' is not a registered kind"),
-    ],
-)
-def test_wrong_arguments_are_refused_at_once(
-    data: Path, options: dict[str, Any], text: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=text):
-        StreamingDataset(local=str(data / "0"), **options)
-
-
 def test_a_dataset_can_be_pickled_before_and_after_reading(data: Path) -> None:
     dataset, other = (StreamingDataset(local=str(data / "2"), shuffle=True) for _ in range(2))
     copies = [pickle.loads(pickle.dumps(dataset))]  # noqa: S301 - our own bytes
@@ -138,12 +120,6 @@ def test_a_dataset_can_be_pickled_before_and_after_reading(data: Path) -> None:
     dataset.set_epoch(0)
     copies.append(pickle.loads(pickle.dumps(dataset)))  # noqa: S301 - our own bytes
     assert [list(copy) for copy in copies] == [expected, expected]
-
-
-@pytest.mark.parametrize("arguments", [{}, {"local": "a", "streams": [Stream(local="a")]}])
-def test_streams_or_one_place_are_wanted(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgumentError, match="You must provide either `streams` or"):
-        StreamingDataset(**arguments)
 
 
 def test_the_only_stream_takes_a_configuration(data: Path) -> None:

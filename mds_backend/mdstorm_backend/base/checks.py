@@ -1,0 +1,53 @@
+"""Checks of single arguments, whoever takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import NoneType
+from typing import Any
+
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise ArgumentTypeError if a string stands for True or False: every string would be true."""
+    if isinstance(value, str):
+        raise ArgumentTypeError(f"{name} must be True or False, found {value!r}")
+
+
+def check_function(name: str, value: object) -> None:
+    """Raise ArgumentTypeError unless `value` is None or can be called."""
+    if value is not None and not callable(value):
+        raise ArgumentTypeError(f"{name} must be a function, found {value!r}")
+
+
+def check_list(name: str, value: object) -> None:
+    """Raise ArgumentTypeError unless `value` is None or several values, which a string is not."""
+    if value is not None and (isinstance(value, (str, bytes)) or not isinstance(value, Iterable)):
+        raise ArgumentTypeError(f"{name} must be a list, found {value!r}: put it in a list")
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise ArgumentTypeError unless `value` is None or a string that is not empty."""
+    if value is not None and not (isinstance(value, str) and value):
+        raise ArgumentTypeError(f"{name} must be a non-empty string, found {value!r}")
+
+
+def check_integer(name: str, value: object, *, lowest: int | None = None) -> None:
+    """Raise InvalidArgumentError unless `value` is None or an integer of at least `lowest`."""
+    if value is not None and not (is_integer(value) and (lowest is None or value >= lowest)):
+        bound = "" if lowest is None else f" of at least {lowest}"
+        raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
+
+
+def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str = "") -> None:
+    """Raise InvalidArgumentError unless `value` is one of the choices."""
+    if value not in choices:
+        raise InvalidArgumentError(f"Unknown {name}: {shown or repr(value)}. Use one of {choices}")
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Raise ArgumentTypeError unless `value` is None or a mapping."""
+    if not isinstance(value, (Mapping, NoneType)):
+        raise ArgumentTypeError(f"{name} must be a dict, found {value!r}")

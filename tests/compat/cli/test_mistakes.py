@@ -1,0 +1,57 @@
+"""What people get wrong on the command line: what is told, and the exit code."""
+
+import pytest
+from click.testing import CliRunner
+from tests.compat.mistakes import beside
+
+from mdstorm.cli import main
+
+#: The line, with P and M for the URLs of Parquet and MDS; the exit code; words of the message.
+MISTAKES = [
+    ("migrat", 2, "did you mean migrate?"),
+    ("convert P", 2, "Missing argument 'DST'"),
+    ("convert P M", 3, "overwrite=True (--overwrite)"),
+    ("convert P P/mds", 2, "choose another one"),
+    ("convert /nope OUT", 3, "check the URL"),
+    ("convert CSV OUT", 3, "is not a Parquet file"),
+    ("convert EMPTY OUT", 3, "has no Parquet files"),
+    ("convert M OUT", 3, "needs no conversion"),
+    ("convert P OUT --dtype float16", 2, "is not one of 'float32', 'float64'"),
+    ("convert P OUT --columns no", 2, "among ['id', 'x', 's']"),
+    ("convert P OUT --shard-size big", 2, "such as '64mb'"),
+    ("convert P OUT --hash sha0", 2, "use one of blake2b"),
+    ("convert P OUT -j 0", 2, "0 is not in the range x>=1"),
+    ("inspect P", 3, "mdstorm convert"),
+    ("inspect M --format yaml", 2, "is not one of 'table', 'json'"),
+    ("inspect M --storage-option abc", 2, "not of the form KEY=VALUE"),
+    ("head M -n -1", 2, "-1 is not in the range"),
+    ("head M --columns no", 2, "choose among ['id', 'x', 's']"),
+    ("verify /nope", 3, "it has no index.json. Check the URL"),
+    ("verify --against P", 2, "Missing argument 'URL'"),
+    ("reindex M", 2, "replace it with force=True (--force)"),
+    ("reindex EMPTY", 3, "there are no shards"),
+    ("cache ls --directory CSV/a.csv", 3, "cannot be read"),
+    ("run", 2, "Missing argument 'TARGET'"),
+    ("run /nope.py", 2, "there is no such file"),
+    ("run CSV", 2, "is a directory without __main__.py: name the program"),
+    ("migrate /nope", 2, "/nope does not exist"),
+    ("migrate --explain PM999", 2, "there is no rule PM999; see --list-rules"),
+    ("migrate --select PM9 CSV", 2, "no rule is called PM9; see --list-rules"),
+    ("audit --fail-on errors CSV", 2, "'manual', 'review', 'any'"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "words"), MISTAKES, ids=[line for line, *_ in MISTAKES])
+def test_a_mistake_is_told_with_its_remedy(
+    line: str, code: int, words: str, where: tuple[str, str]
+) -> None:
+    parquet, mds = where
+    places = {name: beside(parquet, name.lower()) for name in ("CSV", "EMPTY", "OUT")}
+    places |= {"P": parquet, "M": mds}
+    arguments = [
+        "/".join(places.get(part, part).removeprefix("file://") for part in word.split("/"))
+        for word in line.split()
+    ]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == code
+    assert words in result.output

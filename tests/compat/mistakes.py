@@ -1,0 +1,31 @@
+"""Tables of mistakes: what is done, and what its error has to be and to say."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+#: What is done, with the URLs of one table in Parquet and in MDS, or a session and a URL.
+Mistake: TypeAlias = Callable[[Any, str], Any]
+#: The mistake, the builtin that is raised, words of the message.
+Row: TypeAlias = tuple[Mistake, type[Exception], str]
+
+
+def beside(url: str, name: str) -> str:
+    """Return the URL of something else in the folder of one of the places."""
+    return f"{url.rpartition('/')[0]}/{name}"
+
+
+def told(rows: list[Row]) -> pytest.MarkDecorator:
+    """Run a test with each row of a table."""
+    names = ("mistake", "builtin", "words")
+    return pytest.mark.parametrize(names, rows, ids=[words for *_, words in rows])
+
+
+def check(mistake: Mistake, builtin: type[Exception], words: str, where: tuple[Any, str]) -> None:
+    """Make a mistake, and require that we tell of it, by that builtin and in those words."""
+    with pytest.raises(builtin, match=re.escape(words)) as raised:
+        mistake(*where)
+    assert raised.traceback[-1].frame.f_globals["__name__"].startswith("mdstorm")
+    assert len(str(raised.value)) < 1200

@@ -1,0 +1,144 @@
+"""What people get wrong with readers, predicates and transforms: each message has the remedy."""
+
+from typing import Any
+
+import pytest
+from tests.compat.mistakes import Mistake, Row, beside, check, told
+
+import mdstorm
+from mdstorm import ngram, predicates, pytorch
+from mdstorm.selectors import SingleIndexSelector, UnionIndexSelector
+from mdstorm.spark import make_spark_converter
+from mdstorm.tf_utils import make_petastorm_dataset
+from mdstorm.weighted_sampling_reader import WeightedSamplingReader
+
+#: Without their types, which would tell of many of these mistakes first.
+reader: Any = mdstorm.make_batch_reader
+row_reader: Any = mdstorm.make_reader
+converter: Any = make_spark_converter
+TransformSpec: Any = mdstorm.TransformSpec
+NGram: Any = ngram.NGram
+by: Any = predicates
+torch: Any = pytorch
+
+
+def rows(parquet: str, **arguments: Any) -> Any:
+    with row_reader(parquet, **arguments) as found:
+        return list(found)
+
+
+def ngrams(parquet: str, field: str, timestamp: str, **arguments: Any) -> Any:
+    fields = NGram({0: [field], 1: ["id"]}, 1, timestamp)
+    return rows(parquet, schema_fields=fields, **arguments)
+
+
+def sampled(urls: list[str], weights: list[float]) -> Any:
+    return WeightedSamplingReader(list(map(reader, urls)), weights)
+
+
+def one(row: Any) -> Any:
+    return {"id": row["id"]}
+
+
+def batch_of_a_stopped_reader(parquet: str) -> Any:
+    with reader(parquet) as stopped:
+        pass
+    return next(stopped)
+
+
+#: What is done, of the URLs of Parquet and MDS; the builtin that is raised; words of the message.
+MISTAKES: list[Row] = [
+    # places
+    (lambda p, m: row_reader("data"), ValueError, 'prepend "file://"'),
+    (lambda p, m: reader(None), ValueError, "must be a string, found None"),
+    (lambda p, m: reader([]), ValueError, "must be non-empty"),
+    (lambda p, m: reader("foo://x/y"), ValueError, "another scheme"),
+    (lambda p, m: reader("file:///nope"), OSError, "check the URL"),
+    (lambda p, m: reader(p, cache_type="disk"), ValueError, "'local-disk'"),
+    (lambda p, m: reader(""), ValueError, "found '': pass a URL or a list of them"),
+    (lambda p, m: reader((p, p)), ValueError, "or a list of them"),
+    (lambda p, m: reader([None]), ValueError, "must be a string, found None: pass a URL"),
+    (lambda p, m: reader(["data/a.parquet"]), ValueError, "(data/a.parquet) is no"),
+    (lambda p, m: reader([p, "s3://b/x"]), ValueError, "same scheme and netloc"),
+    (lambda p, m: reader([p, m]), ValueError, "belongs to an MDS dataset"),
+    (lambda p, m: reader(f"{m}/index.json"), ValueError, "pass the URL of its directory"),
+    (lambda p, m: reader(f"{m}/a.mds"), ValueError, "is none of the 1 shards"),
+    (lambda p, m: reader(beside(p, "empty")), OSError, "has no Parquet files"),
+    (lambda p, m: reader(beside(p, "csv")), ValueError, "csv is not a Parquet file"),
+    (lambda p, m: reader("~/data"), ValueError, "write file:///"),
+    (lambda p, m: reader("file://data/x"), ValueError, "write file:///data/x"),
+    (lambda p, m: reader("C:\\data"), ValueError, "Windows, which is not supported"),
+    (lambda p, m: reader("s3:/bucket/x"), ValueError, "of the form s3://bucket/path"),
+    (lambda p, m: reader("a.b.c"), ValueError, "looks like the name of a table"),
+    (lambda p, m: reader(p, schema_fields=["z"]), RuntimeError, "are ['id', 'x', 's']: na"),
+    (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),
+    (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
+    (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
+    (lambda p, m: reader(p, version="3"), ValueError, "of at least 0, found '3'"),
+    (lambda p, m: reader(p, version=3), ValueError, "is none: leave it out"),
+    (lambda p, m: reader(p, timestamp="now"), ValueError, "write it as 2024-05-31"),
+    (lambda p, m: reader(p, version=3, timestamp="2024"), ValueError, "one of them"),
+    # functions and predicates, when they are made
+    (lambda p, m: TransformSpec(3), TypeError, "func must be a function, found 3"),
+    (lambda p, m: TransformSpec(removed_fields="x"), TypeError, "removed_fields must be a list"),
+    (
+        lambda p, m: TransformSpec(removed_fields=["x"], selected_fields=["s"]),
+        ValueError,
+        "not both",
+    ),
+    (lambda p, m: TransformSpec(len, [("y", "f4")]), ValueError, "such as edit_field(name,"),
+    (lambda p, m: TransformSpec(len, ("y", "f4", (), False)), ValueError, "edit_fields holds 'y'"),
+    (lambda p, m: TransformSpec(len, [("y", "f4", 3, False)]), ValueError, "shape 3: pass a tuple"),
+    (lambda p, m: TransformSpec(len, [("y", "flot", (), False)]), ValueError, "numpy_dtype 'flot'"),
+    (lambda p, m: by.in_lambda("id", bool), ValueError, "should be a list, found 'id'"),
+    (lambda p, m: by.in_lambda(["id"], 3), TypeError, "predicate_func must be a function"),
+    (lambda p, m: by.in_set("abc", "s"), TypeError, "found 'abc': put it in a list"),
+    (lambda p, m: by.in_set(3, "id"), TypeError, "inclusion_values must be a list, found 3"),
+    (lambda p, m: by.in_reduce([bool], all), ValueError, "Wrap a function in in_lambda"),
+    (lambda p, m: by.in_reduce([by.in_set([1], "id")], 3), TypeError, "reduce_func must be a func"),
+    (lambda p, m: by.in_negate("id > 3"), ValueError, "nor derived from PredicateBase: 'id > 3'"),
+    (lambda p, m: by.in_pseudorandom_split([80, 20], 0, "id"), ValueError, "of 1 together: [0.8,"),
+    (lambda p, m: by.in_pseudorandom_split(0.8, 0, "id"), TypeError, "fraction_list must be a lis"),
+    (lambda p, m: reader(p, predicate=by.in_set([1], "no")), ValueError, "predicate (no)"),
+    (lambda p, m: reader(p, filters=("id", ">", 3)), ValueError, "filters are a list of"),
+    (lambda p, m: reader(p, filters=[("id", "in", 3)]), ValueError, "a list of values"),
+    (lambda p, m: reader(p, rowgroup_selector="i"), ValueError, "one of mdstorm.selectors"),
+    (lambda p, m: rows(p, rowgroup_selector=SingleIndexSelector("i", [1])), ValueError, "build it"),
+    (lambda p, m: UnionIndexSelector([3]), ValueError, "a list of one selector or more, found [3]"),
+    (lambda p, m: rows(p, transform_spec=TransformSpec(print)), TypeError, "return the row at its"),
+    (lambda p, m: rows(p, transform_spec=TransformSpec(one)), ValueError, "a row without ['s', 'x"),
+    # n-grams
+    (lambda p, m: NGram(["id"], 1, "id"), ValueError, "a dict from offsets to lists"),
+    (lambda p, m: NGram({"a": ["id"]}, 1, "id"), ValueError, "are integers; found 'a'"),
+    (lambda p, m: NGram({0: "id"}, 1, "id"), ValueError, "must be a list of unischema fields"),
+    (lambda p, m: NGram({0: ["id"]}, "1s", "id"), ValueError, "must be a number. Found '1s'"),
+    (lambda p, m: ngrams(p, "id", "ts"), ValueError, "'ts' matches [] of ['id', 'x', 's']"),
+    (lambda p, m: ngrams(p, "no", "id"), ValueError, "'no', which matches none of ['id', 'x', 's'"),
+    (lambda p, m: ngrams(p, "id", "s"), ValueError, "name a field of numbers or of times"),
+    (lambda p, m: ngrams(p, "id", "id", shuffle_rows=True), RuntimeError, "leave out shuffle_rows"),
+    (lambda p, m: reader(p, schema_fields=NGram({0: []}, 1, "id")), RuntimeError, "use make"),
+    # loaders over readers
+    (lambda p, m: torch.DataLoader(reader(p), batch_size="3"), ValueError, "found '3'"),
+    (lambda p, m: torch.DataLoader(reader(p), collate_fn=3), TypeError, "collate_fn must be a"),
+    (lambda p, m: list(torch.BatchedDataLoader(reader(p))), TypeError, "Leave it out with"),
+    (lambda p, m: sampled([p], [1]), ValueError, "Iterate over a single reader"),
+    (lambda p, m: sampled([p, p], [1]), ValueError, "the same length, found 2 and 1"),
+    (lambda p, m: sampled([p, beside(p, "others")], [1, 1]), ValueError, "common ones with schema"),
+    (lambda p, m: torch.DataLoader(p), TypeError, "make_batch_reader(url)"),
+    (lambda p, m: torch.DataLoader(converter(m)), TypeError, "make_torch_dataloader"),
+    (lambda p, m: torch.BatchedDataLoader(p), TypeError, "make_batch_reader(url)"),
+    (lambda p, m: torch.InMemBatchedDataLoader(p), TypeError, "make_batch_reader(url)"),
+    (lambda p, m: make_petastorm_dataset(converter(m)), TypeError, "make_tf_dataset"),
+    (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
+    # too early, too late
+    (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),
+    (lambda p, m: reader(p).load_state_dict({}), ValueError, "was not taken from a loader with"),
+]
+
+
+@told(MISTAKES)
+@pytest.mark.filterwarnings("ignore:Currently make_reader")
+def test_a_mistake_is_told_with_its_remedy(
+    mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]
+) -> None:
+    check(mistake, builtin, words, where)

@@ -1,0 +1,180 @@
+"""What people get wrong with schemas, writers, datasets and names: each message has the remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from pyspark.sql.types import LongType
+from tests.compat.mistakes import Mistake, Row, beside, check, told
+
+import mdstorm
+import mdstorm_backend
+from mdstorm import codecs, make_batch_reader, unischema
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import open_dataset
+
+#: Without their types, which would tell of many of these mistakes first.
+of: Any = codecs
+field: Any = unischema.UnischemaField
+to_row: Any = unischema.dict_to_spark_row
+engine: Any = mdstorm_backend
+
+ID = field("id", np.int64, (), of.ScalarCodec(LongType()), False)
+V = field("v", np.uint8, (2, 2), of.NdarrayCodec(), False)
+SCHEMA = unischema.Unischema("S", [ID, V])
+GOOD = np.zeros((2, 2), np.uint8)
+
+
+def schema(*arguments: Any) -> Any:
+    return unischema.Unischema("S", [field(*arguments)])
+
+
+def dataset(mds: str, **arguments: Any) -> Any:
+    return engine.StreamingDataset(local=mds.removeprefix("file://"), batch_size=2, **arguments)
+
+
+def loader(mds: str, **arguments: Any) -> Any:
+    return engine.StreamingDataLoader(dataset(mds), batch_size=2, **arguments)
+
+
+def batch(mds: str, **arguments: Any) -> Any:
+    return next(open_dataset(mds).batches(**{"batch_size": 2, **arguments}))
+
+
+def convert(parquet: Any, **arguments: Any) -> Any:
+    return mdstorm.convert(parquet, "/tmp/never-written", progress=False, **arguments)
+
+
+def write(mds: str, value: Any, encoding: str = "int", **arguments: Any) -> Any:
+    """Write a sample, or Arrow data, or whatever else is given."""
+    columns = {"columns": {"a": encoding}, **arguments}
+    with engine.MDSWriter(out=f"{mds}-new", exist_ok=True, **columns) as writer:
+        (writer.write if isinstance(value, (dict, list)) else writer.write_batch)(value)
+        writer.finish()
+        writer.write(value)
+
+
+def import_from(module: str, name: str) -> None:
+    exec(f"from {module} import {name}", {"__name__": "a program"})
+
+
+def exact_state(mds: str) -> Any:
+    return make_spark_converter(mds).make_torch_dataloader().state_dict()
+
+
+def resumed(mds: str, state: Any) -> None:
+    loader(mds).load_state_dict(state)
+
+
+#: What is done, of the URLs of Parquet and MDS; the builtin that is raised; words of the message.
+MISTAKES: list[Row] = [
+    # schemas, codecs, rows
+    (lambda p, m: schema("a", "int63", ()), ValueError, "numpy_dtype 'int63': pass a NumPy type"),
+    (lambda p, m: schema("a", torch.float32, ()), ValueError, "numpy_dtype torch.float32: pas"),
+    (lambda p, m: schema("a", np.uint8, 3), ValueError, "shape 3: pass a tuple, () for a scalar"),
+    (lambda p, m: schema("a", np.uint8, (3,), of.NdarrayCodec), ValueError, "NdarrayCodec'>: pass"),
+    (lambda p, m: schema("a", np.uint8, (3,), "png"), ValueError, "'png': pass an object, such as"),
+    (lambda p, m: unischema.Unischema("S", ID), TypeError, "takes UnischemaField objects, found '"),
+    (lambda p, m: of.ScalarCodec(LongType), TypeError, "such as LongType(), found <class"),
+    (lambda p, m: of.CompressedImageCodec(3), TypeError, "must be a non-empty string, found 3"),
+    (lambda p, m: of.NdarrayCodec().decode(V, b"abc"), ValueError, "holds 3 bytes that are"),
+    (lambda p, m: of.CompressedImageCodec().decode(V, b"abc"), ValueError, "not an image"),
+    (lambda p, m: to_row(SCHEMA, {"id": 1}), ValueError, "Field v is not found in the row_dict"),
+    (lambda p, m: to_row(SCHEMA, {"id": 1, "v": GOOD, "z": 1}), ValueError, "unknown z"),
+    (lambda p, m: to_row(SCHEMA, {"id": 1, "v": GOOD * 1.0}), TypeError, "convert it with .astype"),
+    (lambda p, m: to_row(SCHEMA, {"id": 1, "v": GOOD[0]}), ValueError, "Expected (2, 2). Got (2,)"),
+    (lambda p, m: to_row(SCHEMA, {"id": 1, "v": [1]}), TypeError, "Got <class 'list'>"),
+    (lambda p, m: to_row(SCHEMA, {"id": None, "v": GOOD}), TypeError, "but got a None value"),
+    (lambda p, m: to_row(SCHEMA, {"id": "one", "v": GOOD}), ValueError, "cannot hold 'one'"),
+    (lambda p, m: to_row(SCHEMA, [1]), TypeError, "row_dict must be a dict, not [1]"),
+    (lambda p, m: to_row({"id": 1}, SCHEMA), TypeError, "unischema must be a Unischema"),
+    # writers
+    (lambda p, m: engine.MDSWriter(out=m, columns={"a": "int"}), FileExistsError, "exist_ok=True"),
+    (lambda p, m: write(m, {}, "integer"), TypeError, "int64"),
+    (lambda p, m: write(m, {}, columns=["a"]), TypeError, "a dict from column to encoding"),
+    (lambda p, m: write(m, {}, columns={"a": int}), TypeError, "and encodings must be among"),
+    (lambda p, m: write(m, {}, compression="gzip"), ValueError, "one of zstd:1…22, gz:0…9"),
+    (lambda p, m: write(m, {}, hashes=["sha257"]), ValueError, "hash 'sha257' is unknown: use one"),
+    (lambda p, m: write(m, {}, size_limit="64 bananas"), ValueError, "such as '64mb'"),
+    (lambda p, m: write(m, {}, shard_size=3), ValueError, "['shard_size']. Known are columns, out"),
+    (lambda p, m: write(m, {"a": None}), TypeError, "of type NoneType and must be an integer"),
+    (lambda p, m: write(m, {"a": 1.5}), ValueError, "round it first"),
+    (lambda p, m: write(m, {"a": GOOD}, "jpeg"), TypeError, "must be a PIL image, or its bytes"),
+    (lambda p, m: write(m, {"a": 1}), RuntimeError, "takes no more samples"),
+    (lambda p, m: write(m, pd.DataFrame()), TypeError, "use pyarrow.Table.from_pandas(…)"),
+    (lambda p, m: write(m, pa.table({"b": [1]})), KeyError, "the data have no column 'a'"),
+    (lambda p, m: engine.dataframe_to_mds(pd.DataFrame()), TypeError, "MDSWriter.write_batch"),
+    (lambda p, m: engine.materialize(pd.DataFrame(), "out"), TypeError, "spark.createDataFrame"),
+    # datasets
+    (lambda p, m: open_dataset(p), FileNotFoundError, "mdstorm convert"),
+    (lambda p, m: engine.open_dataset(None), TypeError, "expected a URL or a path, found None"),
+    (lambda p, m: open_dataset(""), TypeError, "expected a URL or a path, found ''"),
+    (lambda p, m: engine.open_dataset(m, storage_options="a"), TypeError, "must be a dict, found"),
+    (lambda p, m: open_dataset(m)["x"], ValueError, "use an integer, a slice"),
+    (lambda p, m: open_dataset(m)[99], IndexError, "sample 99 of 8"),
+    (lambda p, m: batch(m, columns=["no"]), TypeError, "choose among"),
+    (lambda p, m: batch(m, columns="x"), TypeError, "pass a list, ['x']"),
+    (lambda p, m: batch(m, batch_size=0), ValueError, "a positive number of rows, found 0"),
+    (lambda p, m: batch(m, format="polars"), ValueError, "use one of ['numpy', 'arrow', 'pandas']"),
+    (lambda p, m: batch(m, order="exact"), TypeError, "must be an ExactOrder, found 'exact'"),
+    (lambda p, m: engine.merge_index("/nope"), ValueError, "there is nothing to merge"),
+    (lambda p, m: engine.register_encoding("x", int), ValueError, "encode(value) -> bytes"),
+    (lambda p, m: engine.StreamingDataset(), ValueError, "either `streams` or `remote`/`local`"),
+    (lambda p, m: engine.StreamingDataset(local="/nope"), OSError, "its location as remote"),
+    (lambda p, m: engine.StreamingDataset(streams=m), TypeError, "a list of mdstorm_backend.Strea"),
+    (lambda p, m: engine.StreamingDataset(streams=[]), ValueError, "at least one Stream"),
+    (lambda p, m: dataset(m, split="train"), FileNotFoundError, "If it is elsewhere, pass"),
+    (lambda p, m: dataset(m, shuffle="yes"), TypeError, "shuffle must be True or False"),
+    (lambda p, m: dataset(m, shuffle_algo="py3"), ValueError, "py1br, py1e, found 'py3'"),
+    (lambda p, m: dataset(m, sampling_method="best"), ValueError, "one of balanced, fixed"),
+    (lambda p, m: dataset(m, stream_name="other"), ValueError, "streams_registry.register("),
+    (lambda p, m: dataset(m, epoch_size="all"), ValueError, "one of the suffixes k, m, b, t"),
+    (lambda p, m: dataset(m, cache_limit="big"), ValueError, "or text such as '500mb'"),
+    (lambda p, m: dataset(m, columns="x"), TypeError, "columns must be a list, found 'x'"),
+    (lambda p, m: dataset(m, order="exact"), TypeError, "for example order=ExactOrder("),
+    (lambda p, m: dataset(m, download_timeout="slow"), ValueError, "positive number of seconds"),
+    (lambda p, m: list(dataset(m, validate_hash="sha1")), ValueError, "dataset with hashes=[…]"),
+    (lambda p, m: engine.StreamingDataLoader("mds"), TypeError, "open_dataset"),
+    (lambda p, m: engine.StreamingDataLoader(make_spark_converter(m)), TypeError, "torch_dataload"),
+    (lambda p, m: engine.StreamingDataLoader(make_batch_reader(p)), TypeError, "found Reader("),
+    (lambda p, m: engine.StreamingDataLoader(loader(m)), TypeError, "create one with StreamingD"),
+    (lambda p, m: loader(m, shuffle=True), ValueError, "StreamingDataset(…, shuffle=True)"),
+    (lambda p, m: loader(m, batch_map="x"), TypeError, "batch_map must be a function, found 'x'"),
+    (lambda p, m: loader(m, batch_map=len, collate_fn=len), ValueError, "only one of them"),
+    (
+        lambda p, m: next(
+            iter(loader(m, num_workers=1, multiprocessing_context="spawn", collate_fn=lambda b: b))
+        ),
+        TypeError,
+        "at the top level of a module",
+    ),
+    (lambda p, m: resumed(m, {}), ValueError, "exactly as state_dict() returned it"),
+    (lambda p, m: resumed(m, exact_state(m)), ValueError, "not taken in the order 'elastic'"),
+    # conversions
+    (lambda p, m: mdstorm.convert(p, m), FileExistsError, "overwrite=True"),
+    (lambda p, m: mdstorm.convert(p, f"{p}/mds"), ValueError, "or is inside, the directory to con"),
+    (lambda p, m: convert(p, columns="id"), TypeError, "put it in a list"),
+    (lambda p, m: convert(p, columns=["ID"]), KeyError, "among ['id', 'x', 's']"),
+    (lambda p, m: convert(p, dtype="float16"), ValueError, "Use 'float32' or float64, or None"),
+    (lambda p, m: convert(p, shard_size="1gb"), ValueError, "found '1gb'"),
+    (lambda p, m: convert(p, compression="lzma"), ValueError, "'lzma' is unknown: use None or one"),
+    (lambda p, m: convert(p, workers=0), ValueError, "found 0"),
+    (lambda p, m: convert([p]), TypeError, "expected a URL or a path, found ['file://"),
+    (lambda p, m: convert(Path("/nope/p")), FileNotFoundError, "neither a Parquet file nor a dir"),
+    (lambda p, m: convert(m), ValueError, "needs no conversion"),
+    (lambda p, m: convert(beside(p, "empty")), FileNotFoundError, "whether the job that wrote the"),
+    # names
+    (lambda p, m: import_from("mdstorm", "make_spark_converter"), ImportError, "it is mdstorm.spa"),
+    (lambda p, m: import_from("mdstorm", "MDSWriter"), ImportError, "is mdstorm_backend.MDSWriter"),
+    (lambda p, m: mdstorm.DataLoader, AttributeError, "it is mdstorm.pytorch.DataLoader"),
+]
+
+
+@told(MISTAKES)
+def test_a_mistake_is_told_with_its_remedy(
+    mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]
+) -> None:
+    check(mistake, builtin, words, where)
