@@ -34,6 +34,32 @@ _INCLUDED = {
 #: The notebooks, and where Sphinx finds them.
 _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 
+#: Words that the site's search answers with a page, before whatever else has them in its name.
+_WORDS = {
+    "concepts/orders": ("order", "exact", "elastic"),
+    "how-to/batches": ("batch size", "batch_size", "float32", "float64", "dtype"),
+    "how-to/convert": ("convert", "parquet"),
+    "how-to/dbfs": ("dbfs", "preprocess", "preprocessing"),
+    "how-to/decimals": ("decimal", "decimals"),
+    "how-to/filter": ("filter", "filters", "predicate"),
+    "how-to/find-what-waits": ("slow", "statistics"),
+    "how-to/images": ("image", "images", "jpeg", "png"),
+    "how-to/keep-a-copy": ("cache", "caching", "cache_key", "delete"),
+    "how-to/keras": ("keras", "features", "labels"),
+    "how-to/nulls": ("null", "nulls", "missing values"),
+    "how-to/object-store": ("s3", "azure", "google cloud", "object store"),
+    "how-to/resume": ("resume", "checkpoint", "state_dict"),
+    "how-to/several-processes": ("ddp", "distributed", "rank", "torchrun"),
+    "how-to/shuffle": ("shuffle", "shuffling", "seed"),
+    "how-to/small-table": ("topandas", "small table"),
+    "how-to/split": ("split", "validation"),
+    "how-to/transform": ("transform", "transform_spec"),
+    "how-to/tune": ("hyperopt", "optuna", "tune"),
+    "how-to/without-framework": ("arrow", "numpy", "pandas"),
+    "how-to/write-rows": ("schema", "write"),
+    "install": ("install", "pip"),
+}
+
 project = "mdstorm"
 author = "the authors of mdstorm"
 project_copyright = author
@@ -119,6 +145,10 @@ def _relink_page(app: Any, docname: str, source: list[str]) -> None:
     page = HERE / f"{docname}.md"
     if page.exists():
         source[0] = _relinked(source[0], page.parent)
+    if words := _WORDS.get(docname):
+        heading, newline, rest = source[0].partition("\n")
+        entries = ", ".join(f"! {word}" for word in words)
+        source[0] = f"{heading}{newline}\n```{{index}} {entries}\n```\n{rest}"
 
 
 def _relink_included(app: Any, path: Path, docname: str, content: list[str]) -> None:

@@ -1,7 +1,7 @@
 """The Python in the documentation runs.
 
 The blocks of a page run in their order and share their names, as a reader would type them. `spark`
-is there already. What they write below ``/tmp`` goes into the test's own directory.
+is there already. ``/tmp`` and ``/dbfs`` are the test's own directory.
 """
 
 import os
@@ -68,8 +68,8 @@ def test_python_blocks_run(
     names: dict[str, Any] = {"__name__": page.name, "spark": spark}
     try:
         for line, block in python_blocks(page):
-            program = block.replace("file:///tmp/", f"{tmp_path.as_uri()}/")
-            program = program.replace('"/tmp/', f'"{tmp_path}/')
+            program = re.sub('"(file://)?/(tmp|dbfs)/', rf'"\1{tmp_path}/', block)
+            program = program.replace('"dbfs:/', f'"{tmp_path.as_uri()}/')
             # Empty lines in front: a traceback then names the line of the page.
             exec(compile("\n" * line + program, page, "exec"), names)
     finally:
