@@ -29,6 +29,10 @@ _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
 _BELOW = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
 _PIP_ITSELF = re.compile(r"pip\b")
+#: What conda installs: a list at the top of an environment.
+_DEPENDENCIES = re.compile(
+    r"^dependencies:[^\n]*\n(?:(?:[ \t\r#-][^\n]*)?(?:\n|\Z))*", re.MULTILINE
+)
 #: Keys that recipes have, and environments have not.
 _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
@@ -38,8 +42,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     text, needs = document.text, document.needs
     items = list(_items(text))
     remedy = "list mdstorm below `- pip:`, and remove petastorm here once no code imports it"
+    listed = _DEPENDENCIES.search(text)
+    first, last = listed.span() if listed else (0, 0)
     if _is_recipe(document):
         items = [(start, stop, False) for start, stop, _ in items]
+        first, last = 0, len(text)
         remedy = "remove petastorm here: a recipe cannot require what only pip has"
     for start, stop, of_pip in items:
         if not _REQUIREMENT.match(text, start, stop):
@@ -49,7 +56,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 yield from rewrite_requirement(document, found, CODE, "item")
             elif needs.importers and not needs.moved:
                 yield Finding(CODE, "note", start, stop, needs.why_petastorm_stays)
-            elif needs.is_unused:
+            elif needs.is_unused or not first <= start < last:
                 continue
             elif needs.importers or found.is_copy or _is_recipe(document):
                 yield of_conda(found, CODE, remedy)

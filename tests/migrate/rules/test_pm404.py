@@ -31,6 +31,10 @@ def test_what_pip_installs_is_renamed(path: str, item: str) -> None:
         ("- pip=23\n- {}\n", "- pip=23\n- pip:\n  - mdstorm{}\n"),
         ("- pip:\n  - numpy\n- {}\n- x\n", "- pip:\n  - mdstorm\n  - numpy\n- x\n"),
         ("- {}\n- pip:\n  - mdstorm\n", "- pip:\n  - mdstorm\n"),
+        (
+            "\n# x\n  - a\n\n  - {}\nx: y",
+            "\n# x\n  - a\n\n  - pip\n  - pip:\n    - mdstorm{}\nx: y",
+        ),
         ("- {}\n- pip:\n  - petastorm[torch]\n", "- pip:\n  - mdstorm[torch]\n"),
     ],
 )
@@ -50,7 +54,14 @@ def test_a_recipe_cannot_require_what_only_pip_has() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["name: petastorm\n", "# - petastorm\n", "prefix: /envs/petastorm\n"]
+    "text",
+    [
+        "name: petastorm\n",
+        "# - petastorm\n",
+        "prefix: /envs/petastorm\n",
+        "dependencies:\n  - x\n\n- y\nformats:\n  - petastorm\n",
+        "formats:\n- petastorm\n",
+    ],
 )
 def test_other_lines_stay(text: str) -> None:
     check_noop(text, "environment.yml")
