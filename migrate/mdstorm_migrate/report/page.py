@@ -36,7 +36,7 @@ def prose(value: object) -> str:
 
 
 def rule_page(markdown: str) -> str:
-    """Return the page of a rule, without its heading: paragraphs, and blocks with their titles."""
+    """Return the page of a rule, without its heading: paragraphs, lists, titled blocks."""
     parts = []
     position = markdown.index("\n")
     for block in _BLOCK.finditer(markdown):
@@ -47,8 +47,13 @@ def rule_page(markdown: str) -> str:
 
 
 def _paragraphs(markdown: str) -> str:
-    texts = (" ".join(one.split()) for one in re.split(r"\n{2,}", markdown))
-    return "".join(tag("p", prose(one)) for one in texts if one)
+    return "".join(_paragraph(one) for one in re.split(r"\n{2,}", markdown.strip()))
+
+
+def _paragraph(markdown: str) -> str:
+    before, *items = (prose(" ".join(one.split())) for one in re.split(r"(?m)^- ", markdown))
+    shown = "".join(tag("li", item) for item in items)
+    return (before and tag("p", before)) + (shown and tag("ul", shown))
 
 
 def tag(name: str, content: str = "", **attributes: object) -> str:

@@ -116,10 +116,13 @@ def test_backticks_become_code(mixed: str) -> None:
     assert prose("`a<b` and ``") == "<code>a&lt;b</code> and ``"
 
 
-def test_the_page_of_a_rule_has_paragraphs_and_blocks() -> None:
-    shown = rule_page("# PM1 x\n\nClass: `note`.\n\nTwo\nlines.\n\n```python before\nx < 1\n```\n")
+def test_the_page_of_a_rule_has_paragraphs_lists_and_blocks() -> None:
+    shown = rule_page(
+        "# PM1 x\n\nClass: `note`.\n\nTwo\nlines.\n\n- a\n  b\n- c\n\n"
+        "```python before\nx < 1\n```\n"
+    )
     assert shown == (
-        "<p>Class: <code>note</code>.</p><p>Two lines.</p>"
+        "<p>Class: <code>note</code>.</p><p>Two lines.</p><ul><li>a b</li><li>c</li></ul>"
         '<p class="quiet">before</p><pre>x &lt; 1\n</pre>'
     )
     for rule in all_rules():
