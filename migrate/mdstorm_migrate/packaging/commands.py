@@ -45,9 +45,14 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 #: Between two commands that are strings of a list, as in ``script: ["pip install x", "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
-#: The options before a word that give it another meaning than a requirement.
+#: The options before a word that make it a name or a path of something else.
 _OPTION = re.compile(
-    r"(?:--(?:(?:upgrade|reinstall|refresh)-package|no-binary|only-binary)[ \t=]+)\Z"
+    r"""(?<![\w-])(?:-[cdfinprtwEG]|(?P<editable>-e|--editable)
+    |--(?:constraint|dest|extras?|find-links|group|(?:extra-)?index-url|name|no-binary|only
+    |only-binary|optional|prefix|python|(?:reinstall|refresh|upgrade)-package|requirement|target
+    |with|without))
+    [ \t=]+(?:["'](?:[\w-]+[ ,]+)*|(?:[\w-]+,)*)\Z""",
+    re.VERBOSE,
 )
 
 
@@ -70,9 +75,9 @@ def installed(text: str) -> Iterator[tuple[str, Requirement]]:
         return
     for tool, start, stop in install_commands(text):
         for found in (*find_requirements(text, start, stop), *find_addresses(text, start, stop)):
-            if not is_commented_out(text, found.start) and not _OPTION.search(
-                text, max(found.start - 40, 0), found.start
-            ):
+            option = _OPTION.search(text, max(found.start - 60, start), found.start)
+            is_named = option is not None and not (found.is_copy and option["editable"])
+            if not (is_named or is_commented_out(text, found.start)):
                 yield tool, found
 
 

@@ -18,6 +18,8 @@ KIND = "requirements"
 
 #: A line with what it is continued by, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)
+#: What may follow a requirement, which is no prose: a marker, options, a version as conda has it.
+_REST = re.compile(r"[\s\\]*(?:[;=]|--|\Z)")
 _EDITABLE = re.compile(r"-e\b|--editable\b")
 
 
@@ -29,8 +31,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     for line in _LINE.finditer(text):
         span = line.span("body")
         is_option = line["body"].startswith("-")
-        if not is_option:
-            for found in find_requirements(text, *span):
+        for found in () if is_option else find_requirements(text, *span):
+            if found.start == span[0] and _REST.match(text, found.stop, span[1]):
                 yield from rewrite_requirement(document, found, CODE, "line")
         if not is_option or _EDITABLE.match(line["body"]):
             yield from (of_copy(found, CODE) for found in find_addresses(text, *span))

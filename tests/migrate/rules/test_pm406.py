@@ -47,6 +47,9 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         "./petastorm-copy-dataset.py a\npetastorm-copy-dataset.py.bak\n",
         "pip install -r petastorm.txt\n",
         "pip install --no-binary petastorm numpy\n",
+        "pip install -e petastorm --target petastorm -c petastorm\n",
+        "poetry install -E petastorm --with dev,petastorm --extras 'torch petastorm'\n",
+        "conda create -n petastorm python=3.10\n",
         "cd petastorm && pip install .\n",
     ],
 )
