@@ -83,9 +83,10 @@ quick: $(DEV)/.complete
 areas = $(shell find tests -type d -name '$(AREA)')
 
 # Without a network, and with every warning an error. Links, names and sizes are checked afterwards.
+# All pages are read anew: Sphinx forgets what a search finds in those that it does not read.
 docs: $(DOCS)/.complete
-	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --builder html \
-		--doctree-dir docs/_build/doctrees docs docs/_build/html
+	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env \
+		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
 	$(DOCS)/bin/python scripts/check_site.py docs/_build/html
 
 demo: java $(DEMO)/.complete

@@ -137,7 +137,9 @@ def _relinked(text: str, folder: Path) -> str:
             return f"[{match['text']}]({REPOSITORY_URL}/{name}{anchor})"
         return match["text"]
 
-    link = r"(?<!!)\[(?P<text>[^\]\n]+)\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)"
+    link = (
+        r"(?<!!)\[(?P<text>(?:[^\]\n]|\n(?!\n))+)\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)"
+    )
     return re.sub(link, replace, text)
 
 

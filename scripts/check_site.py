@@ -1,8 +1,9 @@
-"""Check a site that `make docs` has made: its links, its names, the size of its first page."""
+"""Check a site that `make docs` has made: links, names, what a search finds, the first page."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from html.parser import HTMLParser
@@ -14,6 +15,8 @@ from sphinx.util.inventory import InventoryFile
 ROOT = Path(__file__).parents[1]
 #: Bytes that a reader's first page may take, with all that it loads.
 FIRST_PAGE_BYTES = 200_000
+#: What people search for; `docs/conf.py` has the page of each.
+_SEARCHED = ("shuffle", "cache", "batch size", "float32", "dbfs")
 #: Attributes with the files that a page loads, and with the places that it leads to.
 _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 
@@ -94,6 +97,20 @@ def exported(module: str) -> list[str]:
     return []
 
 
+def words_without_how_to(folder: Path) -> list[str]:
+    """Return words that a search of the site answers with something else than a how-to first."""
+    text = (folder / "searchindex.js").read_text("utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    return [
+        word
+        for word in _SEARCHED
+        if not any(
+            is_main and index["docnames"][page].startswith("how-to/")
+            for page, _, is_main in index["indexentries"].get(word, [])
+        )
+    ]
+
+
 def main(folder: Path) -> int:
     """Print what is wrong, and return an exit code."""
     pages = {path: Page(path) for path in sorted(folder.resolve().rglob("*.html"))}
@@ -102,6 +119,8 @@ def main(folder: Path) -> int:
     inventory = InventoryFile.loads((folder / "objects.inv").read_bytes(), uri="")
     documented = {name for kind in inventory.data.values() for name in kind}
     problems += [f"{name} is not in the API reference" for name in public_names() - documented]
+
+    problems += [f"{word!r} finds no how-to first" for word in words_without_how_to(folder)]
 
     size = pages[(folder / "index.html").resolve()].bytes()
     if size > FIRST_PAGE_BYTES:
