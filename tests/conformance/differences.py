@@ -62,6 +62,7 @@ DIFFERENCES = {
     "predicates.a_set_on_columns": Difference(
         "all predicates work in the batch reader", {"returns": [[1], [5]]}
     ),
+    "reader_errors.an_empty_url": Difference("an empty URL is an invalid one", _WRONG_VALUE),
     "row_reader.fields_by_their_schema": Difference(
         "columns come in stored order", {"tuple": ["id", "price"]}
     ),
