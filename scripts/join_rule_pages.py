@@ -1,10 +1,15 @@
-"""Write ``docs/migrate/rules.md``: the pages of all rules, which the package holds, in one."""
+"""Write ``docs/migrate/rules.md``: an index of the rules, and their pages as its sections.
+
+What a rule changes is a diff there, which opens when it is clicked.
+"""
 
 from __future__ import annotations
 
+import re
+from difflib import unified_diff
 from pathlib import Path
 
-from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.rules import Rule, all_rules
 
 TARGET = Path(__file__).parents[1] / "docs" / "migrate" / "rules.md"
 
@@ -18,13 +23,41 @@ Written by `scripts/join_rule_pages.py` from the pages that `mdstorm migrate --e
 |---|---|---|
 """
 
+#: A block of code that is labelled with what it shows, and the block that it becomes, if any.
+_EXAMPLE = re.compile(
+    r"^(?P<fence>`{3,})(?P<language>\w+) before(?P<file>.*)\n(?P<before>[\s\S]*?)^(?P=fence)$"
+    r"(\n\n(?P=fence)\w+ after.*\n(?P<after>[\s\S]*?)^(?P=fence)$)?",
+    re.M,
+)
+
 
 def joined_pages() -> str:
     """Return a table of the rules, and their pages as its sections."""
     rules = all_rules()
-    rows = [f"| {rule.code} | `{rule.cls}` | {rule.title} |\n" for rule in rules]
-    pages = [f"\n#{rule.explain().rstrip()}\n" for rule in rules]
+    rows = [f"| {_link(rule)} | `{rule.cls}` | {rule.title} |\n" for rule in rules]
+    pages = [f"\n#{_EXAMPLE.sub(_folded, rule.explain()).rstrip()}\n" for rule in rules]
     return "".join([_HEAD, *rows, *pages])
+
+
+def _link(rule: Rule) -> str:
+    """Return a link to the section of a rule, by the name that its heading gets."""
+    heading = f"{rule.code} {rule.title}".lower()
+    return f"[{rule.code}](#{re.sub(r'[^a-z0-9_ -]', '', heading).replace(' ', '-')})"
+
+
+def _folded(example: re.Match[str]) -> str:
+    """Return an example as a block that opens: a diff, or what the rule reports."""
+    fence, language, code = example["fence"], example["language"], example["before"]
+    what = "What it reports"
+    if example["after"] is not None:
+        before, after = code.splitlines(), example["after"].splitlines()
+        difference = unified_diff(before, after, n=len(before), lineterm="")
+        what, language = "Before and after", "diff"
+        code = "".join(f"{line}\n" for line in list(difference)[3:])
+    file = example["file"].strip()
+    label = f"{what}: {file}" if file else what
+    block = f"{fence}{language}\n{code}{fence}"
+    return f"<details>\n<summary>{label}</summary>\n\n{block}\n\n</details>"
 
 
 if __name__ == "__main__":

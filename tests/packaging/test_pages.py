@@ -22,7 +22,7 @@ FOLDERS = [ROOT / name for name in ("compat", "docs", "mds_backend", "migrate", 
 
 def prose(page: Path) -> str:
     """Return a page without its blocks of code."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return re.sub(r"^(`{3,}).*?^\1$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
 def anchors(page: Path) -> set[str]:
