@@ -115,7 +115,7 @@ class DatasetNotFoundError(_PlaceError, FileNotFoundError, RuntimeError):
 
 
 class CorruptDatasetError(_PlaceError, ValueError):
-    """A file of a dataset does not hold what the MDS format or its index says.
+    """A file of a dataset does not match the MDS format or the index.
 
     Attributes
     ----------
@@ -125,19 +125,19 @@ class CorruptDatasetError(_PlaceError, ValueError):
 
     @classmethod
     def of_file(cls, url: str, what: str) -> CorruptDatasetError:
-        """Return the error for a file, of which `what` is wrong."""
+        """Return the error for a file; `what` says what is wrong."""
         return cls(f"{url} {what}. Copy it again, or write the dataset again", url=url)
 
 
 class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
-    """An index is empty, cut off, or not JSON for another reason.
+    """An index is empty, truncated, or not JSON for another reason.
 
     Attributes
     ----------
     url : str
         The index.
     msg, doc, pos, lineno, colno
-        As of `json.JSONDecodeError`.
+        As in `json.JSONDecodeError`.
     """
 
     def __init__(self, message: str, *, url: str = "", doc: str = "", pos: int = 0) -> None:
@@ -155,11 +155,11 @@ class UnsafeTypeError(MDStormError, ValueError):
 
 
 class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
-    """A column is stored in an encoding that is not known here."""
+    """A column is stored in an encoding that is not known in this process."""
 
 
 class UnsupportedTableError(_PlaceError, NotImplementedError):
-    """A directory is a table, or the work of an unfinished job, whose live rows cannot be told.
+    """A directory is a table, or the output of an unfinished job, whose live rows are unknown.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class UnsupportedTableError(_PlaceError, NotImplementedError):
 
 
 class UnsupportedTypeError(MDStormError, TypeError, ValueError):
-    """Columns of a DataFrame have types that MDS shards cannot carry.
+    """Columns of a DataFrame have types that cannot be stored in MDS shards.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class UnsupportedTypeError(MDStormError, TypeError, ValueError):
 
 
 class UnsupportedURLError(MDStormError, ValueError):
-    """A URL has a scheme that is unknown, or none where one is needed."""
+    """A URL has an unknown scheme, or no scheme where one is needed."""
 
 
 class InvalidArgumentError(MDStormError, ValueError):
@@ -191,7 +191,7 @@ class InvalidArgumentError(MDStormError, ValueError):
 
 
 class ArgumentTypeError(MDStormError, TypeError):
-    """An argument has the wrong type, or is not known at all."""
+    """An argument has the wrong type, or is unknown."""
 
 
 class NoDataAvailableError(MDStormError):
@@ -199,7 +199,7 @@ class NoDataAvailableError(MDStormError):
 
 
 class NullValueError(MDStormError, TypeError, ValueError):
-    """A null would reach a tensor as an arbitrary value.
+    """A null would become an arbitrary value in a tensor.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ class NullValueError(MDStormError, TypeError, ValueError):
     null_count : int
         Number of nulls of that column in the rows that were read.
     columns : dict of str to int
-        All columns that are known to hold such nulls, with their numbers.
+        All columns that are known to hold such nulls, with the number of nulls.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class NullValueError(MDStormError, TypeError, ValueError):
 
 
 class TransformError(MDStormError, ValueError):
-    """A transform returned columns, dtypes or shapes other than the ones it declared."""
+    """A transform returned other columns, dtypes or shapes than it declared."""
 
 
 class StateMismatchError(MDStormError, ValueError):
@@ -251,7 +251,7 @@ class EncodingError(MDStormError, ValueError):
 
 
 class EncodingTypeError(EncodingError, TypeError, AttributeError):
-    """A value is of a type that the encoding of its column does not take."""
+    """A value has a type that the encoding of its column does not accept."""
 
 
 class EncodingRangeError(EncodingError, OverflowError):
@@ -315,7 +315,7 @@ class MissingDependencyError(MDStormError, ModuleNotFoundError):
     extra : str
         The pip extra that installs the library; empty if it has none.
     name : str or None
-        The module that cannot be imported, as of every ImportError; None if it is not known.
+        The module that cannot be imported, as in every ImportError; None if it is unknown.
     """
 
     def __init__(self, message: str, *, extra: str = "", name: str | None = None) -> None:
@@ -325,16 +325,16 @@ class MissingDependencyError(MDStormError, ModuleNotFoundError):
 
 
 class MissingNameError(MDStormError, ImportError):
-    """A program imports a name that mdstorm lacks, of a library in whose place it stands."""
+    """A program imports a name that mdstorm lacks from a library that mdstorm replaces."""
 
 
 class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module that mdstorm lacks, of a library in whose place it stands."""
+    """A program imports a module that mdstorm lacks from a library that mdstorm replaces."""
 
 
 class MissingAttributeError(MDStormError, AttributeError):
-    """A program asks for an attribute that mdstorm lacks, of a library in whose place it stands."""
+    """A program uses an attribute that mdstorm lacks of a library that mdstorm replaces."""
 
 
 class AlreadyImportedError(MDStormError, ImportError):
-    """mdstorm cannot take the place of a library that was imported already."""
+    """mdstorm cannot replace a library that was already imported."""

@@ -36,7 +36,7 @@ def cache() -> None:
 def ls(directory: str | None, format_: str) -> None:
     """List the datasets with cached shards, least recently used first.
 
-    Copies of DataFrames whose job was killed follow.
+    Then list what killed jobs have left of converted DataFrames.
     """
     found = [*list_cached(directory), *unfinished_copies(directory or cache_root())]
     if format_ == "json":
@@ -64,8 +64,8 @@ def ls(directory: str | None, format_: str) -> None:
 def clear(url: str | None, directory: str | None, yes: bool) -> None:
     """Remove cached shards: all of them, or those of the dataset at URL.
 
-    Only files that the cache made are removed, and none that another process is downloading; and
-    without URL what killed jobs have left of copies of DataFrames.
+    Only files that the cache made are removed, and none that another process is downloading.
+    Without URL, what killed jobs have left of converted DataFrames is removed, too.
     """
     wanted = None if url is None else normalize_url(url)
     found = [one for one in list_cached(directory) if wanted is None or one.url == wanted]

@@ -70,7 +70,7 @@ def verify(
     With --against, check instead that it holds the same rows as the dataset at SRC. Both may be
     MDS, Parquet, or written by Petastorm; SRC may be a Delta table.
 
-    Exit codes: 0 success, 1 problems or differences were found, 3 it could not be read.
+    Exit codes: 0 success, 1 problems or differences were found, 3 a dataset could not be read.
     """
     if against is not None:
         if quick:

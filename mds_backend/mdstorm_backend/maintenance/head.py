@@ -40,12 +40,12 @@ class Head:
     Attributes
     ----------
     url : str
-        Where the dataset is.
+        URL of the dataset.
     columns : tuple of str
         Names of the columns.
     rows : tuple of dict
-        One per row, from names to values: Python objects, None for null, `Stored` for images and
-        pickles.
+        One dict per row, from column name to value: Python objects, None for null, and `Stored` for
+        images and pickles.
     """
 
     url: str
@@ -77,7 +77,7 @@ def head(
     url : str
         Directory of the dataset: a URL or a local path.
     n : int
-        Rows to read; fewer where the dataset has fewer.
+        Number of rows to read; fewer if the dataset has fewer.
     columns : sequence of str, optional
         Columns to read, in that order; all by default.
     storage_options : dict, optional
@@ -90,7 +90,7 @@ def head(
     CorruptDatasetError
         If it cannot be parsed.
     ArgumentTypeError
-        If it has no such column.
+        If the dataset does not have one of the columns.
     UnsupportedEncodingError
         If this version cannot decode one of them.
     """

@@ -81,7 +81,7 @@ class Inspection:
     Attributes
     ----------
     url : str
-        Where the dataset is.
+        URL of the dataset.
     rows : int
         Samples in all shards.
     shards : int
@@ -93,8 +93,8 @@ class Inspection:
     stored_bytes : Spread
         Bytes of a shard file as it is stored, compressed or not.
     compressions, hashes, size_limits : dict of str to int
-        How shards are compressed, which hashes protect them, and the size limit of their writer:
-        each with the number of shards, ``"none"`` for none.
+        Compressions, hashes and size limits of the shards, each with the number of shards that have
+        it; ``"none"`` for none.
     fingerprint : str
         Identity of the content, as recorded in checkpoints.
     logical_schema : bool
@@ -141,17 +141,18 @@ def inspect(
     storage_options : dict, optional
         Options of the fsspec file system.
     statistics : bool
-        Also read and describe all values. Memory: a shard and about 32 MiB.
+        Whether to also read and describe all values, which takes the memory of one shard and about
+        32 MiB.
     on_progress : callable or bool, optional
-        Called with the number of shards read and the total; by default a terminal or a
-        notebook shows it. False for silence.
+        Function that is called with the number of read shards and the total. By default, progress
+        is shown in a terminal or a notebook. False turns it off.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     CorruptDatasetError
-        If it cannot be parsed or, with `statistics`, read.
+        If the dataset cannot be parsed or, with `statistics`, cannot be read.
     """
     dataset = open_dataset(url, storage_options=storage_options)
     shards = dataset.index.shards

@@ -43,7 +43,7 @@ class ReindexReport:
     Attributes
     ----------
     url : str
-        Where the dataset is.
+        URL of the dataset.
     shards, rows : int
         Shards and rows in the index.
     replaced : bool
@@ -83,30 +83,31 @@ def reindex(
     """Rebuild the ``index.json`` of the directory at `url`.
 
     Every shard is read completely: its header describes its columns, its bitmaps give the null
-    counts, and the hashes that its header names are recomputed. Shards are ordered by name: by
-    directory, partition and number. Only the index is written, and nothing is removed. Memory: one
-    uncompressed shard per thread.
+    counts, and the hashes that its header names are computed again. Shards are ordered by
+    directory, partition and number. Only the index is written, and nothing is removed. Each thread
+    holds one uncompressed shard in memory.
 
     Parameters
     ----------
     url : str
         Directory of the dataset: a URL or a local path.
     force : bool
-        Replace an existing index. Shards that were left out of it on purpose are included again.
+        Whether to replace an existing index. Shards that were left out of it on purpose are
+        included again.
     storage_options : dict, optional
         Options of the fsspec file system.
     threads : int, optional
-        Shards read at a time; by default one per CPU core, at most 8.
+        Number of shards to read at a time; by default one per CPU core, at most 8.
     on_progress : callable or bool, optional
-        Called with the number of shards read and the total; by default a terminal or a
-        notebook shows it. False for silence.
+        Function that is called with the number of read shards and the total. By default, progress
+        is shown in a terminal or a notebook. False turns it off.
 
     Raises
     ------
     DatasetNotFoundError
         If there are no shards.
     InvalidArgumentError
-        If there is an index, and `force` is not given.
+        If there is an index, and `force` is False.
     WriteError
         If there are two attempts at one partition, shards of two jobs, or two compressed versions
         of one shard.

@@ -28,16 +28,16 @@ class VerifyReport:
     Attributes
     ----------
     url : str
-        Where the dataset is.
+        URL of the dataset.
     quick : bool
         Whether only the sizes of the files were checked.
     shards, rows, bytes : int
-        What was checked: shards, samples and bytes of the stored files, by the index.
+        Shards, samples and bytes of stored files that were checked, according to the index.
     problems : tuple of Problem
-        What is wrong; empty if nothing is.
+        The problems found.
     notes : tuple of Problem
-        What could not be checked, listed once if the same in many shards; and files that do not
-        belong to the dataset.
+        What could not be checked, listed once if it is the same in many shards, and files that do
+        not belong to the dataset.
     has_hashes : bool
         Whether the index holds hashes of every file. Without them changed values cannot be
         detected.
@@ -54,7 +54,7 @@ class VerifyReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no problem was found."""
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
@@ -77,24 +77,24 @@ def verify(
 ) -> VerifyReport:
     """Check the dataset at `url` and report everything that is wrong with it.
 
-    The files themselves are read, not copies in the shard cache. Memory: one uncompressed shard per
-    thread.
+    The files themselves are read, not their copies in the shard cache. Each thread holds one
+    uncompressed shard in memory.
 
     Parameters
     ----------
     url : str
         Directory of the dataset: a URL or a local path.
     quick : bool
-        Check only that the files exist with the right sizes. By default every file is read: its
-        hashes, offsets and header are compared with the index, and every value except pickles is
-        decoded.
+        Whether to check only that the files exist with the right sizes. By default, every file is
+        read: its hashes, offsets and header are compared with the index, and every value except
+        pickles is decoded.
     storage_options : dict, optional
         Options of the fsspec file system.
     threads : int, optional
-        Shards checked at a time; by default one per CPU core, at most 8.
+        Number of shards to check at a time; by default one per CPU core, at most 8.
     on_progress : callable or bool, optional
-        Called with the number of shards checked and the total; by default a terminal or a
-        notebook shows it. False for silence.
+        Function that is called with the number of checked shards and the total. By default,
+        progress is shown in a terminal or a notebook. False turns it off.
 
     Raises
     ------

@@ -59,7 +59,7 @@ _GATES: dict[str, tuple[Effort, ...]] = {
 )
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
-    """Report what of Petastorm is used where, and how much of it needs manual review.
+    """Report which features of Petastorm are used where, and what needs manual review.
 
     Nothing but the report is written. PATHS are files and directories, by default the current
     directory.

@@ -119,7 +119,7 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
     help="How to require mdstorm, such as 'mdstorm[torch]==0.2.*'; by default 'mdstorm' with the "
     "extras that the code needs.",
 )
-@click.option("--index", metavar="URL", help="Where pip also finds mdstorm; by default none.")
+@click.option("--index", metavar="URL", help="Another index that has mdstorm; by default none.")
 @click.option(
     "--backup",
     metavar="SUFFIX",
