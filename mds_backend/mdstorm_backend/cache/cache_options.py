@@ -33,7 +33,7 @@ def parse_bytes(value: int | float | str, *, name: str) -> int:
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """How shards are downloaded to this machine and kept there. Holds no secret; pickles.
+    """How shards are downloaded to this machine and kept there. Picklable; holds no secret.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class CacheOptions:
         variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the system's directory
         for temporary files.
     limit : int or None
-        Most bytes that the cache's files in the directory, and the index there, may take, also
-        given as text such as ``"10gb"``; beyond that the least recently used shards are removed.
-        None: no limit.
+        Largest size in bytes of the cache's files in the directory, including the index, also as
+        text such as ``"10gb"``. Beyond that, the least recently used shards are removed. None means
+        no limit.
     validate_hash : str or None
-        Name of a hash in the index by which every shard is verified.
+        Name of a hash in the index with which every shard is verified.
     retry : int
         Number of download attempts.
     timeout : float

@@ -60,58 +60,59 @@ _PARTS = {
 class Statistics(Described):
     """What a loader has done so far: sums over its passes, in this process and its workers.
 
-    The difference of two of them, ``later - earlier``, is what happened in between: in an epoch,
-    say. Printed it is a small table, also in a notebook.
+    The difference ``later - earlier`` is what happened in between, for example in an epoch. When
+    printed, or shown in a notebook, it is a small table.
 
     Attributes
     ----------
     consumer : str
-        Who takes the batches: ``"training"``, which is whatever code runs between two batches, or
-        ``"TensorFlow's input pipeline"`` where TensorFlow takes them by itself, as in Keras. The
-        pipeline asks ahead, so its waiting is the most that training may have waited.
+        What takes the batches: ``"training"``, that is any code that runs between two batches, or
+        ``"TensorFlow's input pipeline"`` if TensorFlow takes them itself, as in Keras. The pipeline
+        asks ahead, so training has waited at most as long as the pipeline.
     order : str
         ``"exact"`` or ``"elastic"``.
     workers : int
-        Worker processes that read; 0 if threads of this process do.
+        Number of reading worker processes; 0 if threads of this process read.
     passes, batches, rows : int
-        Iterations that were begun, and what they delivered.
+        Iterations that began, and the batches and rows that they delivered.
     startup_seconds : float
-        Waiting for the first batch of each pass: from when it was asked for to when it was there.
+        Waiting for the first batch of each pass, from the request to the delivery.
     waited_seconds : float
-        Waiting for all further batches: the consumer was blocked in ``__next__``. That a pass has
-        ended is waited for as well.
+        Waiting for all other batches, while the consumer was blocked in ``__next__``. Waiting for
+        the end of a pass is included.
     training_seconds : float
-        Between batches: from when ``__next__`` returned one to when the next one was asked for.
+        Time between batches, from the return of ``__next__`` to the next call.
     waited_for_downloads, waited_for_cache, waited_for_decoding, waited_for_transforms : float
-        Which part of `waited_seconds` was for what. Work that the consumer's own thread does counts
-        as it is; a wait for a result of another thread or process is divided in the proportion in
-        which that result's own making was busy. Downloads include retries and the check of hashes;
-        the cache, waiting for room, and for a process that downloads the same shard; decoding,
-        decompression, reading mapped files and gathering rows; transforms, `transform_spec`,
-        predicates, ``collate_fn`` and ``batch_map``.
+        The parts of `waited_seconds` by cause. Work in the consumer's own thread counts in full. A
+        wait for a result of another thread or process is divided in proportion to the work behind
+        that result. Downloads include retries and the verification of hashes. The cache is waiting
+        for room, and for a process that downloads the same shard. Decoding includes decompression,
+        reading mapped files and gathering rows. Transforms are `transform_spec`, predicates,
+        ``collate_fn`` and ``batch_map``.
     waited_for_batching : float
-        The rest: columns become tensors, blocks are cut into batches, batches come from worker
-        processes and go to a device. The five are `waited_seconds`.
+        The rest: columns become tensors, blocks are cut into batches, and batches come from worker
+        processes and go to a device. The five parts add up to `waited_seconds`.
     startup_for_downloads, startup_for_cache, startup_for_decoding, startup_for_transforms : float
-        The same parts of `startup_seconds`. Its rest has no field: opening the dataset, starting
-        threads and processes.
+        The same parts of `startup_seconds`. The rest of it, opening the dataset and starting
+        threads and processes, has no field.
     download_seconds, cache_seconds, decode_seconds, transform_seconds : float
-        Busy with the same things, summed over all threads and processes, whether anybody waited.
+        Time spent on the same work, summed over all threads and processes, whether anything waited
+        for it or not.
     downloading_seconds : float
-        In which at least one download was under way, summed over processes.
+        Time in which at least one download was in progress, summed over processes.
     downloads, downloaded_bytes : int
-        Shard files brought to this machine, and their sizes as they are stored.
+        Shard files copied to this machine, and their stored sizes.
     downloaded_again : int
-        Those of them that the same process had brought before: they had been evicted.
+        Downloads of shards that the same process had downloaded before and that had been evicted.
     cache_hits : int
-        Shards that were opened without a download from a directory of the cache.
+        Shards that were opened from a cache directory without a download.
     evictions : int
         Shards removed to make room.
     shards, shard_bytes : int
-        Shards opened, and their bytes, uncompressed. One that stayed open is not opened again.
+        Shards opened, and their uncompressed bytes. A shard that stays open counts once.
     results, results_ready : int
-        How often the reader took a result that threads made ahead (blocks of batches, opened
-        shards), and how many were ready then, all together: see `queue_depth`.
+        How often the reader took a result that threads had prepared (blocks of batches, opened
+        shards), and the sum of the numbers of results that were then ready: see `queue_depth`.
     """
 
     consumer: str = LOOP
@@ -161,7 +162,7 @@ class Statistics(Described):
     def download_rate(self) -> float:
         """Bytes per second while anything is downloaded; 0 if nothing was.
 
-        Worker processes are taken to download at the same time.
+        Worker processes are assumed to download at the same time.
         """
         return _ratio(self.downloaded_bytes, self.downloading_seconds) * max(self.workers, 1)
 
@@ -172,7 +173,7 @@ class Statistics(Described):
 
     @property
     def queue_depth(self) -> float:
-        """Mean number of results that were ready when one was taken; near 0 the reader is late."""
+        """Mean number of results that were ready when one was taken. Near 0, reading is slow."""
         return _ratio(self.results_ready, self.results)
 
     @property

@@ -76,27 +76,27 @@ class ReaderOptions:
     dataset : SampleSource
         What to read.
     order : ExactOrder or ElasticShare
-        In which order; its seed is fixed. Its share of the rows may be that of this process when a
-        pass begins: see `in_world`.
+        The order, with a fixed seed. Its share of the rows may be that of this process when a pass
+        begins: see `in_world`.
     columns : tuple of str or None
-        Which columns, in which order; None for all.
+        The columns to read, in this order; None for all.
     num_epochs : int or None
-        Passes over the data; None never ends.
+        Number of passes over the data; None means endless.
     transform : Transform, optional
-        Called with each shard's share of the rows.
+        Called with the rows that are read of each shard.
     slices : bool
-        Call it with slices of these, in the exact order: see `BatchReader`.
+        Whether to call it with slices of these rows, in the exact order: see `BatchReader`.
     fill_nulls : mapping of str to value
-        What takes the place of nulls, before the transform.
+        For each column, the value that replaces nulls, before the transform.
     null_masks : tuple of str
-        Columns that get a boolean companion which tells their nulls.
+        Columns for which a boolean column that marks nulls is added.
     keep : callable, optional
         Keeps what the transform returns, in the exact order: see `BatchReader`.
     workers, prefetch : int
-        Threads that read ahead, and blocks that may be ready.
+        Number of threads that read ahead, and of blocks that may be ready.
     predownload : int or None
-        In the elastic order: samples whose shards are opened ahead of use. None: see
-        `samples_ahead`.
+        In the elastic order, the number of samples whose shards are opened ahead of use. For None,
+        see `samples_ahead`.
     first_epoch : int
         Epoch with which the first pass begins.
     on_pass : callable, optional
