@@ -50,15 +50,15 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 
 class DataframeColumnCodec(ABC):
-    """Base class of codecs; users may define their own."""
+    """Base class of codecs; you can define your own."""
 
     @abstractmethod
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
-        """Return what a Spark DataFrame holds for `value`, which is never None."""
+        """Return the value to store in a Spark DataFrame for `value`, which is never None."""
 
     @abstractmethod
     def decode(self, unischema_field: UnischemaField, value: Any) -> Any:
-        """Return the value for what `encode` returned."""
+        """Return the original value for a value that `encode` returned."""
 
     @abstractmethod
     def spark_dtype(self) -> Any:
@@ -90,8 +90,8 @@ class ScalarCodec(DataframeColumnCodec):
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
         """Convert to a Python int, float, bool or str, by the Spark type.
 
-        Fractions are truncated where the column holds integers. Values for other Spark types, such
-        as decimals and timestamps, are returned unchanged.
+        If the column holds integers, fractions are truncated. Values for other Spark types, such as
+        decimals and timestamps, are returned unchanged.
 
         Raises
         ------
@@ -228,8 +228,8 @@ class CompressedImageCodec(_BinaryCodec):
     Parameters
     ----------
     image_codec : str
-        ``"png"`` (without loss, 8 or 16 bits), ``"jpeg"`` (8 bits), or another format that Pillow
-        writes.
+        ``"png"`` (lossless, 8 or 16 bits), ``"jpeg"`` (8 bits), or another format that Pillow can
+        write.
     quality : int
         Of 100, for formats with loss.
     """
@@ -256,9 +256,9 @@ class CompressedImageCodec(_BinaryCodec):
         Raises
         ------
         EncodingTypeError
-            If it is not an array of the field's dtype, or of one that the format has no pixels for.
+            If it is not an array of the field's dtype, or the format cannot store that dtype.
         EncodingError
-            If its shape is not the field's, or no image's; also ValueError.
+            If its shape is not that of the field, or not that of an image; also ValueError.
         """
         check_array(unischema_field, value)
         if value.ndim != 2 and (value.ndim != 3 or value.shape[2] != 3):
@@ -274,7 +274,7 @@ class CompressedImageCodec(_BinaryCodec):
             ) from error
 
     def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
-        """Return the pixels, uint8 or uint16 as the file has them, contiguous and writable.
+        """Return the pixels as a contiguous, writable array of uint8 or uint16, as in the file.
 
         Raises
         ------

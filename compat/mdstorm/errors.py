@@ -24,8 +24,8 @@
     ├── UnequalLengthsError        also RuntimeError
     └── WorkerDiedError            also RuntimeError
 
-The others, such as `NullValueError` and `UnsupportedTypeError`, are listed in
-`mdstorm_backend.errors`; all of them can be imported from here.
+`mdstorm_backend.errors` lists the others, such as `NullValueError` and `UnsupportedTypeError`. You
+can import all of them from here.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class NotOnDriverError(MDStormError, RuntimeError):
 
 
 class NotPicklableError(MDStormError, TypeError):
-    """An object that reads files would be sent to another process."""
+    """An object that reads files cannot be sent to another process."""
 
 
 class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):
-    """``schema_fields`` matches no column, or a dataset has none that a framework supports."""
+    """``schema_fields`` matches no column, or a dataset has no column that a framework supports."""
 
 
 class UnsupportedArgumentError(MDStormError, NotImplementedError):
@@ -99,31 +99,31 @@ class ShufflingBufferError(MDStormError, RuntimeError):
 
 
 class DecodeFieldError(MDStormError, RuntimeError):
-    """A stored value is not what the codec of its field writes."""
+    """A stored value was not written by the codec of its field."""
 
 
 class PetastormMetadataError(MDStormError):
-    """A dataset has no usable metadata of Petastorm."""
+    """A dataset has no usable Petastorm metadata."""
 
 
 class MetadataNotFoundError(PetastormMetadataError, DatasetNotFoundError):
-    """There is no dataset where metadata of Petastorm were looked for."""
+    """There is no dataset at a URL where Petastorm metadata was expected."""
 
 
 class UnsafePickleError(PetastormMetadataError, UnpicklingError, ValueError):
-    """Metadata holds a pickle that Petastorm would not write; none of it was run."""
+    """Metadata holds a pickle that Petastorm would not write; nothing in it was executed."""
 
 
 class PetastormMetadataGenerationError(MDStormError):
-    """What was written in a ``materialize_dataset`` block did not become a dataset."""
+    """The files written in a ``materialize_dataset`` block could not become a dataset."""
 
 
 class UnsortedTimestampsError(MDStormError, NotImplementedError):
-    """N-grams were requested of rows that are not sorted by their timestamps."""
+    """N-grams were requested from rows that are not sorted by their timestamps."""
 
 
 class RowArgumentError(ArgumentTypeError, AssertionError):
-    """A row was to be encoded of something else than a schema and a dict."""
+    """`dict_to_spark_row` was not called with a schema and a dict."""
 
 
 class RowTransformError(TransformError, TypeError):
@@ -131,11 +131,11 @@ class RowTransformError(TransformError, TypeError):
 
 
 class NullInRowError(MDStormError, RuntimeError):
-    """A row for TensorFlow holds None, for which there is no tensor."""
+    """A row for TensorFlow holds None, which no tensor can represent."""
 
 
 class UnequalLengthsError(MDStormError, RuntimeError):
-    """Arrays that TensorFlow should get as one tensor have different lengths."""
+    """Arrays that should be one tensor in TensorFlow have different lengths."""
 
 
 class WorkerDiedError(MDStormError, RuntimeError):

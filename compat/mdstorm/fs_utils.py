@@ -71,11 +71,11 @@ class FilesystemResolver:
         return _open(self._dataset_url, self._storage_options)[1]
 
     def filesystem(self) -> Any:
-        """Return the file system, one of fsspec."""
+        """Return the fsspec file system."""
         return self.filesystem_factory()()
 
     def filesystem_factory(self) -> Callable[[], Any]:
-        """Return a function that creates the file system, also in another process."""
+        """Return a function that creates the file system, even in another process."""
         return partial(_filesystem, self._dataset_url, self._storage_options)
 
 
@@ -108,7 +108,7 @@ def get_filesystem_and_path_or_paths(
     Raises
     ------
     InvalidArgumentError
-        If a URL has no scheme, or they are in different storages; also ValueError.
+        If a URL has no scheme, or the URLs are in different storages; also ValueError.
     """
     url_or_urls = checked_urls(url_or_urls)
     urls = [url_or_urls] if isinstance(url_or_urls, str) else url_or_urls

@@ -33,27 +33,27 @@ _ROWS_PER_SHARD = 5
 
 
 class LocalDiskCache(CacheBase):
-    """Keeps values in a local directory, one file for each, for all processes that name it.
+    """Keeps values in a local directory, one file each, for all processes that use it.
 
     Values are pickled. A file that is damaged, or belongs to another user, counts as missing.
 
     Parameters
     ----------
     path : str
-        The directory. It is made for this user alone if it is not there.
+        The directory. If it does not exist, it is created with access for this user only.
     size_limit_bytes : int
-        Bytes that the files may take together.
+        Largest total size of the files in bytes.
     expected_row_size_bytes : int
-        About the size of a row: a limit that is far too small for some rows is refused.
+        Approximate size of a row in bytes. A limit that is far too small for some rows is refused.
     shards : int
-        Into how many parts Petastorm divides a cache, each with its share of the limit: it counts
-        in that check alone.
+        Number of parts into which Petastorm divides a cache, each with its share of the limit. It
+        is used only for that check.
     cleanup : bool
         Whether `cleanup` removes the values.
     eviction_policy : str
         ``least-recently-stored``, ``least-recently-used`` or ``none``.
     **settings
-        Further settings of Petastorm's cache, which have no effect.
+        Other settings of Petastorm's cache, which have no effect.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class LocalDiskCache(CacheBase):
         self._mdstorm_policy = eviction_policy
 
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return what is kept under a key, or else what the function returns, and keep that."""
+        """Return the value of a key. If there is none, call the function, and keep its result."""
         path = self._mdstorm_directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{_SUFFIX}"
         found = self._mdstorm_read(path)
         if found is None:
@@ -92,7 +92,7 @@ class LocalDiskCache(CacheBase):
     def cleanup(self) -> None:
         """Remove the values, and the directory if it is then empty.
 
-        What cannot be removed stays, and a warning says so.
+        Files that cannot be removed stay, and a warning says so.
         """
         if not self._mdstorm_removes:
             return

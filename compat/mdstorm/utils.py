@@ -24,19 +24,19 @@ def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
     Parameters
     ----------
     row : mapping of str to object
-        Stored values by field. Those that are no field of the schema are left out.
+        Stored values by field. Values that belong to no field of the schema are left out.
     schema : Unischema
         The schema.
 
     Returns
     -------
     dict
-        What the codecs decode, NumPy scalars and arrays for fields without a codec, None for null.
+        The decoded values: NumPy scalars and arrays for fields without a codec, None for null.
 
     Raises
     ------
     DecodeFieldError
-        If a value is not what the codec of its field writes; also RuntimeError.
+        If a value was not written by the codec of its field; also RuntimeError.
     """
     decoded = {}
     for name, value in row.items():

@@ -72,26 +72,27 @@ def materialize_dataset(
             frame = spark.createDataFrame(rows, HelloWorld.as_spark_schema())
             frame.write.mode("overwrite").parquet(url)
 
-    The files stay as they are. At the end of the block ``_common_metadata`` is written beside them,
-    in the form of Petastorm 0.13.1, which reads the dataset as `make_reader` and Spark do: a
-    program may move its writers first and its readers later, or the other way round.
+    The files stay as they are. At the end of the block, ``_common_metadata`` is written beside
+    them, in the form of Petastorm 0.13.1. Petastorm can therefore read the dataset, and so can
+    `make_reader` and Spark: you can migrate writers first and readers later, or the other way
+    round.
 
-    A block that appends files extends the dataset; one that writes nothing renews the metadata
-    of the files that are there, damaged metadata included. Blocks of several processes may end at
-    the same time. If the block raises, the metadata are left as they were. Row group indexes are
-    dropped when the row groups change: build them after the block.
+    A block that appends files extends the dataset. A block that writes nothing renews the metadata
+    of existing files, even if it was damaged. Blocks of several processes may end at the same time.
+    If the block raises, the metadata stays as it was. Row-group indexes are deleted when the row
+    groups change: build them after the block.
 
-    With ``storage_format="mds"`` the Parquet files become an MDS dataset of the same rows, with a
-    shard for each row group, and those that the block wrote are removed. Readers deliver the same.
+    With ``storage_format="mds"``, the rows become an MDS dataset with a shard for each row group,
+    and the Parquet files that the block wrote are removed. Readers deliver the same rows.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession or None
-        The session whose settings are changed during the block and restored at its end, as far as
-        it allows that.
+        The session whose settings are changed during the block, if it allows that, and restored at
+        its end.
     dataset_url : str
-        Directory of the dataset; with a `filesystem_factory` possibly a path. This process must see
-        what the executors write there.
+        Directory of the dataset; with a `filesystem_factory`, it may be a path. This process must
+        be able to see the files that the executors write there.
     schema : Unischema
         The schema that encodes the rows. With Parquet, its codecs are Petastorm's own.
     row_group_size_mb : int, optional
@@ -101,8 +102,8 @@ def materialize_dataset(
     filesystem_factory : callable, optional
         Returns the fsspec or pyarrow file system with which this process reads `dataset_url`.
     storage_format : {"parquet", "mds", None}, keyword-only
-        What is left behind. None takes the conf ``mdstorm.materialize.storageFormat``, or else the
-        environment variable ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, or else Parquet.
+        Format of the dataset. None means the conf ``mdstorm.materialize.storageFormat``, else the
+        environment variable ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, else Parquet.
 
     Raises
     ------
@@ -159,7 +160,7 @@ def get_schema(dataset: Any) -> Unischema:
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset, ParquetDataset or Dataset
-        Parquet files of Petastorm, opened by pyarrow or by us, or an MDS dataset.
+        Parquet files of Petastorm, opened by pyarrow or by mdstorm, or an MDS dataset.
 
     Raises
     ------
@@ -257,12 +258,13 @@ def load_row_groups(dataset: Any) -> Sequence[Any]:
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
-        The dataset. Its footers say how many row groups there are, whatever its metadata says.
+        The dataset. Row groups are counted in its footers, whatever its metadata says.
 
     Returns
     -------
     list
-        Our `RowGroup`, or for a dataset of pyarrow its fragments of one row group each.
+        mdstorm's `RowGroup` objects, or for a pyarrow dataset, its fragments with one row group
+        each.
     """
     if isinstance(dataset, ParquetDataset):
         return list(dataset.row_groups)

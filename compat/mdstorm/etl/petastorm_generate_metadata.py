@@ -40,9 +40,9 @@ def generate_petastorm_metadata(
 ) -> None:
     """Write the schema of a dataset beside its rows, which are not changed.
 
-    For Parquet files it goes into ``_common_metadata``, with the number of row groups of each file,
-    as Petastorm writes and reads them: see `materialize_dataset`. A schema that is there already is
-    replaced. For an MDS dataset it goes into the index.
+    For Parquet files, it is written to ``_common_metadata``, with the number of row groups of each
+    file, in the form of Petastorm: see `materialize_dataset`. An existing schema is replaced. For
+    an MDS dataset, it is written to the index.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def generate_petastorm_metadata(
     dataset_url : str
         Directory of the dataset.
     unischema_class : str, optional
-        Dotted path of a `Unischema` object, such as ``"package.module.MySchema"``. By default the
-        schema that the dataset has already.
+        Dotted path of a `Unischema` object, such as ``"package.module.MySchema"``; by default the
+        existing schema of the dataset.
     use_summary_metadata : bool
         Whether to write ``_metadata`` as well, a summary of the footers of all Parquet files.
     hdfs_driver : str
@@ -63,11 +63,11 @@ def generate_petastorm_metadata(
     InvalidArgumentError
         If `unischema_class` names no Unischema, or the URL has no scheme; also ValueError.
     PetastormMetadataError
-        If there is neither `unischema_class` nor a schema in the dataset.
+        If `unischema_class` is not passed, and the dataset has no schema.
     MissingColumnError
         If the dataset lacks a field of the schema.
     PetastormMetadataGenerationError
-        If a column cannot hold its field, or no summary is possible.
+        If a column cannot hold its field, or a summary cannot be written.
     """
     dataset_url = checked_urls(dataset_url)
     schema = None if unischema_class is None else _located(unischema_class)

@@ -70,9 +70,9 @@ def build_rowgroup_index(
 ) -> None:
     """Index the row groups of a Parquet dataset, or the shards of an MDS dataset.
 
-    Those of a Parquet dataset are written into ``_common_metadata``, where Petastorm finds them
-    too; those of an MDS dataset to a file ``_rowgroup_index`` beside the shards. Existing ones are
-    replaced.
+    Indexes of a Parquet dataset are written to ``_common_metadata``, where Petastorm finds them,
+    too; indexes of an MDS dataset are written to a file ``_rowgroup_index`` beside the shards.
+    Existing indexes are replaced.
 
     Parameters
     ----------
@@ -81,16 +81,16 @@ def build_rowgroup_index(
     spark_context : pyspark.SparkContext or None
         Not used: threads of this process read the indexed fields, and nothing else.
     indexers : sequence of SingleFieldIndexer or FieldNotNullIndexer
-        What to index; selectors refer to the indexes by their names.
+        The indexes to build; selectors refer to them by their names.
     hdfs_driver : str
         Not used.
 
     Raises
     ------
     ArgumentTypeError
-        If an indexer is something else.
+        If an indexer is of another class.
     InvalidArgumentError
-        If there is no indexer, two have one name, or one is of a field that does not exist.
+        If there is no indexer, two have the same name, or one is for a field that does not exist.
     """
     found = _checked(indexers)
     opened = _as_stored(dataset_url)
@@ -117,7 +117,7 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
     Parameters
     ----------
     dataset : str, Dataset, ParquetDataset or pyarrow.parquet.ParquetDataset
-        The dataset, or its URL. Of pyarrow's its directory counts, whatever its filters leave.
+        The dataset, or its URL. For a pyarrow dataset, only the directory counts, not its filters.
 
     Raises
     ------
