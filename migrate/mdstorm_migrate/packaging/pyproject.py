@@ -173,7 +173,7 @@ def _beside(
         return
     line = document.lines.start_of(key.start)
     lines = "".join(f"{_as_key(item)}{document.lines.newline}" for item in items)
-    message = "require what Petastorm brought along, and what the code needs"
+    message = "require the packages that Petastorm installed and the code needs"
     yield Edit(rule, "exact", line, line, lines, message, topic="install")
 
 

@@ -45,7 +45,7 @@ def rewrite_requirement(
         return
     new = requirement_of(document, found.extras)
     beside = lost_with(needs.beside, found.extras)
-    message = "require what Petastorm brought along, and what the code needs"
+    message = "require the packages that Petastorm installed and the code needs"
     if needs.importers:
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         if not needs.moved or _names_mdstorm(document, found, place):

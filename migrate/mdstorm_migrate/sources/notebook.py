@@ -75,7 +75,7 @@ def _language(notebook: Any) -> str:
         info = metadata.get("language_info", {}).get("name")
         return str(info or metadata.get("kernelspec", {}).get("language") or "python").lower()
     except AttributeError:
-        raise SourceError("no notebook: its metadata are no objects") from None
+        raise SourceError("not a notebook: its metadata is not an object") from None
 
 
 def _cells_in(notebook: Any, text: str) -> tuple[list[Cell], list[Cell]]:
@@ -112,7 +112,7 @@ def _cells(notebook: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
                 cell.get("cell_type")
                 yield (*path, "cells", number), cell
     except (AttributeError, TypeError):
-        raise SourceError("no notebook: it has no list of cells") from None
+        raise SourceError("not a notebook: it has no list of cells") from None
 
 
 SOURCE = NotebookSource()

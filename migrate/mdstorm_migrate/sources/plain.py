@@ -142,7 +142,7 @@ class PlainSource:
         """
         kind = None if path is None else kind_of(path, data[:HEAD])
         if kind is None:
-            raise SourceError(f"{path} is no kind of file that is known")
+            raise SourceError(f"{path} is not a known kind of file")
         text, prefix, encoding = decode_text(data)
         if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
             return DecodedFile(text, [], encoding, prefix)

@@ -190,8 +190,8 @@ def test_format_3_has_sheets() -> None:
     ("text", "reason"),
     [
         ('{"cells": ["petastorm"', "broken JSON"),
-        ('["petastorm"]', "no notebook"),
-        ('{"cells": ["petastorm"]}', "no notebook"),
+        ('["petastorm"]', "not a notebook"),
+        ('{"cells": ["petastorm"]}', "not a notebook"),
         ('{"cells": [], "metadata": "petastorm"}', None),
         ("[" * 100_000 + "petastorm", "broken JSON"),
     ],
