@@ -22,6 +22,7 @@ DOCS := .venv-docs
 DEMO := .venv-demo
 AZURITE := .azurite
 GCS := .venv-gcs
+DATABRICKS := .venv-databricks
 
 # Spark's driver and workers must run the same Python. $(1): environment.
 with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
@@ -42,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs demo notebooks benchmark parity lint format test-dev test-compat \
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
-	test-interop test-trainers test-cluster test-runtime java clean distclean
+	test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
 # Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
 # longest begin first.
@@ -72,6 +73,7 @@ test-all:
 	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
 	+$(MAKE) test-runtime
 	+$(MAKE) test-cluster
+	+$(MAKE) test-databricks
 	+$(MAKE) docs
 
 # The tests in every folder of that name, without Spark.
@@ -175,6 +177,11 @@ test-runtime: java $(RUNTIME)/.complete
 		$(addprefix tests/,compat/pytorch compat/tf compat/spark/test_types.py migrate/run) \
 		$(PYTEST_ARGS)
 
+# The converter with databricks-connect in the place of pyspark.
+test-databricks: java $(DEV)/.complete $(DATABRICKS)/.complete
+	$(call with_spark,$(DEV)) $(DEV)/bin/python -m pytest \
+		tests/compat/spark/test_databricks_connect.py $(PYTEST_ARGS)
+
 # Only the part of test-dev that compares with MosaicML Streaming.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
@@ -219,6 +226,10 @@ $(GCS)/.complete: Makefile
 	PYTHON=$(PYTHON) scripts/make_venv.sh $(@D) gcp-storage-emulator==2026.7.19
 	touch $@
 
+$(DATABRICKS)/.complete: Makefile pyproject.toml
+	PYTHON=$(PYTHON) scripts/make_venv.sh $(@D) --editable . databricks-connect==15.4.26
+	touch $@
+
 $(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)
 	tests/servers/azurite/install.sh $(@D)
 	touch $@
@@ -230,4 +241,5 @@ clean:
 		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(AZURITE) $(GCS)
+	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(AZURITE) $(GCS) \
+		$(DATABRICKS)

@@ -12,8 +12,9 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, MissingDependencyError
@@ -169,6 +170,11 @@ def start_session(builder: Any = None) -> SparkSession:
     try:
         return (SparkSession.builder if builder is None else builder).getOrCreate()
     except Exception as error:
+        if "DatabricksSession" in str(
+            error
+        ):  # databricks-connect, which starts sessions by its own
+            sessions = import_module("databricks.connect").DatabricksSession
+            return cast("SparkSession", sessions.builder.getOrCreate())
         if "JAVA_GATEWAY_EXITED" not in str(error):
             raise
         raise MissingDependencyError(
