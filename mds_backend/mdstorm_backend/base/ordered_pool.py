@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import Any, TypeVar
 
+from mdstorm_backend.base.recorded_work import CAUSES, Task, here
+
 _Out = TypeVar("_Out")
 
 _places = count()
@@ -15,11 +17,20 @@ _here = threading.local()
 
 
 class OrderedPool(ThreadPoolExecutor):
-    """A pool whose threads can ask for the `place` of what they do."""
+    """A pool whose threads can ask for the `place` of what they do, and have others `go_on`."""
+
+    def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
+        super().__init__(max_workers, thread_name_prefix)
+        self._others = ThreadPoolExecutor(max_workers, thread_name_prefix)
 
     def submit(self, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any) -> Future[_Out]:
         """Have a thread call `fn`."""
-        return super().submit(_called, next(_places), fn, *args, **kwargs)
+        return super().submit(_called, self._others, next(_places), fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the threads, and those that go on with their work."""
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        self._others.shutdown(wait)
 
 
 def place() -> int:
@@ -28,6 +39,29 @@ def place() -> int:
     return next(_places) if found < 0 else found
 
 
-def _called(number: int, fn: Callable[..., _Out], *args: Any, **kwargs: Any) -> _Out:
-    _here.place = number
+def go_on(function: Callable[[], object]) -> bool:
+    """Have another thread call `function`, as part of the work of this one.
+
+    Returns
+    -------
+    bool
+        False if this is no thread of an `OrderedPool`, with which the other one would end; then
+        nothing is called.
+    """
+    others: ThreadPoolExecutor | None = getattr(_here, "others", None)
+    task = here.task
+
+    def called() -> None:
+        here.task = None if task is None else Task(task.recorder, [0.0] * CAUSES)
+        function()
+
+    if others is not None:
+        others.submit(_called, others, place(), called)
+    return others is not None
+
+
+def _called(
+    others: ThreadPoolExecutor, number: int, fn: Callable[..., _Out], *args: Any, **kwargs: Any
+) -> _Out:
+    _here.others, _here.place = others, number
     return fn(*args, **kwargs)

@@ -14,7 +14,7 @@ from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
-from mdstorm_backend.storage import Buffer, Location, map_file
+from mdstorm_backend.storage import Buffer, Location, arrival_here, map_file
 
 
 def download(
@@ -49,7 +49,7 @@ def download(
     Returns
     -------
     str
-        The path of the complete file. After an error nothing is left.
+        The path of the complete file. After an error nothing is left but what had been begun.
 
     Raises
     ------
@@ -62,10 +62,11 @@ def download(
     LocalDiskError
         If it cannot be written.
     """
-    url = location.file_url(file.basename)
+    url, arrival = location.file_url(file.basename), arrival_here()
 
     def attempt() -> str:
-        path = new_path()
+        # What others read is not begun anew.
+        path = new_path() if arrival is None else arrival.path
         try:
             _copy(location, file, path, timeout)
             check_content(file, mapped(path), hash_name, url)
@@ -73,7 +74,8 @@ def download(
             raise not_a_file(file, url, error) from error
         except BaseException:
             with suppress(OSError):
-                os.unlink(path)
+                if arrival is None:
+                    os.unlink(path)
             raise
         return path
 

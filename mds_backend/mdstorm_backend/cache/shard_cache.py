@@ -7,8 +7,10 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from mdstorm_backend.base.ordered_pool import go_on
 from mdstorm_backend.base.recorded_work import Cause, count, work
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.inventory import clear_former_states
@@ -22,10 +24,12 @@ from mdstorm_backend.errors import (
     StorageError,
 )
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.storage import Buffer, map_file
+from mdstorm_backend.storage import Arrival, Buffer, map_file
 
 #: Attempts at a lock whose directory `mdstorm cache clear` may remove in between.
 _LOCK_ATTEMPTS = 5
+#: Shards of up to so many bytes are not worth reading before they are whole.
+_SOON_WHOLE = 8 << 20
 
 
 class ShardCache:
@@ -90,6 +94,23 @@ class ShardCache:
         except OSError as error:
             raise self._directory.failure(error) from error
 
+    def begin(self, info: ShardInfo) -> Arrival | None:
+        """Begin to download a shard, as `ShardFiles` says."""
+        if (
+            info.raw_data.bytes <= _SOON_WHOLE
+            or info.zip_data is not None
+            or self.source.options.validate_hash is not None
+            or not self.source.location.is_on_s3
+            or os.path.exists(self._directory.file(info.raw_data.basename))
+        ):
+            return None
+        arrival = Arrival()
+        if not go_on(partial(arrival.make, partial(self.open, info))):
+            return None
+        with work(Cause.DOWNLOADS):
+            arrival.wait_for(1)
+        return arrival
+
     def discard(self, info: ShardInfo) -> bool:
         """Forget a shard that turned out to be damaged, as `ShardFiles` says."""
         path = self._directory.file(info.raw_data.basename)
@@ -144,7 +165,7 @@ class ShardCache:
         path = self._directory.record(info.raw_data.basename)
 
         def progress() -> object:
-            return [(part, _size(part)) for part in self._directory.parts_of(path)]
+            return [(part, FileIdentity.at(part)) for part in self._directory.parts_of(path)]
 
         for attempt in range(_LOCK_ATTEMPTS):
             url = self.source.location.url

@@ -17,7 +17,7 @@ from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin
 from mdstorm_backend.errors import CredentialsError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
-from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.storage import Arrival, Buffer, Location
 
 
 class ShardFiles(Protocol):
@@ -39,6 +39,22 @@ class ShardFiles(Protocol):
         CredentialsError, StorageError
             If the storage denies access or fails, or the cache directory cannot be used.
         """
+
+    def begin(self, info: ShardInfo) -> Arrival | None:
+        """Begin to download a shard that can be read before it is whole.
+
+        Returns
+        -------
+        Arrival or None
+            The file, of which at least a byte is there. None for a shard that is here, or that is
+            to be opened when it is whole.
+
+        Raises
+        ------
+        MDStormError
+            As `open` does.
+        """
+        return None
 
     def discard(self, info: ShardInfo) -> bool:
         """Forget the copy of a shard whose content turned out to be damaged.
@@ -150,7 +166,7 @@ def _state_of(fingerprint: str, written: str) -> str:
     return f"{fingerprint} {written}".rstrip()
 
 
-class DirectFiles:
+class DirectFiles(ShardFiles):
     """Shards on a local disk or in memory.
 
     Compressed ones on a disk are decompressed once, into a cache; those in memory each time.

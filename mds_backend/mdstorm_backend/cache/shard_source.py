@@ -16,7 +16,7 @@ from mdstorm_backend.cache.locks import FileLock
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format.index import FileInfo, ShardInfo
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, arrival_here
 
 #: Seconds that decompressing a shard may take, and hashing it.
 _WORK = 60.0
@@ -95,7 +95,11 @@ class ShardSource:
             Receives the temporary path of each file, by its name, before the file is made.
         """
         if info.zip_data is None or info.compression is None:
-            parts[info.raw_data.basename] = self._download(info.raw_data, lock)
+            name, arrival = info.raw_data.basename, arrival_here()
+            if arrival is not None:
+                part = self.directory.new_part(lock.path)
+                parts[name] = arrival.begin(part, info.raw_data.bytes)
+            parts[name] = self._download(info.raw_data, lock)
             return
         raw = parts[info.raw_data.basename] = self.directory.new_part(lock.path)
         if self._decompress_present_zip(info, info.zip_data, record, raw):

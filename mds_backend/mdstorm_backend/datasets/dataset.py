@@ -223,6 +223,10 @@ class Dataset(SampleDataset):
         """
         return self._shards.get(number, self.schema)
 
+    def begin_shard(self, number: int) -> MDSShard:
+        """Open shard `number`, as `SampleSource` says."""
+        return self._shards.begin(number, self.schema) or self.shard(number)
+
     def find_open(self, number: int) -> MDSShard | None:
         """Return shard `number` if it is open."""
         return self._shards.opened.find(number)

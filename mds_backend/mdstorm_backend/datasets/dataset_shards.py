@@ -135,6 +135,23 @@ class DatasetShards:
             return shard
         return self.opened.get(number, lambda number: self._open(number, schema))
 
+    def begin(self, number: int, schema: Schema) -> MDSShard | None:
+        """Return shard `number` with no more than its beginning; None if it is to be opened."""
+        info, arrival = self._index.shards[number], None
+        if self._prepare is None and not self._lost_schema and self.opened.find(number) is None:
+            arrival = self.files.begin(info)
+        if arrival is None:
+            return None
+        content, size = arrival.content, info.raw_data.bytes
+        arrival.wait_for(min(4 * (info.samples + 2), size))  # the offsets, then the header
+        arrival.wait_for(min(int.from_bytes(content[4:8], "little"), size))
+        try:
+            shard = MDSShard(content, info, schema, url=self.url(info))
+        except CorruptDatasetError:
+            return None  # whoever opens it waits for it, and brings it once more
+        shard.arrival = arrival
+        return _counted(shard, info)
+
     def _open(self, number: int, schema: Schema) -> MDSShard:
         info = self._index.shards[number]
 
@@ -144,11 +161,9 @@ class DatasetShards:
             return MDSShard(content, info, schema, url=self.url(info))
 
         shard = self._parsed(info, parse)
-        count("shards")
-        count("shard_bytes", info.raw_data.bytes)
         if self._lost_schema:
             check_nulls(shard)
-        return shard
+        return _counted(shard, info)
 
     def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
         """Parse the bytes of a shard; a damaged copy is downloaded once more."""
@@ -161,3 +176,9 @@ class DatasetShards:
             if not self.files.discard(info):
                 raise
         return parse(self.files.open(info))
+
+
+def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
+    count("shards")
+    count("shard_bytes", info.raw_data.bytes)
+    return shard

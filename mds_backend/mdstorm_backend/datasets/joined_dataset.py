@@ -120,6 +120,11 @@ class JoinedDataset(Described):
         part = bisect_right(self._first_shards, number) - 1
         return self.parts[part].shard(number - self._first_shards[part])
 
+    def begin_shard(self, number: int) -> Shard:
+        """Open shard `number` of all, of which no more than the beginning may be there."""
+        part = bisect_right(self._first_shards, number) - 1
+        return self.parts[part].begin_shard(number - self._first_shards[part])
+
     def find_open(self, number: int) -> Shard | None:
         """Return shard `number` of all if it is open."""
         part = bisect_right(self._first_shards, number) - 1

@@ -74,6 +74,10 @@ class SampleDataset(Described, ABC):
     def shard(self, number: int) -> Shard:
         """Open a shard."""
 
+    def begin_shard(self, number: int) -> Shard:
+        """Open a shard of which no more than the beginning may be there."""
+        return self.shard(number)
+
     @abstractmethod
     def find_open(self, number: int) -> Shard | None:
         """Return a shard if it is open."""

@@ -199,7 +199,13 @@ class BatchReader:
         with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
             plan = self._plan(start, first_epoch, prefetcher, opener)
             if self.transform is None and self._filler.only_copies:
-                yield from copied_ahead(self._fill, plan, self._workers, self._recorder)
+                yield from copied_ahead(
+                    self._fill,
+                    plan,
+                    self._workers,
+                    self._recorder,
+                    are_open=self.dataset.is_mapped,
+                )
             else:
                 yield from prefetcher.map(self._fill, plan)
 
@@ -217,6 +223,7 @@ class BatchReader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
+        self._stream.open_shard = self.dataset.shard
         with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
             yield from self._plan(start, first_epoch, prefetcher, opener)
 
@@ -231,8 +238,8 @@ class BatchReader:
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:
-            only_copies = self._filler.only_copies
-            read = self._filler.copy if only_copies else self._filler.read
+            is_copied = self._filler.only_copies and self.dataset.is_mapped
+            read = self._filler.copy if is_copied else self._filler.read
             block.batch = read(block.ranges)
         else:
             with work(Cause.DECODING):

@@ -143,7 +143,7 @@ class ElasticReader:
         dataset = self._dataset
 
         def open_shard(number: int) -> Shard:
-            shard = dataset.shard(number)
+            shard = (dataset.shard if make_ready is None else dataset.begin_shard)(number)
             shard.will_need()
             if make_ready is not None:
                 make_ready(shard)

@@ -61,11 +61,18 @@ class IdWindow:
         return self.located(start, stop).selections(position)
 
     def located(self, start: int, stop: int) -> Located:
-        """Say where the rows `start` to `stop` lie."""
+        """Say where the rows `start` to `stop` lie, and wait for those that are on their way."""
         # Only now: many windows wait for their shards, and are to take little memory.
         owners = self._owners[start:stop]
-        return Located(self._opened, owners, self._ids[start:stop] - self._firsts[owners])
+        rows = self._ids[start:stop] - self._firsts[owners]
+        for number, shard in self._begun:
+            shard.wait_for(int(rows.max(initial=-1, where=owners == number)) + 1)
+        return Located(self._opened, owners, rows)
 
     @cached_property
     def _opened(self) -> list[Shard]:
         return [self.shards[number] for number in self.shard_numbers]
+
+    @cached_property
+    def _begun(self) -> list[tuple[int, Shard]]:
+        return [(n, shard) for n, shard in enumerate(self._opened) if not shard.is_whole]

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.shard import Shard
-from mdstorm_backend.storage import Buffer
+from mdstorm_backend.storage import Arrival, Buffer
 
 
 class MDSFile(Shard):
@@ -45,12 +46,17 @@ class MDSFile(Shard):
         Whether all samples have one size.
     offsets : numpy.ndarray
         Where each sample begins in the file, uint32 of shape ``(samples + 1,)``.
+    arrival : Arrival or None
+        The file, while it is on its way. To be set when all is there that stands before the
+        samples.
 
     Raises
     ------
     CorruptDatasetError
         If the file is cut off or contradicts the index.
     """
+
+    arrival: Arrival | None = None
 
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
         self._buffer = buffer
@@ -70,8 +76,29 @@ class MDSFile(Shard):
                     f"its index, but {self.offsets[-1] - self.offsets[0]} bytes of samples"
                 )
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all samples are there."""
+        return self.arrival is None
+
+    def wait_for(self, stop: int) -> None:
+        """Wait until the samples before `stop` are there.
+
+        Raises
+        ------
+        MDStormError
+            If they cannot be downloaded, see `ShardFiles.open`.
+        """
+        arrival = self.arrival
+        if arrival is not None:
+            with work(Cause.DOWNLOADS):
+                arrival.wait_for(int(self.offsets[stop]))
+            self.arrival = None if arrival.is_over else arrival
+
     def will_need(self) -> None:
         """Ask the operating system to read the file ahead, if it is mapped."""
+        if self.arrival is not None:
+            return
         if isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap):
             self._buffer.obj.madvise(mmap.MADV_WILLNEED)
 

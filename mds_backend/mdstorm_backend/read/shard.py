@@ -28,6 +28,15 @@ class Shard(Protocol):
         """Bytes that it keeps in memory; 0 if it is mapped."""
         return 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all samples are there; they may be on their way in what was only begun."""
+        return True
+
+    def wait_for(self, stop: int) -> None:
+        """Wait until the samples before `stop` are there."""
+        return
+
     def will_need(self) -> None:
         """Ask the operating system to read ahead what is mapped."""
         return

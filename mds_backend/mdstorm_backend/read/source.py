@@ -55,6 +55,12 @@ class SampleSource(Protocol):
     def shard(self, number: int) -> Shard:
         """Open a shard."""
 
+    def begin_shard(self, number: int) -> Shard:
+        """Open a shard for a reader that waits for the rows it reads, see `Shard.wait_for`.
+
+        It is not among those that are found open.
+        """
+
     def find_open(self, number: int) -> Shard | None:
         """Return a shard if it is open."""
 

@@ -21,7 +21,7 @@ Positions: TypeAlias = slice | npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Source:
-    """The samples `start` to `stop` of an open shard.
+    """The samples `start` to `stop` of an open shard, or of one on its way that nobody permutes.
 
     `number` is the number of the first of them in the dataset; -1 for samples that a transform has
     made.
@@ -222,6 +222,7 @@ class Window:
             size = source.stop - source.start
             first, last = max(start - begin, 0), min(stop - begin, size)
             if first < last:
+                source.shard.wait_for(int(source.start + last))
                 begin_at = int(position + begin + first - start)
                 yield Selection(
                     source.shard,

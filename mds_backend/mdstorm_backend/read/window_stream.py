@@ -54,6 +54,8 @@ class WindowStream:
         slice_rows: int | None = None,
     ) -> None:
         self._dataset = dataset
+        #: What opens a shard. Windows that nobody permutes wait for the rows that are read.
+        self.open_shard = dataset.shard if order.shuffles else dataset.begin_shard
         self._order = order
         self._transformed = transformed
         self._make_ready = make_ready
@@ -160,7 +162,7 @@ class WindowStream:
         return prefetcher.map(self._transform, slices)
 
     def _open(self, piece: Piece) -> Source:
-        shard = self._dataset.shard(piece.shard)
+        shard = self.open_shard(piece.shard)
         if self._order.window == 0:
             shard.will_need()
         if self._make_ready is not None:

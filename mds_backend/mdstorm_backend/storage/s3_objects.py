@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 
 from mdstorm_backend.base.ordered_pool import place
 from mdstorm_backend.errors import StorageError
+from mdstorm_backend.storage.arrival import Arrival, arrival_here
 
-#: Bytes of a range.
-_RANGE = 8 << 20
+#: Bytes of a range; those at the beginning of an object are shorter where somebody waits for it.
+_RANGE, _FIRST_RANGE = 8 << 20, 2 << 20
 #: Ranges that a process reads at a time: as many as its client of S3 has connections.
 _AT_A_TIME = 10
 #: How often a range is asked for whose connection breaks off.
@@ -81,7 +82,8 @@ def download_object(filesystem: Any, path: str, target: str, size: int, timeout:
 
     Objects that are copied at the same time get their ranges one object after the other, in the
     order of the work of threads of an `OrderedPool`. Where a connection breaks off, what is left of
-    its range is asked for again.
+    its range is asked for again. What has arrived of a file that is read meanwhile is not copied
+    again, and the rest is of the same version.
 
     Parameters
     ----------
@@ -102,8 +104,14 @@ def download_object(filesystem: Any, path: str, target: str, size: int, timeout:
     StorageError
         If no data were received for so long, or the object was replaced meanwhile.
     """
-    with open(target, "wb") as file:
-        _waited_for(filesystem, _Download(filesystem, path, file, size, timeout).run)
+    arrival = arrival_here()
+    if arrival is None or arrival.version is None:
+        first = _RANGE if arrival is None else _FIRST_RANGE
+        arrival = arrival or Arrival()
+        starts = [*range(0, min(max(size, 1), _RANGE), first), *range(_RANGE, size, _RANGE)]
+        arrival.missing = dict(zip(starts, [*starts[1:], size], strict=True))
+    with open(target, "r+b" if arrival.content else "wb") as file:
+        _waited_for(filesystem, _Download(filesystem, path, file, size, timeout, arrival).run)
 
 
 class _OtherSizeError(Exception):
@@ -116,22 +124,28 @@ class _Download:
     """An object on its way to a file. Everything happens in the event loop of its file system."""
 
     def __init__(
-        self, filesystem: Any, path: str, file: BinaryIO, size: int, timeout: float
+        self,
+        filesystem: Any,
+        path: str,
+        file: BinaryIO,
+        size: int,
+        timeout: float,
+        arrival: Arrival,
     ) -> None:
         self._fs = filesystem
         self._path = path
         self._file = file
         self._size = size
         self._timeout = timeout
-        self._version: Any = None
+        self._arrival = arrival
         #: Set when the first range is answered. The others wait for it, so that earlier work which
         #: begins a moment later still has its turns first.
         self._begun = asyncio.Event()
         self._work = place()
 
     async def run(self) -> None:
-        starts = range(0, max(self._size, 1), _RANGE)
-        tasks = [asyncio.ensure_future(self._copy(start)) for start in starts]
+        ranges = sorted(self._arrival.missing.items())
+        tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in ranges]
         try:
             await asyncio.gather(*tasks)
         except _OtherSizeError as error:
@@ -141,22 +155,23 @@ class _Download:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _copy(self, start: int) -> None:
-        """Copy the range that begins at `start`."""
+    async def _copy(self, start: int, stop: int) -> None:
+        """Copy the range from `start` to `stop`."""
         from botocore.exceptions import IncompleteReadError
         from s3fs.core import S3_RETRYABLE_ERRORS
 
-        stop = min(start + _RANGE, self._size)
-        if start:
+        if start > min(self._arrival.missing):
             await self._begun.wait()
         turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
         async with turns.taken(self._work, start):
             for _ in range(_ATTEMPTS):
                 body = await self._ask(start, stop)
                 with suppress(ConnectionError, IncompleteReadError, *S3_RETRYABLE_ERRORS):
-                    while chunk := await self._in_time(body.read(_CHUNK)):
+                    while start < stop and (chunk := await self._in_time(body.read(_CHUNK))):
                         self._file.seek(start)
                         self._file.write(chunk)
+                        self._file.flush()
+                        self._arrival.receive(start, len(chunk))
                         start += len(chunk)
                 body.close()
                 if start >= stop:
@@ -168,15 +183,16 @@ class _Download:
         is_whole = stop - start == self._size
         ranges = {} if is_whole else {"Range": f"bytes={start}-{stop - 1}"}
         answer = await self._in_time(_get(self._fs, self._path, **ranges))
-        body, version = answer["Body"], answer.get("ETag")
+        body, arrival = answer["Body"], self._arrival
         size = answer["ContentLength"] if is_whole else answer["ContentRange"].rpartition("/")[2]
-        if self._version not in (None, version):
+        version = answer.get("ETag"), int(size)
+        if arrival.version not in (None, version):
             body.close()
             raise StorageError("it was replaced while it was read")
         if int(size) != self._size:
             body.close()
             raise _OtherSizeError(int(size))
-        self._version = version
+        arrival.version = version
         self._begun.set()
         return body
 

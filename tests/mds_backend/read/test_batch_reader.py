@@ -238,9 +238,9 @@ def test_shards_are_opened_ahead_by_bytes(transform: Any, tmp_path: Path) -> Non
         def __len__(self) -> int:
             return len(self._dataset)
 
-        def shard(self, number: int) -> Any:
+        def begin_shard(self, number: int) -> Any:
             together.wait(20)
-            return self._dataset.shard(number)
+            return self._dataset.begin_shard(number)
 
     dataset: Any = Remote(write_numbers(tmp_path, 100, tasks=10))
     found = numbers(BatchReader(dataset, ExactOrder(), batch_size=10, transform=transform))

@@ -127,11 +127,11 @@ class Recording:
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def shard(self, number: int) -> Any:
+    def begin_shard(self, number: int) -> Any:
         if self.find_open(number) is None:
             self.opened.append(number)
         self.threads.add(threading.current_thread().name.rstrip("0123456789"))
-        return self._dataset.shard(number)
+        return self._dataset.begin_shard(number)
 
 
 @pytest.mark.parametrize(("predownload", "opened"), [(0, 1), (20, 3), (1000, 10)])

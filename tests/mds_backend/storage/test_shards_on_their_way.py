@@ -1,0 +1,157 @@
+"""Shards whose first rows are read before their last ones are downloaded."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.mds_backend.cache.shards import do_not_sleep, files_in, parts_in
+from tests.servers.http import WSGIApp, WSGIEnvironment, respond
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm_backend import (
+    ExactOrder,
+    MDSWriter,
+    StreamingDataLoader,
+    StreamingDataset,
+    open_dataset,
+)
+from mdstorm_backend.base.ordered_pool import OrderedPool
+from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
+from mdstorm_backend.errors import StorageError
+from mdstorm_backend.read import block_filler
+from mdstorm_backend.storage import Location, s3_objects
+
+ROWS = [os.urandom(1000) for _ in range(40)]
+URL, SHARD = f"s3://{BUCKET}/way", "shard.00000.mds"
+
+_LOADER = """
+import sys
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.cache import shard_cache
+from mdstorm_backend.storage import s3_objects
+s3_objects._RANGE, s3_objects._FIRST_RANGE, shard_cache._SOON_WHOLE = 8000, 2000, 1000
+dataset = StreamingDataset(remote=sys.argv[1], local=sys.argv[2], batch_size=4)
+for batch in StreamingDataLoader(dataset, batch_size=4):
+    print(len(batch["row"]), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
+    """A dataset of two shards, which are copied by ranges that its rows do not fill."""
+    monkeypatch.setattr(s3_objects, "_RANGE", 8000)
+    monkeypatch.setattr(s3_objects, "_FIRST_RANGE", 2000)
+    monkeypatch.setattr(shard_cache, "_SOON_WHOLE", 1000)
+    for name in ("_BLOCK_BYTES", "_COLUMN_BYTES"):  # a block is a batch
+        monkeypatch.setattr(block_filler, name, 1)
+    with MDSWriter(out=str(tmp_path / "source"), size_limit=21_000) as writer:
+        writer.write_batch(pa.table({"row": ROWS}))
+    found = Location.of(URL, {"endpoint_url": s3.url})
+    for path in (tmp_path / "source").iterdir():
+        found.write(path.name, [path.read_bytes()])
+    s3.reset()
+    return found
+
+
+def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
+    """Let `fault` answer for ranges of the first shard, told where they begin, or not."""
+
+    def answered(environ: WSGIEnvironment, start: Any) -> Any:
+        first = environ.get("HTTP_RANGE", "bytes=0-")[len("bytes=") :].partition("-")[0]
+        return (fault(int(first)) or s3.app)(environ, start)
+
+    s3.fault = lambda _, path: answered if path.endswith(SHARD) else None
+
+
+def held(s3: S3Server, begin: int = 8000) -> threading.Event:
+    """Answer for what comes later in the first shard when the event is set."""
+    release = threading.Event()
+    faulty(s3, lambda first: release.wait(10) and None if first >= begin else None)
+    return release
+
+
+def batches(tmp_path: Path, order: ExactOrder | None = None, **options: Any) -> Any:
+    local = str(tmp_path / "cache")
+    dataset = StreamingDataset(remote=URL, local=local, batch_size=4, order=order, **options)
+    return (list(batch["row"]) for batch in StreamingDataLoader(dataset, batch_size=4))
+
+
+@pytest.mark.parametrize("order", [None, ExactOrder()], ids=["elastic", "exact"])
+def test_rows_are_there_before_the_rest_of_their_shard(
+    order: ExactOrder | None, s3: S3Server, tmp_path: Path
+) -> None:
+    release = held(s3)
+    found = batches(tmp_path, order)
+    rows = next(found)
+    assert SHARD not in files_in(tmp_path / "cache")
+    other = batches(tmp_path, order)  # finds the shard on its way, and waits for the whole
+    release.set()
+    rows += [row for batch in found for row in batch]
+    assert rows == [row for batch in other for row in batch] == ROWS
+    assert (SHARD in files_in(tmp_path / "cache"), parts_in(tmp_path / "cache")) == (True, [])
+
+
+def test_a_shard_that_is_replaced_while_it_is_read_is_an_error(
+    s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    release = held(s3)
+    found = batches(tmp_path, download_retry=1)
+    assert next(found) == ROWS[:4]
+    location.write(SHARD, [bytes(location.read(SHARD))[:-1] + b"x"])
+    release.set()
+    with pytest.raises(StorageError, match="replaced while it was read"):
+        list(found)
+    assert parts_in(tmp_path / "cache") == []
+    s3.fault = None
+    assert [row for batch in batches(tmp_path) for row in batch][:19] == ROWS[:19]
+
+
+@pytest.mark.parametrize("resets", [5, 10])
+def test_a_further_attempt_asks_for_what_is_missing(
+    resets: int, s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    content = location.read(SHARD)
+    asked: list[int] = []
+    tag = hashlib.md5(content).hexdigest()
+    headers = ("Content-Range", f"bytes 0-1/{len(content)}"), ("ETag", f'"{tag}"')
+    reset = respond("206 Partial Content", b"", *headers)
+
+    def fault(first: int) -> WSGIApp | None:
+        asked.append(first)
+        return reset if first == 16_000 and asked.count(first) <= resets else None
+
+    faulty(s3, fault)
+    cache = CacheOptions(directory=str(tmp_path / "cache"))
+    files = shard_files(location, "f", cache, written="now", sleep=do_not_sleep)
+    info = open_dataset(URL, storage_options=location.storage_options).index.shards[0]
+    with OrderedPool(1) as pool:
+        arrival = pool.submit(files.begin, info).result()
+        assert arrival is not None
+        with nullcontext() if resets == 5 else pytest.raises(StorageError, match="2 attempts"):
+            arrival.wait_for(len(content))
+            assert arrival.content == content
+    once = dict.fromkeys([0, 2000, 4000, 6000, 8000], 1)
+    assert {first: asked.count(first) for first in asked} == {**once, 16_000: min(resets + 1, 10)}
+    assert parts_in(tmp_path / "cache") == []
+
+
+def test_a_process_killed_while_it_reads_leaves_no_shard(s3: S3Server, tmp_path: Path) -> None:
+    release = held(s3)
+    command = [sys.executable, "-c", _LOADER, URL, str(tmp_path / "cache")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "4\n"
+        os.kill(process.pid, signal.SIGKILL)
+    release.set()
+    assert SHARD not in files_in(tmp_path / "cache")
+    assert [row for batch in batches(tmp_path) for row in batch] == ROWS
+    assert parts_in(tmp_path / "cache") == []
