@@ -49,15 +49,16 @@ def go_on(function: Callable[[], object]) -> bool:
         nothing is called.
     """
     others: ThreadPoolExecutor | None = getattr(_here, "others", None)
-    task = here.task
+    if others is None:
+        return False
+    task = here.task and Task(here.task.recorder, [0.0] * CAUSES)
 
     def called() -> None:
-        here.task = None if task is None else Task(task.recorder, [0.0] * CAUSES)
+        here.task = task
         function()
 
-    if others is not None:
-        others.submit(_called, others, place(), called)
-    return others is not None
+    others.submit(_called, others, place(), called)
+    return True
 
 
 def _called(

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.base.pass_threads import PoolContext
-from mdstorm_backend.base.recorded_work import Cause
 from mdstorm_backend.base.recorder import Recorder, Results
 
 _In = TypeVar("_In")
@@ -33,8 +32,6 @@ class Prefetcher(PoolContext):
         Results that may be in progress or ready at a time.
     recorder : Recorder, optional
         Records what is done, and what the consumer waits for.
-    cause : Cause, optional
-        What all results are for: then only waits are recorded, which costs less.
     """
 
     def __init__(
@@ -42,11 +39,9 @@ class Prefetcher(PoolContext):
         workers: int,
         depth: int,
         recorder: Recorder | None = None,
-        cause: Cause | None = None,
     ) -> None:
         self._depth = max(depth, 1)
         self._recorder = recorder
-        self._cause = cause
         if workers:
             _make_forks_safe()
         self._pool = (
@@ -67,9 +62,7 @@ class Prefetcher(PoolContext):
             return
         call: Callable[[_In], Any] = function
         take: Callable[[Future[Any]], _Out] = Future.result
-        if self._recorder is not None and self._cause is not None:
-            take = self._recorder.timed(Future.result, self._cause)
-        elif self._recorder is not None:
+        if self._recorder is not None:
             results = Results(self._recorder)
             call, take = results.task(function), results.take
         pending: deque[Future[Any]] = deque()
@@ -109,10 +102,7 @@ class Prefetcher(PoolContext):
             yield partial(take, pending.popleft())
 
     def _called_here(self, function: Callable[[_In], _Out]) -> Callable[[_In], _Out]:
-        recorder, cause = self._recorder, self._cause
-        if recorder is None:
-            return function
-        return recorder.called(function) if cause is None else recorder.timed(function, cause)
+        return function if self._recorder is None else self._recorder.called(function)
 
 
 def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:

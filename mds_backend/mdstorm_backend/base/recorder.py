@@ -182,19 +182,6 @@ class Recorder(Counter):
 
         return counted
 
-    def timed(self, function: Callable[[_In], _Out], cause: Cause) -> Callable[[_In], _Out]:
-        """Return a function that the consumer waits for, and that counts nothing else."""
-        clock = self.clock
-
-        def counted(value: _In) -> _Out:
-            start = clock()
-            result = function(value)
-            if (seconds := clock() - start) > _HANDED_OVER:
-                self._shares[cause] += seconds
-            return result
-
-        return counted
-
     def result(self, future: Future[Made[_Out]]) -> _Out:
         """Return the result of a task, waited for if need be."""
         clock = self.clock

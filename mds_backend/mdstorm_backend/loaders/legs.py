@@ -188,5 +188,5 @@ def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
         return options.predownload
     dataset = options.dataset
     per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
-    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, 4 * BLOCK_ROWS)
+    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, BLOCK_ROWS)
     return max(8 * batch_size, rows)

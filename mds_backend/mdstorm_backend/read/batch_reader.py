@@ -199,13 +199,7 @@ class BatchReader:
         with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
             plan = self._plan(start, first_epoch, prefetcher, opener)
             if self.transform is None and self._filler.only_copies:
-                yield from copied_ahead(
-                    self._fill,
-                    plan,
-                    self._workers,
-                    self._recorder,
-                    are_open=self.dataset.is_mapped,
-                )
+                yield from copied_ahead(self._fill, plan, self._workers, self._recorder)
             else:
                 yield from prefetcher.map(self._fill, plan)
 
@@ -238,9 +232,7 @@ class BatchReader:
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:
-            is_copied = self._filler.only_copies and self.dataset.is_mapped
-            read = self._filler.copy if is_copied else self._filler.read
-            block.batch = read(block.ranges)
+            block.batch = self._filler.read(block.ranges)
         else:
             with work(Cause.DECODING):
                 block.batch = gather_columns(block.ranges, self.transform.columns)
@@ -263,7 +255,7 @@ class BatchReader:
     def _plan(
         self, start: Position, first_epoch: int, prefetcher: Prefetcher, opener: Prefetcher
     ) -> Iterator[Block]:
-        """Cut the stream of windows into batches, and those into blocks."""
+        """Cut the stream of windows into batches, and those into blocks of 1, 2, 4 … batches."""
         stop_epoch = None if self.num_epochs is None else first_epoch + self.num_epochs
         openers = opener if self._openers else None
         windows = self._stream.windows(start, stop_epoch, prefetcher, openers)
@@ -272,7 +264,7 @@ class BatchReader:
             yield from islice(_whole_windows(windows, start), part, None, parts)
             return
         stream = RowStream(windows, start)
-        block = Block()
+        block, most = Block(), 1
         for size in self._sizes(start, first_epoch):
             mine = (stream.position.batches - start.batches) % parts == part
             num_taken = stream.take(size, block.ranges if mine else [])
@@ -281,9 +273,9 @@ class BatchReader:
             if mine:
                 block.sizes.append(num_taken)
                 block.ends.append(stream.position)
-            if len(block.sizes) == self._batches_per_block:
+            if len(block.sizes) == most:
                 yield block
-                block = Block()
+                block, most = Block(), min(2 * most, self._batches_per_block)
             if num_taken < size:
                 break
         if block.sizes:

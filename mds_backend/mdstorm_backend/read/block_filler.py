@@ -18,7 +18,7 @@ from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.read.window import Range
 
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
-BLOCK_ROWS = 16384
+BLOCK_ROWS = 65536
 _BLOCK_BYTES = 8 << 20
 #: A block of a wide table has more, so that a column has enough values for what it costs by itself.
 _COLUMN_BYTES = 16 << 10
@@ -62,12 +62,8 @@ class BlockFiller:
     def read(self, ranges: Sequence[Range]) -> Batch:
         """Return the rows of `ranges`, one after the other."""
         with work(Cause.DECODING):
-            return self.copy(ranges)
-
-    def copy(self, ranges: Sequence[Range]) -> Batch:
-        """Do the same unrecorded: to copy takes little longer than to note it."""
-        batch = self._gather(ranges)
-        return batch if self._prepare is None else self._prepare(batch)
+            batch = self._gather(ranges)
+            return batch if self._prepare is None else self._prepare(batch)
 
     @staticmethod
     def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
@@ -82,19 +78,14 @@ def copied_ahead(
     plan: Iterator[_Planned],
     workers: int,
     recorder: Recorder | None = None,
-    *,
-    are_open: bool = True,
 ) -> Iterator[Block]:
     """Fill blocks whose rows are no more than copied, one of them ahead of use.
 
     One thread does it, however many `workers` there may be: more of them would wait for the
     interpreter's lock rather than copy. Without any it is done here, as it is for the first block,
     which so does not wait for the plan of another.
-
-    With `are_open` the shards are open, so that copying is all that anybody waits for.
     """
-    cause = Cause.DECODING if are_open else None
-    with Prefetcher(0, 1, recorder, cause) as here:
+    with Prefetcher(0, 1, recorder) as here:
         yield from here.map(fill, islice(plan, 1))
-    with Prefetcher(min(workers, 1), 2, recorder, cause) as thread:
+    with Prefetcher(min(workers, 1), 2, recorder) as thread:
         yield from thread.map(fill, plan)

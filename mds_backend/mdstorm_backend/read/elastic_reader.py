@@ -102,11 +102,9 @@ class ElasticReader:
         schema = self._dataset.schema.select(self._dataset.select(self._columns))
         filler = BlockFiller(schema, self._prepare, exact_nulls=self._exact_nulls)
 
-        read = filler.copy if filler.only_copies and self._dataset.is_mapped else filler.read
-
         def fill(planned: tuple[Block, OpeningWindow]) -> Block:
             block, window = planned
-            block.batch = read([Range(window.opened(), 0, len(window))])
+            block.batch = filler.read([Range(window.opened(), 0, len(window))])
             if self._transform is not None:
                 with work(Cause.TRANSFORMS):
                     block.batch = self._transform(block.batch)
@@ -119,13 +117,7 @@ class ElasticReader:
         ):
             plan = self._plan(ahead)
             if self._transform is None and filler.only_copies:
-                yield from copied_ahead(
-                    fill,
-                    plan,
-                    self._workers,
-                    self._recorder,
-                    are_open=self._dataset.is_mapped,
-                )
+                yield from copied_ahead(fill, plan, self._workers, self._recorder)
             else:
                 yield from prefetcher.map(fill, plan)
 

@@ -75,4 +75,4 @@ class IdWindow:
 
     @cached_property
     def _begun(self) -> list[tuple[int, Shard]]:
-        return [(n, shard) for n, shard in enumerate(self._opened) if not shard.is_whole]
+        return [(n, shard) for n, shard in enumerate(self._opened) if shard.arrival]

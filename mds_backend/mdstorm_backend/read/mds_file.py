@@ -15,7 +15,7 @@ from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.shard import Shard
-from mdstorm_backend.storage import Arrival, Buffer
+from mdstorm_backend.storage import Buffer
 
 
 class MDSFile(Shard):
@@ -46,17 +46,12 @@ class MDSFile(Shard):
         Whether all samples have one size.
     offsets : numpy.ndarray
         Where each sample begins in the file, uint32 of shape ``(samples + 1,)``.
-    arrival : Arrival or None
-        The file, while it is on its way. To be set when all is there that stands before the
-        samples.
 
     Raises
     ------
     CorruptDatasetError
         If the file is cut off or contradicts the index.
     """
-
-    arrival: Arrival | None = None
 
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
         self._buffer = buffer
@@ -75,11 +70,6 @@ class MDSFile(Shard):
                     f"holds {info.samples} samples of {self.record_dtype.itemsize} bytes each by "
                     f"its index, but {self.offsets[-1] - self.offsets[0]} bytes of samples"
                 )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all samples are there."""
-        return self.arrival is None
 
     def wait_for(self, stop: int) -> None:
         """Wait until the samples before `stop` are there.

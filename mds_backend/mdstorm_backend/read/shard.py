@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.format.values.batch import Batch, num_rows, take_values
+from mdstorm_backend.storage import Arrival
 
 #: Sample numbers within a shard: ascending and without repetition.
 Rows = npt.NDArray[np.int64]
@@ -22,16 +23,13 @@ class Shard(Protocol):
     """
 
     num_samples: int
+    #: The file while its samples are on their way; what stands before them is there.
+    arrival: Arrival | None = None
 
     @property
     def memory(self) -> int:
         """Bytes that it keeps in memory; 0 if it is mapped."""
         return 0
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all samples are there; they may be on their way in what was only begun."""
-        return True
 
     def wait_for(self, stop: int) -> None:
         """Wait until the samples before `stop` are there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, BinaryIO, TypeVar
@@ -120,36 +121,28 @@ class _OtherSizeError(Exception):
         self.size = size
 
 
+@dataclass(eq=False)
 class _Download:
     """An object on its way to a file. Everything happens in the event loop of its file system."""
 
-    def __init__(
-        self,
-        filesystem: Any,
-        path: str,
-        file: BinaryIO,
-        size: int,
-        timeout: float,
-        arrival: Arrival,
-    ) -> None:
-        self._fs = filesystem
-        self._path = path
-        self._file = file
-        self._size = size
-        self._timeout = timeout
-        self._arrival = arrival
-        #: Set when the first range is answered. The others wait for it, so that earlier work which
-        #: begins a moment later still has its turns first.
-        self._begun = asyncio.Event()
-        self._work = place()
+    fs: Any
+    path: str
+    file: BinaryIO
+    size: int
+    timeout: float
+    arrival: Arrival
+    work: int = field(default_factory=place)
+    #: Set when the first range is answered. The others wait for it, so that earlier work which
+    #: begins a moment later still has its turns first.
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        ranges = sorted(self._arrival.missing.items())
+        ranges = sorted(self.arrival.missing.items())
         tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in ranges]
         try:
             await asyncio.gather(*tasks)
         except _OtherSizeError as error:
-            self._file.truncate(error.size)
+            self.file.truncate(error.size)
         finally:
             for task in tasks:
                 task.cancel()
@@ -160,18 +153,18 @@ class _Download:
         from botocore.exceptions import IncompleteReadError
         from s3fs.core import S3_RETRYABLE_ERRORS
 
-        if start > min(self._arrival.missing):
-            await self._begun.wait()
+        if start > min(self.arrival.missing):
+            await self.begun.wait()
         turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
-        async with turns.taken(self._work, start):
+        async with turns.taken(self.work, start):
             for _ in range(_ATTEMPTS):
                 body = await self._ask(start, stop)
                 with suppress(ConnectionError, IncompleteReadError, *S3_RETRYABLE_ERRORS):
                     while start < stop and (chunk := await self._in_time(body.read(_CHUNK))):
-                        self._file.seek(start)
-                        self._file.write(chunk)
-                        self._file.flush()
-                        self._arrival.receive(start, len(chunk))
+                        self.file.seek(start)
+                        self.file.write(chunk)
+                        self.file.flush()
+                        self.arrival.receive(start, len(chunk))
                         start += len(chunk)
                 body.close()
                 if start >= stop:
@@ -180,27 +173,27 @@ class _Download:
 
     async def _ask(self, start: int, stop: int) -> Any:
         """Return the body of the answer to the request for a range."""
-        is_whole = stop - start == self._size
+        is_whole = stop - start == self.size
         ranges = {} if is_whole else {"Range": f"bytes={start}-{stop - 1}"}
-        answer = await self._in_time(_get(self._fs, self._path, **ranges))
-        body, arrival = answer["Body"], self._arrival
+        answer = await self._in_time(_get(self.fs, self.path, **ranges))
+        body, arrival = answer["Body"], self.arrival
         size = answer["ContentLength"] if is_whole else answer["ContentRange"].rpartition("/")[2]
         version = answer.get("ETag"), int(size)
         if arrival.version not in (None, version):
             body.close()
             raise StorageError("it was replaced while it was read")
-        if int(size) != self._size:
+        if int(size) != self.size:
             body.close()
             raise _OtherSizeError(int(size))
         arrival.version = version
-        self._begun.set()
+        self.begun.set()
         return body
 
     async def _in_time(self, received: Awaitable[_T]) -> _T:
         try:
-            return await asyncio.wait_for(received, self._timeout)
+            return await asyncio.wait_for(received, self.timeout)
         except asyncio.TimeoutError as error:
-            raise StorageError(f"no data was received for {self._timeout:g} s") from error
+            raise StorageError(f"no data was received for {self.timeout:g} s") from error
 
 
 async def _get(filesystem: Any, path: str, **arguments: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     A batch is a dict from column name to tensor. Columns for which PyTorch has no type (strings,
     binaries, decimals, dates, ragged arrays) are lists. Tensors are writable. Consecutive batches
     may share a block of memory, but never an element. If you keep a batch, it keeps its block
-    alive, up to 16,384 rows or 8 MiB; ``.clone()`` its tensors to release the block.
+    alive, up to 65,536 rows or 8 MiB; ``.clone()`` its tensors to release the block.
 
     With a `collate_fn`, or if the dataset overrides ``__getitem__`` or ``get_item``, the same
     batches pass through `collate_fn` as lists of samples. In the exact order with ``batch_size=1``,

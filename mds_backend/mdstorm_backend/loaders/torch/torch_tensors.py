@@ -85,6 +85,8 @@ def to_torch(
     CorruptDatasetError
         If it holds an image, or another stored object, that cannot be decoded.
     """
+    if isinstance(values, np.ndarray) and not _holds_objects(values):
+        return _array_to_torch(values, name, promotes)
     if column is not None and column.is_array and column.spark_type and _holds_objects(values):
         # A transform has returned arrays of several shapes.
         return [_object_to_torch(value, name, promotes) for value in values]
