@@ -40,11 +40,12 @@ rect { fill: #0969da }
 _HEAD = """\
 # Benchmarks
 
-Written by `benchmarks/page.py` from the last run of `make benchmark`. It measures each library in
-a process and an environment of its own, one after the other, round by round; figures are medians
-of the rounds.
+These are the figures of the last run of `make benchmark`. It measures each library in its own
+process and environment, one after the other, in several rounds; the figures are medians of the
+rounds. `benchmarks/page.py` writes this page.
+
 {machine}
-Another machine gives other figures; the ratios change less.
+Absolute figures differ on other machines; the ratios differ less.
 
 ![How many times faster mdstorm is](images/benchmarks.svg)
 """

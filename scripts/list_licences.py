@@ -78,9 +78,10 @@ def page(rows: Rows) -> str:
     lines = [
         "# Licences",
         "",
-        "mdstorm is published under the Apache License 2.0, see [LICENSE](../LICENSE). What it",
-        "requires comes in packages of its own, under the licences that these declare; what they",
-        "require in turn is not listed. `python scripts/list_licences.py` writes this page.",
+        "mdstorm is published under the Apache License 2.0, see [LICENSE](../LICENSE). The",
+        "packages that it requires are installed separately, under the licences below; the",
+        "packages that these require are not listed. This page is written by",
+        "`python scripts/list_licences.py`.",
         "",
         "| extra | package | licence |",
         "|---|---|---|",
