@@ -50,7 +50,17 @@ class PredicateBase(Described, abc.ABC):
         """Return whether to deliver a row with these values, or each of many such rows."""
 
 
-class in_set(PredicateBase):  # noqa: N801  # as Petastorm has it, like all of these
+class _OfOneField(PredicateBase):
+    """Base of those that look at one field."""
+
+    _predicate_field: str
+
+    def get_fields(self) -> set[str]:
+        """Return the name of the field."""
+        return {self._predicate_field}
+
+
+class in_set(_OfOneField):  # noqa: N801  # as Petastorm has it, like all of these
     """Selects rows whose field has one of the given values.
 
     Parameters
@@ -66,16 +76,12 @@ class in_set(PredicateBase):  # noqa: N801  # as Petastorm has it, like all of t
         self._inclusion_values = set(as_searched(inclusion_values))
         self._predicate_field = predicate_field
 
-    def get_fields(self) -> set[str]:
-        """Return the name of the field."""
-        return {self._predicate_field}
-
     def do_include(self, values: Mapping[str, Any]) -> bool:
         """Return whether the field's value is one of the values."""
         return is_among(values[self._predicate_field], self._inclusion_values)
 
 
-class in_intersection(PredicateBase):  # noqa: N801
+class in_intersection(_OfOneField):  # noqa: N801
     """Selects rows whose array holds at least one of the given values.
 
     Parameters
@@ -90,10 +96,6 @@ class in_intersection(PredicateBase):  # noqa: N801
         check_list("inclusion_values", inclusion_values)
         self._inclusion_values = as_searched(inclusion_values)
         self._predicate_field = _predicate_field
-
-    def get_fields(self) -> set[str]:
-        """Return the name of the field."""
-        return {self._predicate_field}
 
     def do_include(self, values: Mapping[str, Any]) -> bool:
         """Return whether any element of the field's array is one of the values.
@@ -236,7 +238,7 @@ class in_reduce(PredicateBase):  # noqa: N801
         return self._reduce_func([p.do_include(values) for p in self._predicate_list])
 
 
-class in_pseudorandom_split(PredicateBase):  # noqa: N801
+class in_pseudorandom_split(_OfOneField):  # noqa: N801
     """Selects one of several subsets of the rows by a hash of a field, the same in every run.
 
     Parameters
@@ -286,10 +288,6 @@ class in_pseudorandom_split(PredicateBase):  # noqa: N801
         self._predicate_field = predicate_field
         self._bucket_low = sum(fraction_list[:first]) * (sys.maxsize - 1)
         self._bucket_high = sum(fraction_list[: first + 1]) * (sys.maxsize - 1)
-
-    def get_fields(self) -> set[str]:
-        """Return the name of the field."""
-        return {self._predicate_field}
 
     def do_include(self, values: Mapping[str, Any]) -> bool:
         """Return whether the field's value belongs to the subset.

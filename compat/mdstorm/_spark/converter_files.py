@@ -129,8 +129,7 @@ class ConverterFiles:
         """
         if self._mdstorm_is_deleted:
             raise DatasetNotFoundError(
-                f"the copy at {self.cache_dir_url} was deleted by delete(): make it again with "
-                "make_spark_converter(df), and delete it when training is over",
+                f"the copy {self.cache_dir_url} was deleted by delete(): convert the frame again",
                 url=self.cache_dir_url or "",
             )
         known = [*list(signature(method).parameters)[:-1], *READER_KEYWORDS]
