@@ -229,6 +229,18 @@ def test_records_are_counted_only_where_the_ledger_says_that_there_is_no_room(
     assert size_of(local) <= 4000
 
 
+def test_what_is_kept_of_a_shard_counts_when_it_is_brought_again(source: Path, local: Path) -> None:
+    ledger = Path(CacheDirectory(str(local)).ledger)
+    for fingerprint, compression in ("first", "zstd"), ("second", "gz"):
+        ledger.unlink(missing_ok=True)
+        (info,) = make_shards(source, 1, compression=compression)
+        options = {"fingerprint": fingerprint, "keep_zip": True, "limit": 9000}
+        cache(source, directory=local, **options).open(info)
+    sizes = [(local / name).stat().st_size for name in files_in(local)]
+    assert len(sizes) == 3
+    assert int(ledger.read_bytes().partition(b"\n")[0]) >= sum(sizes)
+
+
 def test_more_is_removed_than_is_needed_where_counting_takes_a_while(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,26 @@ def test_the_compressed_file_is_kept_on_request_and_used(
     assert set(storage.downloads.values()) == {1}
 
 
+def test_a_shard_is_in_its_place_only_after_the_compressed_file(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (info,) = make_shards(source, 1, compression="zstd")
+    files, put = cache(source, directory=local, keep_zip=True), os.replace
+
+    def put_one(part: str, path: str) -> None:
+        if files_in(local):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        put(part, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("mdstorm_backend.cache.shard_cache.os.replace", put_one)
+        with pytest.raises(StorageError, match="Input/output"):
+            files.open(info)
+    assert bytes(files.open(info)) == contents([info])[0]
+    assert info.zip_data is not None
+    assert files_in(local) == [info.raw_data.basename, info.zip_data.basename]
+
+
 @pytest.mark.parametrize("validate_hash", [None, "sha1"])
 def test_a_compressed_file_of_ours_that_was_damaged_is_brought_again(
     validate_hash: str | None, source: Path, local: Path, storage: Storage
