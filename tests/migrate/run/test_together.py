@@ -102,6 +102,15 @@ MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s
             {"job.json": '{"petastorm": ', "train.py": f"{READS}getLogger('petastorm')\n"},
             ["train.py"],
         ),
+        # requirements wait for no code, also where both are in one file
+        (
+            {
+                "setup.py": f"{WORKER}from setuptools import setup\n"
+                "setup(name='x', install_requires=['petastorm'])\n",
+                "train.py": READS,
+            },
+            ["setup.py", "train.py"],
+        ),
         # notebooks share all names
         (
             {
