@@ -105,10 +105,12 @@ benchmark: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/measure_delta.py || status=1; \
 	$(DEV)/bin/python benchmarks/page.py && exit $$status
 
-# One program under Petastorm and under mdstorm: the batches must be equal. Then the notebooks that were
-# written for Petastorm: they must print the same.
+# One program under Petastorm and under mdstorm: the batches must be equal. Then 300 random programs of
+# Petastorm, and 150 of MosaicML Streaming. Then the notebooks that were written for Petastorm: they
+# must print the same.
 parity: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(DEV)/bin/python benchmarks/parity/compare.py
+	$(DEV)/bin/python benchmarks/parity/random_programs.py
 	$(TRAINERS)/bin/python benchmarks/parity/notebooks.py
 
 # The example notebooks in all forms, with the outputs of a run.

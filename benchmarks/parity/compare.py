@@ -52,18 +52,23 @@ def differences(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -
     return lines
 
 
-def datasets_of(writer: str, folder: Path) -> list[str]:
-    """List in what the libraries differ that read the datasets of one of them."""
+def write_datasets(writer: str, folder: Path) -> None:
+    """Let one library write datasets, and the other append to them."""
     other = next(library for library in PYTHONS if library != writer)
     run_datasets(writer, "write", folder / writer)
     run_datasets(other, "append", folder / writer)
+
+
+def datasets_of(writer: str, folder: Path) -> list[str]:
+    """List in what the libraries differ that read the datasets of one of them."""
+    write_datasets(writer, folder)
     lines = {}
     for reader in PYTHONS:
         file = folder / f"{writer}-{reader}.txt"
         run_datasets(reader, "read", folder / writer, file)
         lines[reader] = file.read_text("utf-8").splitlines()
     theirs, ours = lines["petastorm"], lines["mdstorm"]
-    print(f"--- {writer} wrote, {other} appended: {len(theirs)} lines")
+    print(f"--- {writer} wrote, the other appended: {len(theirs)} lines")
     return [line for line in difflib.unified_diff(theirs, ours, lineterm="", n=0) if line]
 
 

@@ -169,16 +169,21 @@ def described(value: Any) -> str:
     return f"{type(value).__name__.rstrip('_')}:{value}"
 
 
+def start_session() -> SparkSession:
+    """Start a session, or return the one that there is."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1")
+    return builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     folder = Path(sys.argv[3])
     if sys.argv[2] == "read":
         Path(sys.argv[4]).write_text("\n".join(read(folder)), "utf-8")
         return
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.host", "127.0.0.1")
-    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    session = start_session()
     if sys.argv[2] == "write":
         write(folder, session)
     else:
