@@ -34,7 +34,7 @@ def rows_of_batch(
     Raises
     ------
     InvalidArgumentError
-        If it is no integer, or would be all rows of a reading that never ends.
+        If it is not an integer, or would be all rows of a reading that never ends.
     """
     check_integer("batch_size", batch_size)
     if batch_size and batch_size > 0:

@@ -148,7 +148,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is no state, or as
+            If it was taken from another dataset or another way of reading, or is not a state, or as
             `state_dict`.
         """
         self._mdstorm_resumable().load_state_dict(state)

@@ -19,7 +19,7 @@ def parse_size(value: float | str) -> int:
     Raises
     ------
     InvalidArgumentError
-        If it is no size.
+        If it is not a size.
     """
     try:
         if not isinstance(value, str):
@@ -42,7 +42,7 @@ def parse_size_limit(value: float | str | None) -> int | None:
     Raises
     ------
     InvalidArgumentError
-        If it is no size, negative, or 4 GiB or more.
+        If it is not a size, negative, or 4 GiB or more.
     """
     limit = parse_size(0 if value is None else value)
     if not 0 <= limit <= MAX_SHARD_BYTES:

@@ -170,7 +170,7 @@ class PreparedBatches(IterableDataset[Any]):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or order, or is no state.
+            If it was taken from another dataset or order, or is not a state.
         """
         self.loader.load_state_dict(state)
         self._place = None

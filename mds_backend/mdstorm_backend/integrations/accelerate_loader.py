@@ -128,7 +128,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or order, or is no state.
+            If it was taken from another dataset or order, or is not a state.
         """
         self._batches.load_state_dict(state)
 

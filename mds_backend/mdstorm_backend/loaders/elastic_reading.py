@@ -115,7 +115,7 @@ class ElasticReading(ElasticSchedule):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset, order or world, or is no state.
+            If it was taken from another dataset, order or world, or is not a state.
         """
         ours = state.get("mdstorm") if isinstance(state, Mapping) else None
         first_epoch = None

@@ -198,7 +198,7 @@ class ElasticEpochs:
         Raises
         ------
         StateMismatchError
-            If it is no state.
+            If it is not a state.
         """
         start = parse_state(state, first_epoch)
         begun = asdict(start) if start.epoch == state["epoch"] else None  # type: ignore[index]

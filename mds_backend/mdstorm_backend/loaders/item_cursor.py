@@ -86,7 +86,7 @@ class ItemCursor:
         Raises
         ------
         InvalidArgumentError
-            If it is no number from 0 on.
+            If it is not an integer of at least 0.
         """
         self._runner.reading.next_epoch = epoch
 
@@ -100,7 +100,7 @@ class ItemCursor:
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is no state.
+            If it was taken from another dataset or another way of reading, or is not a state.
         """
         self._runner.load_state_dict(state)
         self._failure, self._is_over = None, False

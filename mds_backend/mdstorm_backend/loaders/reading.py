@@ -121,7 +121,7 @@ class Reading(Protocol):
         Raises
         ------
         StateMismatchError
-            If it belongs to something else, or is no state.
+            If it belongs to something else, or is not a state.
         """
 
     def leg(self, token: Any, batching: Batching) -> Leg:
@@ -141,7 +141,7 @@ class Reading(Protocol):
         Raises
         ------
         StateMismatchError
-            If it belongs to something else, or is no state.
+            If it belongs to something else, or is not a state.
         """
 
     def skip_pass(self) -> None:

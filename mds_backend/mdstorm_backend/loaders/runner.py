@@ -240,7 +240,7 @@ class PassRunner:
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is no state.
+            If it was taken from another dataset or another way of reading, or is not a state.
         """
         reading, place = self.reading.resumed(state, self.batching)
         self._items = _items_of_state(state) if self._by_item else 0

@@ -80,7 +80,7 @@ def check_epoch(epoch: object) -> None:
     Raises
     ------
     InvalidArgumentError
-        If it is no integer from 0 on.
+        If it is not an integer of at least 0.
     """
     if not is_integer(epoch) or epoch < 0:
         raise InvalidArgumentError(f"an epoch must be an integer of at least 0, found {epoch!r}")

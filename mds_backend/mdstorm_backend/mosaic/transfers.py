@@ -54,7 +54,7 @@ class CloudDownloader:
         local : str
             Path of the copy.
         timeout : float
-            Taken for compatibility: storages have time limits of their own.
+            Accepted for compatibility: storages have time limits of their own.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class CloudUploader:
     keep_local : bool
         Whether files stay in the local directory after they were copied.
     progress_bar : bool
-        Taken for compatibility: no progress is shown.
+        Accepted for compatibility: no progress is shown.
     retry : int
         How often to try again after the storage failed.
     exist_ok : bool

@@ -40,7 +40,7 @@ def bytes_to_int(bytes_str: float | str) -> int:
     Raises
     ------
     InvalidArgumentError
-        If it is no size. A `ValueError`.
+        If it is not a size. A `ValueError`.
     """
     try:
         return parse_size(bytes_str)
@@ -57,7 +57,7 @@ def number_abbrev_to_int(abbrev_str: float | str) -> int:
     Raises
     ------
     InvalidArgumentError
-        If it is no number. A `ValueError`.
+        If it is not a number. A `ValueError`.
     """
     if not isinstance(abbrev_str, str):
         return int(abbrev_str)

@@ -60,7 +60,7 @@ class Contents:
     fingerprint : str
         Identity of the content.
     table_fields : mapping of str to TableField
-        The columns of a table; empty for files that are no table.
+        The columns of a table; empty for files that are not a table.
     table_version : int or None
         The version of a table.
     """
@@ -107,7 +107,7 @@ class ParquetDataset(SampleDataset):
     left_out : mapping of str to pyarrow.DataType
         Columns of the files that cannot be read, because of their types.
     table_version : int or None
-        The version of a Delta table; None for files that are no table.
+        The version of a Delta table; None for files that are not a table.
     """
 
     def __init__(self, contents: Contents, cache: CacheOptions | None = None) -> None:

@@ -78,7 +78,7 @@ class MDSShard(MDSFile):
         IndexError
             If there is no such sample.
         TypeError
-            If the number is no integer.
+            If the number is not an integer.
         ArgumentTypeError
             If the dataset has no such column.
         UnsupportedEncodingError

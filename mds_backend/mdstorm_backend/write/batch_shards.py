@@ -133,7 +133,7 @@ def encode_column(
     ragged : bool
         Store arrays with their lengths even if all rows here have one length.
     as_json : bool
-        Store nested arrays as JSON, as those are that are no arrays.
+        Store nested arrays as JSON, as those are that are not arrays.
 
     Raises
     ------

@@ -70,7 +70,7 @@ class SampleEncoder:
         Raises
         ------
         ArgumentTypeError
-            If it is no mapping.
+            If it is not a mapping.
         MissingColumnError
             If a column is missing.
         EncodingError

@@ -29,7 +29,7 @@ from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
 #: Kinds of files that list requirements.
 LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
-#: Larger files are no lists, in bytes.
+#: Larger files are not lists, in bytes.
 _LARGEST = 1 << 20
 
 #: Modules that came in through Petastorm or one of its extras, and their distributions.

@@ -46,7 +46,7 @@ def code_cells(text: str) -> list[Cell]:
     Raises
     ------
     SourceError
-        If it is no notebook.
+        If it is not a notebook.
     """
     return _cells_in(_loaded(text), text)[0]
 

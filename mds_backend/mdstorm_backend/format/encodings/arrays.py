@@ -127,7 +127,7 @@ class Array(Encoding):
     ) -> EncodedColumn:
         """Encode lists of numbers, Spark's vectors, or stored arrays.
 
-        With a Spark type, which `cast` implies, nested lists that are no arrays become JSON.
+        With a Spark type, which `cast` implies, nested lists that are not arrays become JSON.
         """
         if not holds_vectors(values.type):
             values = plain_values(values)

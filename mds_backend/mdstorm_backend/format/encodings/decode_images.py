@@ -113,7 +113,7 @@ def open_image(kind: str, data: bytes) -> Image:
     Raises
     ------
     Exception
-        Of many kinds, if `data` is no image.
+        Of many kinds, if `data` is not an image.
     """
     if kind != "pil":
         return _image_module().open(io.BytesIO(data), formats=_FORMATS)  # type: ignore[no-any-return]
@@ -143,7 +143,7 @@ def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> 
     Raises
     ------
     Exception
-        Of many kinds, if `data` is no image.
+        Of many kinds, if `data` is not an image.
     """
     if kind == "pil":
         mode, width, height, start = _raw_header(data)

@@ -5,8 +5,8 @@ out. The header is a byte ``dimensions << 2 | w``, then the dimensions in ``1 <<
 array without elements is stored like any other: other readers decode it as well.
 
 Lists of one length, or nested lists of one shape, are stored without it, as
-``ndarray:<dtype>:<shape>``. Nested lists that are no arrays, since inner lists have various lengths
-or are null, are stored as JSON.
+``ndarray:<dtype>:<shape>``. Nested lists that are not arrays, because inner lists
+have various lengths or are null, are stored as JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_DIMENSIONS = 63
 #: Lengths of one byte.
 _SHORT = 256
 #: What is wrong with nested lists that have no shape.
-UNEVEN = "a row holds lists of various lengths, or null ones, and is no array"
+UNEVEN = "a row holds lists of various lengths, or null ones, and is not an array"
 _IS_LITTLE_ENDIAN = sys.byteorder == "little"
 
 #: From these lengths on a header takes 2 and 4 bytes for one.
@@ -135,7 +135,7 @@ def encode_arrays(
     ragged : bool
         Store the shapes even if all rows have the same.
     as_json : bool
-        Whether rows may be stored as JSON, which all are if one of them is no array.
+        Whether rows may be stored as JSON, which all are if one of them is not an array.
     convert : callable
         Makes the stored form of the elements.
 

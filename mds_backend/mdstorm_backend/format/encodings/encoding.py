@@ -176,7 +176,7 @@ class Encoding(EncodingTraits, ABC):
         Raises
         ------
         Exception
-            Of any kind, if it is no value.
+            Of any kind, if it is not a value.
         """
 
     def decoder(self, form: Form = "object") -> Decode:

@@ -185,7 +185,7 @@ def parse_integers(texts: pa.StringArray) -> pa.Int64Array | npt.NDArray[np.obje
     Raises
     ------
     ValueError
-        If one is no integer.
+        If one is not an integer.
     """
     if not _holds(texts, b"xX"):  # Arrow takes hexadecimal numbers too
         try:
@@ -205,7 +205,7 @@ def parse_floats(texts: pa.StringArray) -> pa.DoubleArray:
     Raises
     ------
     ValueError
-        If one is no number.
+        If one is not a number.
     """
     try:
         return texts.cast(pa.float64())

@@ -260,7 +260,7 @@ def dataset_class() -> Any:
             Raises
             ------
             StateMismatchError
-                If it was taken from another dataset or another way of reading, or is no state.
+                If it was taken from another dataset or another way of reading, or is not a state.
             """
             self._runs().load_state_dict(state)
 

@@ -112,7 +112,7 @@ class DatasetBatches(Described, IterableDataset[Any]):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset, order or world, or is no state.
+            If it was taken from another dataset, order or world, or is not a state.
         """
         self.dataset._mdstorm.load_state_dict(state)
         if get_worker_info() is None:

@@ -93,7 +93,7 @@ class DatasetSamples(DatasetInfo, Array):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or order, or is no state.
+            If it was taken from another dataset or order, or is not a state.
         """
         self._mdstorm.load_state_dict(obj)
 
