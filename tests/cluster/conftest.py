@@ -22,9 +22,9 @@ EACH_ROW_ONCE = "100,000 rows, 0 lost, 0 doubled"
 
 @pytest.fixture(scope="session")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    """Two hosts for executors and ranks, one for a driver, and one for a store."""
+    """Three hosts for executors and ranks, one for a driver, and one for a store."""
     try:
-        network = Network(tmp_path_factory.mktemp("hosts"), "one two driver store")
+        network = Network(tmp_path_factory.mktemp("hosts"), "one two three driver store")
     except OSError as error:
         pytest.skip(f"may not make namespaces, or lacks the commands unshare and ip ({error})")
     yield network
@@ -33,7 +33,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
 
 @pytest.fixture(scope="session")
 def hosts(network: Network) -> list[Host]:
-    """Those for executors and ranks."""
+    """Two for executors and ranks."""
     return [network["one"], network["two"]]
 
 
@@ -58,10 +58,8 @@ class Numbers:
     shard_bytes: list[int]
 
 
-@pytest.fixture(scope="session")
-def numbers(network: Network, store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
-    """100,000 rows in about 30 shards."""
-    rows, directory = 100_000, tmp_path_factory.mktemp("numbers") / "data"
+def stored_numbers(store: Store, directory: Path, name: str, rows: int) -> Numbers:
+    """Write such a dataset, in shards of 3,000 rows, to the store."""
     number = np.arange(rows)
     values = np.cos(number[:, None] * np.arange(1, 17)).astype(np.float32)
     columns = {
@@ -71,12 +69,16 @@ def numbers(network: Network, store: Store, tmp_path_factory: pytest.TempPathFac
     }
     fields = {"id": "long", "x": array_of("float"), "y": "float"}
     write_dataset(directory, pa.table(columns), fields, shard_size=1 << 18)
-    with network["store"].network():
-        for path in directory.iterdir():
-            store.request("PUT", f"/bucket/numbers/{path.name}", path.read_bytes())
-    return Numbers(
-        "s3://bucket/numbers", rows, [path.stat().st_size for path in directory.glob("*.mds")]
-    )
+    for path in directory.iterdir():
+        store.put(f"{name}/{path.name}", path.read_bytes())
+    sizes = [path.stat().st_size for path in directory.glob("*.mds")]
+    return Numbers(f"s3://bucket/{name}", rows, sizes)
+
+
+@pytest.fixture(scope="session")
+def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
+    """100,000 rows in about 30 shards."""
+    return stored_numbers(store, tmp_path_factory.mktemp("numbers") / "data", "numbers", 100_000)
 
 
 def epochs(output: str) -> list[str]:

@@ -2,8 +2,10 @@
 
 A host has an address, a name, processes and the directories ``/tmp``, ``/dbfs``, ``/Volumes`` and
 ``/dev/shm`` of its own; the rest of the machine's files, such as the installed packages, is as if
-installed on each. Namespaces have no names that could stay behind: the kernel ends the processes of
-a host, its mounts and its network as soon as this process ends, however it ends.
+installed on each. ``/srv`` is one directory for all hosts: what volumes keep their files in.
+
+Namespaces have no names that could stay behind: the kernel ends the processes of a host, its mounts
+and its network as soon as this process ends, however it ends.
 """
 
 import ctypes
@@ -13,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -106,9 +109,15 @@ class _Namespaces:
         return f"/proc/{self._process.pid}/ns"
 
     def end(self) -> None:
-        """End everything in them at once."""
-        self._process.kill()
-        self._process.communicate()
+        """End everything in them at once; a second call does nothing."""
+        if not self.is_off:
+            self._process.kill()
+            self._process.communicate()
+
+    @property
+    def is_off(self) -> bool:
+        """Whether they have ended."""
+        return self._process.poll() is not None
 
 
 class Host(_Namespaces):
@@ -116,18 +125,20 @@ class Host(_Namespaces):
 
     Attributes
     ----------
-    name, address : str
-        Its own.
+    name, address, port : str
+        Its own, and its place on the switch.
     disk : Path
         Where this process sees its ``tmp``, ``dbfs`` and ``Volumes``.
     environment : dict of str to str
         Variables of its programs.
     """
 
-    def __init__(self, name: str, address: str, directory: Path, hosts: str) -> None:
-        self.name, self.address, self.disk = name, address, directory / "own"
+    def __init__(self, name: str, address: str, port: str, directory: Path, hosts: str) -> None:
+        self.name, self.address, self.port = name, address, port
+        self.disk = directory / "own"
         for own in _OWN:
             (self.disk / own).mkdir(parents=True)
+        (self.disk / "srv").symlink_to(directory.parent / "cloud")
         (directory / "root").mkdir()
         (directory / "hosts").write_text(hosts)
         self._programs: list[Program] = []
@@ -205,34 +216,31 @@ class Network:
     """
 
     def __init__(self, directory: Path, names: str) -> None:
-        addresses = {name: f"{_NETWORK}.{n}" for n, name in enumerate(names.split(), 1)}
-        known = "".join(f"{address} {name}\n" for name, address in addresses.items())
-        self._parts: list[_Namespaces] = []
-        try:
-            made = "ip link add bridge type bridge && ip link set bridge up && echo ready && cat"
-            self._switch = _Namespaces("--net", "sh", "-c", made)
-            self._parts.append(self._switch)
-            self.hosts = {}
-            for name, address in addresses.items():
-                at = directory / name
-                at.mkdir(parents=True)
-                host = Host(name, address, at, f"127.0.0.1 localhost\n{known}")
-                self._parts.append(host)
-                self._join(host)
-                self.hosts[name] = host
-        except BaseException:
-            self.close()
-            raise
+        self._directory = directory
+        (directory / "cloud").mkdir()
+        self._addresses = {name: f"{_NETWORK}.{n}" for n, name in enumerate(names.split(), 1)}
+        self._ports = count()
+        self._hosts: dict[str, Host] = {}
+        made = "ip link add bridge type bridge && ip link set bridge up && echo ready && cat"
+        self._switch = _Namespaces("--net", "sh", "-c", made)
 
     def __getitem__(self, name: str) -> Host:
-        return self.hosts[name]
+        """Return a host, which is turned on if it is not."""
+        if name not in self._hosts or self._hosts[name].is_off:
+            self._hosts[name] = self._turned_on(name)
+        return self._hosts[name]
 
-    def _join(self, host: Host) -> None:
+    def _turned_on(self, name: str) -> Host:
+        address, port = self._addresses[name], f"port{next(self._ports)}"
+        known = [f"{number} {other}" for other, number in self._addresses.items()]
+        at = self._directory / f"{name}-{port}"
+        host = Host(name, address, port, at, "\n".join(["127.0.0.1 localhost", *known, ""]))
         number = host._process.pid
-        self._on_switch(f"link add {host.name} type veth peer name eth0 netns {number}")
-        self._on_switch(f"link set {host.name} master bridge up")
-        for words in ("link set lo up", f"addr add {host.address}/24 dev eth0", "link set eth0 up"):
+        self._on_switch(f"link add {port} type veth peer name eth0 netns {number}")
+        self._on_switch(f"link set {port} master bridge up")
+        for words in ("link set lo up", f"addr add {address}/24 dev eth0", "link set eth0 up"):
             host.run("ip", *words.split())
+        return host
 
     def _on_switch(self, words: str, command: str = "ip") -> None:
         enter = ["nsenter", f"--net={self._switch._directory}/net", command, *words.split()]
@@ -240,26 +248,26 @@ class Network:
 
     def unplug(self, host: Host) -> None:
         """Take the cable of a host out of the switch."""
-        self._on_switch(f"link set {host.name} down")
+        self._on_switch(f"link set {host.port} down")
 
     def plug(self, host: Host) -> None:
         """Put it in again."""
-        self._on_switch(f"link set {host.name} up")
+        self._on_switch(f"link set {host.port} up")
 
     def slow_down(self, host: Host, rate: str) -> None:
         """Limit what a host sends and receives, such as to ``10mbit``."""
         limit = f"root tbf rate {rate} burst 16kb latency 1s"
-        self._on_switch(f"qdisc add dev {host.name} {limit}", "tc")
+        self._on_switch(f"qdisc add dev {host.port} {limit}", "tc")
         host.run("tc", *f"qdisc add dev eth0 {limit}".split())
 
     def speed_up(self, host: Host) -> None:
         """Lift the limit."""
-        self._on_switch(f"qdisc del dev {host.name} root", "tc")
+        self._on_switch(f"qdisc del dev {host.port} root", "tc")
         host.run("tc", *["qdisc", "del", "dev", "eth0", "root"])
 
     def close(self) -> None:
         """End all hosts."""
-        for part in reversed(self._parts):
+        for part in (*self._hosts.values(), self._switch):
             part.end()
 
 

@@ -1,35 +1,47 @@
 """How users start the ranks of a job: one launcher on each host."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.cluster.hosts import Host, Program
 
 _PORT = 29400
+#: Seconds: to join, for another host to join after the first ones, and for everything else.
+_LIMITS = "join_timeout=60,last_call_timeout=2,timeout=60"
 
 
 def torchrun(
     hosts: Sequence[Host],
     program: Path,
     *arguments: object,
+    on: Sequence[Host] = (),
     processes: int = 2,
     nodes: object = None,
+    restarts: int = 0,
+    before: Mapping[str, Sequence[object]] | None = None,
     **environment: str,
 ) -> list[Program]:
-    """Start torchrun on each of some hosts, of which the first one is where they meet."""
+    """Start torchrun on each of some hosts, which meet on the first; or only `on` some of them.
+
+    `before` are words before it on the command lines of some hosts, by their names.
+    """
     options = [
         f"--nnodes={nodes or len(hosts)}",
         f"--nproc-per-node={processes}",
+        f"--max-restarts={restarts}",
         "--rdzv-backend=c10d",
         f"--rdzv-endpoint={hosts[0].name}:{_PORT}",
-        "--rdzv-conf=join_timeout=60,last_call_timeout=2,timeout=60",
-        "--max-restarts=3",
+        f"--rdzv-conf={_LIMITS}",
     ]
     command = ["python", "-m", "torch.distributed.run", *options, program, *arguments]
     own = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0", **environment}
-    return [host.start(*command, **own) for host in hosts]
+    first = before or {}
+    return [host.start(*first.get(host.name, []), *command, **own) for host in on or hosts]
 
 
 def finish(programs: Sequence[Program]) -> str:
     """Wait for the end of all, and return what they have printed."""
-    return "".join(program.finish() for program in programs)
+    codes = [program.wait() for program in programs]
+    output = "".join(program.output for program in programs)
+    assert not any(codes), f"ended with {codes}:\n{output}"
+    return output

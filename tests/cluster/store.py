@@ -5,7 +5,7 @@ from itertools import count
 
 from tests.cluster.hosts import Host
 from tests.servers.http import StartResponse, WSGIEnvironment
-from tests.servers.s3 import S3Server
+from tests.servers.s3 import BUCKET, S3Server
 
 
 class Store(S3Server):
@@ -18,6 +18,7 @@ class Store(S3Server):
     """
 
     def __init__(self, host: Host) -> None:
+        self._host = host
         self.sent: list[tuple[str, str, int]] = []
         with host.network():
             super().__init__(host.address)
@@ -39,15 +40,20 @@ class Store(S3Server):
             if address == host.address and path.endswith(ending)
         )
 
-    def at_shard(self, number: int, action: Callable[[], object]) -> None:
-        """Do something when so many shards have begun to arrive at the store."""
+    def at_upload(self, number: int, ending: str, action: Callable[[], object]) -> None:
+        """Do something when so many files with such names have begun to arrive at the store."""
         arriving = count(1)
 
         def fault(method: str, path: str) -> None:
-            if method == "PUT" and path.endswith(".mds") and next(arriving) == number:
+            if method == "PUT" and path.endswith(ending) and next(arriving) == number:
                 action()
 
         self.fault = fault
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store an object."""
+        with self._host.network():
+            self.request("PUT", f"/{BUCKET}/{name}", content)
 
     def forget(self) -> None:
         """Count anew."""

@@ -45,7 +45,7 @@ def test_executors_of_both_hosts_write_each_row_once(
 def test_an_executor_that_is_killed_loses_and_doubles_nothing(
     store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
-    store.at_shard(5, lambda: hosts[1].kill(EXECUTOR))
+    store.at_upload(5, ".mds", lambda: hosts[1].kill(EXECUTOR))
     out = spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/killed").finish()
     assert f"Lost executor 1 on {hosts[1].address}" in out or "Lost executor 0 on" in out
     check_holds(store, "killed", 100_000, tmp_path)
@@ -54,7 +54,7 @@ def test_an_executor_that_is_killed_loses_and_doubles_nothing(
 def test_a_host_that_is_cut_off_and_comes_back_loses_and_doubles_nothing(
     network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
-    store.at_shard(5, lambda: network.unplug(hosts[1]))
+    store.at_upload(5, ".mds", lambda: network.unplug(hosts[1]))
     conf = {
         "spark.network.timeout": "15s",
         "spark.network.timeoutInterval": "5s",
@@ -73,7 +73,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_doubles_nothing(
 def test_a_slow_host_whose_tasks_run_twice_doubles_nothing(
     network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
-    store.at_shard(1, lambda: network.slow_down(hosts[1], "500kbit"))
+    store.at_upload(1, ".mds", lambda: network.slow_down(hosts[1], "500kbit"))
     conf = {
         "spark.speculation": "true",
         "spark.speculation.multiplier": "1.1",
@@ -92,7 +92,7 @@ def test_a_slow_host_whose_tasks_run_twice_doubles_nothing(
 def test_a_driver_that_is_killed_leaves_no_dataset_and_the_next_one_writes_it(
     network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
-    store.at_shard(20, lambda: network["driver"].kill("write.py"))
+    store.at_upload(20, ".mds", lambda: network["driver"].kill("write.py"))
     spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/again").finish(fails=True)
     for host in hosts:
         host.wait_until_gone(EXECUTOR)

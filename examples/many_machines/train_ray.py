@@ -1,0 +1,58 @@
+"""Train with Ray Train, a worker on each of two hosts of Ray's cluster.
+
+On the first host, and then on every other one::
+
+    ray start --head --port=6379
+    ray start --address=HOST:6379
+
+On any of them::
+
+    python train_ray.py s3://bucket/numbers s3://bucket/results
+"""
+
+import sys
+
+import ray
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+
+EPOCHS = 3
+
+
+def train(settings):
+    """Runs in each worker."""
+    import ray.train.torch
+    import torch
+
+    from mdstorm.spark import make_spark_converter
+
+    converter = make_spark_converter(settings["url"])  # what Spark has written
+    loader = converter.make_torch_dataloader(
+        batch_size=500, num_epochs=1, cur_shard="auto", shuffling_queue_capacity=5_000
+    )
+    batches = ray.train.torch.prepare_data_loader(loader)
+    model = ray.train.torch.prepare_model(torch.nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(EPOCHS):
+        seen = torch.zeros(len(converter), dtype=torch.int32)
+        for batch in batches:
+            loss = torch.nn.functional.mse_loss(model(batch["x"]).squeeze(), batch["y"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seen[batch["id"]] += 1
+        torch.distributed.all_reduce(seen)
+        lost, doubled = int((seen == 0).sum()), int((seen > 1).sum())
+        ray.train.report({"rows": len(seen), "lost": lost, "doubled": doubled})
+
+
+url, results = sys.argv[1:]
+ray.init(address="auto")
+trainer = TorchTrainer(
+    train,
+    train_loop_config={"url": url},
+    scaling_config=ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD"),
+    run_config=RunConfig(storage_path=results),  # which all hosts must reach
+)
+metrics = trainer.fit().metrics
+print("epoch {}: {rows:,} rows, {lost} lost, {doubled} doubled".format(EPOCHS - 1, **metrics))
