@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -61,16 +61,21 @@ def extension(compression: str) -> str:
     return _parse(compression)[0]
 
 
-def compress(compression: str, buffers: Iterable[Buffer]) -> bytes:
+def compress(compression: str, buffers: Sequence[Buffer]) -> Buffer:
     """Compress the concatenation of `buffers` in one piece."""
     name, level = _parse(compression)
-    data = b"".join(buffers)
+    # In memory of Arrow's, which keeps what is freed: to be given new memory takes the system
+    # longer than zstd takes to fill it.
+    data = pa.allocate_buffer(sum(map(len, buffers)))
+    with pa.FixedSizeBufferWriter(data) as writer:
+        for buffer in buffers:
+            writer.write(buffer)
     if name == "bz2":
         return bz2.compress(data, level or 9)
     if name == "gz" and level == 0:
         return gzip.compress(data, 0, mtime=0)  # Arrow 14 refuses the level
     codec = pa.Codec(_CODECS[name][0], compression_level=level)
-    return codec.compress(data, asbytes=True)  # type: ignore[no-any-return]
+    return memoryview(codec.compress(data)).cast("B")
 
 
 def decompress(compression: str, data: Buffer, size: int) -> Buffer:

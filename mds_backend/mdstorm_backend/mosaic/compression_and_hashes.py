@@ -39,7 +39,7 @@ def compress(algo: str | None, data: bytes) -> bytes:
     InvalidArgumentError
         If the name is unknown. A `ValueError`.
     """
-    return data if algo is None else codecs.compress(algo, [data])
+    return data if algo is None else bytes(codecs.compress(algo, [data]))
 
 
 def decompress(algo: str | None, data: bytes) -> bytes:

@@ -75,7 +75,7 @@ def test_a_size_that_no_memory_holds_is_refused(compression: str) -> None:
 
 def test_gz_and_bz2_files_of_several_members_are_read() -> None:
     for compression in ("gz", "bz2"):
-        packed = compress(compression, [b"one "]) + compress(compression, [b"two"])
+        packed = b"".join(compress(compression, [text]) for text in (b"one ", b"two"))
         assert bytes(decompress(compression, packed, 7)) == b"one two"
 
 
