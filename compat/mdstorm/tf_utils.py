@@ -131,8 +131,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     if reader.batched_output and shuffling_queue_capacity > 0:
         raise InvalidArgumentError(
             "shuffling_queue_capacity can not be used with a reader that produces "
-            "batched_output: the queue would shuffle whole batches. Pass shuffle_rows=True to "
-            "the reader"
+            "batched_output: it would shuffle whole batches. Pass shuffle_rows=True to the reader"
         )
     warn_of_texts(reader)
     by_offset = specs_of_ngram(reader) if reader.ngram else {0: specs_of_schema(reader.schema)}

@@ -146,8 +146,7 @@ def _codec(field: UnischemaField) -> bytes:
         return instance(_CODECS, "ScalarCodec", [("_spark_type", _spark_type(codec._spark_type))])
     raise InvalidArgumentError(
         f"field {field.name!r} has the codec {type(codec).__name__}, which is not one of "
-        "Petastorm's, so readers could not restore it from the metadata: use one of Petastorm's "
-        "codecs"
+        "Petastorm's, so readers could not restore it from the metadata: use one of those"
     )
 
 

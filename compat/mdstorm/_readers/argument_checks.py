@@ -17,8 +17,7 @@ def check_reader(reader: object) -> None:
     if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:
         raise ArgumentTypeError(
             f"{reader!r} is not a reader: create one with make_reader(url) or "
-            "make_batch_reader(url); a converter has the methods make_torch_dataloader and "
-            "make_tf_dataset"
+            "make_batch_reader(url); a converter has make_torch_dataloader and make_tf_dataset"
         )
 
 

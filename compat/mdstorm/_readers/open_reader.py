@@ -247,8 +247,8 @@ def _warn_of_order(url: str) -> None:
     """Say it once; not as a warning of Python, since the loader may shuffle the rows."""
     _logger.warning(
         "%s has a single shard, of one row group, so shuffle_row_groups=True shuffles nothing, "
-        "and the reader delivers its rows in stored order. Pass shuffle_rows=True, or pass "
-        "shuffling_queue_capacity to the loader. If you want this order, pass "
+        "and the reader delivers its rows in stored order. Pass shuffle_rows=True, or "
+        "shuffling_queue_capacity to the loader. To keep this order, pass "
         "shuffle_row_groups=False",
         url,
     )

@@ -80,8 +80,7 @@ def reader_options(
     if overlap and order.follows_world:
         raise UnsupportedArgumentError(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
-            "rank, which are determined when the reader is created. Pass cur_shard and "
-            "shard_count as integers"
+            "rank. Pass cur_shard and shard_count as integers"
         )
     if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
         source = RankShare(source, order, overlap)
@@ -243,7 +242,7 @@ def _warn_of_whole_passes(_epoch: int) -> None:
     _warned = True
     _logger.warning(
         "Every process reads all rows, because cur_shard and shard_count were not passed (%s). "
-        'Pass cur_shard="auto" to give each process its share of the rows, or cur_shard=0, '
-        "shard_count=1 if each process should read all rows",
+        'Pass cur_shard="auto" to give each process its share, or cur_shard=0, shard_count=1 if '
+        "each should read all rows",
         seen,
     )

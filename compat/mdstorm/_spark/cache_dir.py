@@ -44,9 +44,9 @@ def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | N
     if not url:
         raise InvalidArgumentError(
             f"Please set the spark config {PETASTORM_CONF}. It names the directory for converted "
-            "DataFrames, such as file:///dbfs/tmp/cache. If you have set it, the key is "
-            "misspelled: use SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. Where Spark conf "
-            "cannot be set, pass parent_cache_dir_url=… or set the environment variable "
+            "DataFrames, such as file:///dbfs/tmp/cache. If it is set, its key is misspelled: "
+            "use SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. Where Spark conf cannot be "
+            "set, pass parent_cache_dir_url=… or set the environment variable "
             f"{ENVIRONMENT_VARIABLE}"
         )
     normalized = checked_directory(url)

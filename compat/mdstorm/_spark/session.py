@@ -23,7 +23,7 @@ def check_driver() -> None:
     if TaskContext.get() is not None:
         raise NotOnDriverError(
             "make_spark_converter should not be invoked from executor side: convert on the "
-            "driver, and send the converter to the tasks; it can be pickled"
+            "driver, and send the converter to the tasks"
         )
 
 
@@ -42,8 +42,7 @@ def session_of(df: Any) -> SparkSession:
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
         raise NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
-            "Spark DataFrame, or the path of data. Create a DataFrame with "
-            "spark.createDataFrame(…)"
+            "Spark DataFrame, or the path of data. Create one with spark.createDataFrame(…)"
         )
     if df.isStreaming:
         raise NotADataFrameError(

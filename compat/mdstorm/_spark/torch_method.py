@@ -171,9 +171,8 @@ class TorchMethod(ConverterFiles):
         if data_loader_fn is not None:
             if files.inputs or batch_map is not None or device is not None:
                 raise InvalidArgumentError(
-                    "data_loader_fn makes the batches itself, so it cannot be combined with "
-                    "features, labels, sample_weights, batch_map or device: leave one or the "
-                    "other out"
+                    "data_loader_fn makes the batches itself, without features, labels, "
+                    "sample_weights, batch_map and device: leave one or the other out"
                 )
             reader_kwargs = {
                 **petastorm_reader_kwargs,

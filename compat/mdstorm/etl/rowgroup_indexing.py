@@ -159,9 +159,7 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
             )
         found[indexer.index_name] = indexer
     if not found:
-        raise InvalidArgumentError(
-            "the list of indexers is empty: pass one for each field to index"
-        )
+        raise InvalidArgumentError("indexers is empty: pass one for each field to index")
     return found
 
 

@@ -298,9 +298,8 @@ class ShardCache:
             return
         if present > size or not _begins_with(part, path):
             raise CorruptDatasetError(
-                f"{path} holds {present} bytes, but the index says {size}. The cache leaves the "
-                "file alone because it did not create it: remove the file, or choose another "
-                "directory",
+                f"{path} holds {present} bytes, but the index says {size}. The cache did not "
+                "create this file: remove it, or choose another directory",
                 url=path,
             )
 

@@ -26,9 +26,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     if columns is None:
         return schema
     if isinstance(columns, str):
-        raise ArgumentTypeError(
-            f"columns must be a list of names, found {columns!r}: put it in a list"
-        )
+        raise ArgumentTypeError(f"columns must be a list, found {columns!r}: put it in a list")
     for name in columns:
         if name not in schema.names:
             raise MissingColumnError(

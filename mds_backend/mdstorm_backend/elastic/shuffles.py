@@ -169,9 +169,8 @@ def _shuffle_nodes(
             is_narrow |= _disperse(of_node, part.lengths.tolist(), rng, *blocks)
     if is_narrow:
         warn_user(
-            "Shuffle block size was smaller than shard size for some shards: the samples of such "
-            "a shard are shuffled only among themselves. Pass a shuffle_block_size of several "
-            "shards"
+            "Shuffle block size was smaller than shard size for some shards: their samples mix "
+            "only among themselves. Pass a shuffle_block_size of several shards"
         )
     return ids
 

@@ -181,8 +181,7 @@ def _relative(
     if not total:
         if size:
             raise InvalidArgumentError(
-                "the weights of all streams are 0: give at least one stream a positive "
-                "proportion, or data"
+                "the weights of all streams are 0: give at least one a positive proportion, or data"
             )
         return [0] * len(streams), [0.0] * len(streams)
     shares = np.array(weights, np.float64) / total

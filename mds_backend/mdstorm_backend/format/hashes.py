@@ -32,9 +32,7 @@ def check_hashes(names: Iterable[str] | None) -> tuple[str, ...]:
         If one is of xxhash, which is not installed.
     """
     if isinstance(names, str):
-        raise ArgumentTypeError(
-            f"hashes must be a list of names, found {names!r}: write [{names!r}]"
-        )
+        raise ArgumentTypeError(f"hashes must be a list, found {names!r}: write [{names!r}]")
     found = tuple(names or ())
     if list(found) != sorted(set(found)):
         raise InvalidArgumentError(

@@ -102,8 +102,8 @@ def _part_of_batch(batch_size: int, num_processes: int) -> int:
     if batch_size % num_processes:
         raise InvalidArgumentError(
             f"split_batches=True divides batches of {batch_size} rows among {num_processes} "
-            "processes, and the rows do not divide evenly: choose a batch size that is a "
-            "multiple of the number of processes"
+            "processes, which does not divide evenly: choose a multiple of the number of "
+            "processes as the batch size"
         )
     return batch_size // num_processes
 

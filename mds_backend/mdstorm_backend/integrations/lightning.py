@@ -67,7 +67,6 @@ def _refuse_other_world(loader: Any, state: object) -> None:
     if loader._mdstorm.has_length and before not in (None, num_ranks):
         raise StateMismatchError(
             f"the checkpoint was written in a world of size {before}, and this one is of size "
-            f"{num_ranks}: Lightning would leave out batches of a loader that is passed to fit. "
-            "Train with mdstorm.lightning.StreamingDataModule, which resumes on any number of "
-            "ranks"
+            f"{num_ranks}: Lightning would leave out batches of a loader passed to fit. Train "
+            "with mdstorm.lightning.StreamingDataModule, which resumes in any world"
         )

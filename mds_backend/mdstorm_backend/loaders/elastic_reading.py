@@ -130,7 +130,7 @@ class ElasticReading(ElasticSchedule):
         if not isinstance(ours, Mapping) or ours.get("order") != "elastic":
             raise StateMismatchError(
                 "the state was not taken in the order 'elastic', so it does not say which "
-                "samples to skip. Load it into a loader with the order in which it was taken"
+                "samples to skip. Load it where that order is used"
             )
         check_version(ours)
         here: dict[str, Any] = {"dataset": self.options.dataset.fingerprint}

@@ -293,7 +293,6 @@ class ExactPass:
     def _check_countable(self, here: ReaderOptions) -> None:
         if here.transform is not None:
             raise StateMismatchError(
-                "a transform may drop rows, so the number of samples does not say how far the "
-                "dataset is: take the state from a StreamingDataLoader over it, "
-                "loader.state_dict()"
+                "a transform may drop rows, so samples do not say how far the dataset is: take "
+                "the state from a StreamingDataLoader over it, loader.state_dict()"
             )

@@ -199,8 +199,7 @@ class ExactProgress:
         if not isinstance(ours, Mapping) or ours.get("order") != "exact":
             raise StateMismatchError(
                 "the state was not taken from a loader with the order 'exact', so it does not "
-                "say which rows this loader has to skip. Load it into a loader with the order in "
-                "which it was taken"
+                "say which rows this loader has to skip. Load it where that order is used"
             )
         check_version(ours)
         check_reading(ours, options)
@@ -286,5 +285,5 @@ def only_own_state(
     return StateMismatchError(
         f"the state was taken by rank {there[0]} of {there[1]}, and this is rank {order.rank} of "
         f"{order.world_size}. Since {reason}, a state says nothing about other ranks: save the "
-        "state of each rank, and load it on the same rank, with the same number of ranks"
+        "state of each rank, and load it on the same rank of as many ranks"
     )

@@ -83,9 +83,9 @@ def refuse_other_shares(history: History) -> None:
     if len(history.segments) > 1 or history.rows_left or history.segments[0].padded:
         raise StateMismatchError(
             "the state was taken from a loader whose rows are not this rank's share of an epoch, "
-            "because it had resumed in another world or with another batch size, or because "
-            "Accelerate had prepared it. Load it into such a loader, since batches of row groups "
-            "need the whole share; or start again without it"
+            "because it had resumed in another world or with another batch size, or Accelerate "
+            "had prepared it. Load it into such a loader, since row groups need the whole share; "
+            "or start again"
         )
 
 

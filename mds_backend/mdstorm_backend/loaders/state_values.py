@@ -26,7 +26,7 @@ def check_version(ours: Mapping[str, Any]) -> None:
     if not is_integer(version) or version > VERSION:
         raise StateMismatchError(
             f"the state was written by a newer version of mdstorm: its version is {version!r}, "
-            f"and this one reads up to {VERSION}. Install that version of mdstorm, or a newer one"
+            f"and this one reads up to {VERSION}. Install that version, or a newer one"
         )
 
 

@@ -152,8 +152,7 @@ class CloudUploader:
         if os.listdir(self.local):
             if not exist_ok:
                 raise DatasetExistsError(
-                    f"Directory is not empty: {self.local}. Choose another one, or pass "
-                    "exist_ok=True"
+                    f"Directory is not empty: {self.local}. Choose another, or pass exist_ok=True"
                 )
             _logger.warning("%s is not empty; its files stay", self.local)
 

@@ -175,8 +175,8 @@ class FileSink:
                 raise
             raise WriteError(
                 f"{location.file_url(name)} could not be written ({error!r}). No index is "
-                "written, so nothing there counts as a dataset; check the storage, and write the "
-                "dataset again"
+                "written, so nothing there counts as a dataset; check the storage, and write "
+                "again"
             ) from error
 
 

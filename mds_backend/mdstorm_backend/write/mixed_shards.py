@@ -122,8 +122,7 @@ class MixedShards:
             if types.get(name) != type_:
                 raise InvalidArgumentError(
                     f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
-                    f"and {type_} in earlier ones: all batches must have the same columns and "
-                    "types"
+                    f"and {type_} in earlier ones: give all the same columns and types"
                 )
             nulls = 0 if self.plan[name].nullable else data.column(name).null_count
             if nulls:

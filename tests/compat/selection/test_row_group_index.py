@@ -215,7 +215,7 @@ def test_a_derived_indexer_sees_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("indexers", "error", "message"),
     [
-        ([], ValueError, "list of indexers is empty"),
+        ([], ValueError, "indexers is empty"),
         ([5], TypeError, "indexers must be of SingleFieldIndexer.*found 5"),
         ([SingleFieldIndexer("i", "zz")], ValueError, r"fields \['zz'\] cannot be indexed"),
         (

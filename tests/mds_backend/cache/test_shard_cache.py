@@ -141,7 +141,7 @@ def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
     names = [info.raw_data.basename] + ([info.zip_data.basename] if info.zip_data else [])
     for name in names:
         (local / name).write_bytes(b"mine")
-        with pytest.raises(CorruptDatasetError, match=f"{name} holds 4 bytes.*remove the file"):
+        with pytest.raises(CorruptDatasetError, match=f"{name} holds 4 bytes.*remove it"):
             cache(source, directory=local, keep_zip=True).open(info)
         assert (local / name).read_bytes() == b"mine"
         (local / name).unlink()

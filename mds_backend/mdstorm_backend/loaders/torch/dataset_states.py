@@ -50,8 +50,8 @@ class DatasetStates(OpenedDataset):
         if get_worker_info() is not None:
             if self._part is None:
                 raise StateMismatchError(
-                    "this worker process has not begun to read, and does not know the position "
-                    "of the others: request the state after the dataset was first iterated there"
+                    "this worker process has not begun to read, and knows no other position: "
+                    "request the state after iterating over the dataset there"
                 )
             return self._part.state_dict()
         return self.reading.state_of_samples(self.yielded)

@@ -196,9 +196,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not self._mdstorm.reads_blocks or _has_own_length(self.dataset):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
-            raise TypeError(
-                "this pass resumed in another world, and has fewer batches than the next"
-            )
+            raise TypeError("this pass resumed in another world, with fewer batches than the next")
         return BlockBatches(self, self._mdstorm).passes.place.num_batches()
 
     def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
