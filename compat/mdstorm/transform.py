@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.unischema_field import UnischemaField, check_field
+from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import check_function, check_list, warn_user
@@ -156,17 +156,17 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
 
 
 def _edited(field: Any) -> EditedField:
-    if not isinstance(field, UnischemaField):
-        if not isinstance(field, (tuple, list)) or len(field) != 4:
-            raise InvalidArgumentError(
-                f"edit_fields holds {field!r}: give each as a tuple of name, NumPy type, shape and "
-                "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
-                "returns"
-            )
-        name, numpy_dtype, shape, nullable = field
-        field = UnischemaField(str(name), numpy_dtype, shape, None, nullable)
-    check_field(field)
-    return field.name, field.numpy_dtype, tuple(field.shape), field.nullable
+    if isinstance(field, UnischemaField):
+        return field.name, field.numpy_dtype, tuple(field.shape), field.nullable
+    is_whole = isinstance(field, (tuple, list)) and len(field) == 4
+    if not is_whole or not isinstance(field[2], (tuple, list)):
+        raise InvalidArgumentError(
+            f"edit_fields holds {field!r}: pass each as a tuple of name, NumPy type, shape and "
+            "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
+            "returns; the shape of a scalar is ()"
+        )
+    name, numpy_dtype, shape, nullable = field
+    return str(name), numpy_dtype, tuple(shape), nullable
 
 
 def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]) -> None:

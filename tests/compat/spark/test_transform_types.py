@@ -13,6 +13,7 @@ import torch
 from tests.compat.spark.converters import IN_ORDER, converter_of
 
 from mdstorm import TransformSpec
+from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 NAN = float("nan")
@@ -147,3 +148,10 @@ def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
     spec = TransformSpec(lambda frame: frame / 2)
     assert torch_x(two, spec).tolist() == [0.5, 1.0]
     assert tf_x(two, spec).numpy().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])
+def test_a_type_that_is_none_is_refused(two: SparkDatasetConverter, dtype: Any) -> None:
+    spec = returning([1, 2], dtype)
+    with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
+        two.make_tf_dataset(transform_spec=spec)
