@@ -168,7 +168,6 @@ def _check_options(options: Mapping[str, Any]) -> None:
         )
     if options.get("data_loader_fn") is not None:
         raise InvalidArgumentError(
-            "data_loader_fn creates a loader of another kind, whose position checkpoints cannot "
-            "store: leave it out, or override train_dataloader of a LightningDataModule of your "
-            "own"
+            "data_loader_fn creates a loader of another kind, whose position no checkpoint "
+            "stores: leave it out, or override train_dataloader of your own LightningDataModule"
         )

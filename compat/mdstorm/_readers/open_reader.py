@@ -248,8 +248,7 @@ def _warn_of_order(url: str) -> None:
     _logger.warning(
         "%s has a single shard, of one row group, so shuffle_row_groups=True shuffles nothing, "
         "and the reader delivers its rows in stored order. Pass shuffle_rows=True, or "
-        "shuffling_queue_capacity to the loader. To keep this order, pass "
-        "shuffle_row_groups=False",
+        "shuffling_queue_capacity to the loader; to keep this order, shuffle_row_groups=False",
         url,
     )
 
@@ -263,6 +262,5 @@ def _warn_of_kind(opened: Opened, batched: bool) -> None:
     elif not batched and opened.inferred:
         warn_user(
             "Currently make_reader supports reading only Petastorm datasets with a schema of "
-            "their own. Here the schema is inferred from the columns; make_batch_reader reads "
-            "the same data faster"
+            "their own. Here the schema is inferred from the columns; make_batch_reader is faster"
         )

@@ -45,9 +45,8 @@ def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | N
         raise InvalidArgumentError(
             f"Please set the spark config {PETASTORM_CONF}. It names the directory for converted "
             "DataFrames, such as file:///dbfs/tmp/cache. If it is set, its key is misspelled: "
-            "use SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. Where Spark conf cannot be "
-            "set, pass parent_cache_dir_url=… or set the environment variable "
-            f"{ENVIRONMENT_VARIABLE}"
+            "use SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. Without Spark conf, pass "
+            f"parent_cache_dir_url=… or set the variable {ENVIRONMENT_VARIABLE}"
         )
     normalized = checked_directory(url)
     _warn_if_not_shared(session, normalized)

@@ -165,9 +165,8 @@ def make_spark_converter(
     parent = parent_cache_dir(session, parent_cache_dir_url)
     if as_of:
         raise InvalidArgumentError(
-            f"{as_of} chooses a version of the Delta table at a path, but df is not one: choose "
-            "the version in Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … "
-            "VERSION AS OF …')"
+            f"{as_of} chooses a version of a Delta table, but df is not a table's path: use "
+            "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
         )
     if isinstance(df, str):
         df = named_table(session, df)

@@ -99,5 +99,5 @@ def test_tables_are_found_by_name_in_the_session(spark: Any) -> None:
 
 @pytest.mark.usefixtures("cache_dir")
 def test_frames_have_no_version(spark: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="choose the version in Spark"):
+    with pytest.raises(InvalidArgumentError, match="use Spark, spark"):
         make_spark_converter(spark.range(1), version=1)
