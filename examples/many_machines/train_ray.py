@@ -21,6 +21,9 @@ EPOCHS = 3
 
 def train(settings):
     """Runs in each worker."""
+    import os
+    import tempfile
+
     import ray.train.torch
     import torch
 
@@ -43,7 +46,13 @@ def train(settings):
             seen[batch["id"]] += 1
         torch.distributed.all_reduce(seen)
         lost, doubled = int((seen == 0).sum()), int((seen > 1).sum())
-        ray.train.report({"rows": len(seen), "lost": lost, "doubled": doubled})
+        metrics = {"rows": len(seen), "lost": lost, "doubled": doubled}
+        with tempfile.TemporaryDirectory() as folder:
+            state = {"loader": loader.state_dict(), "model": model.state_dict()}
+            torch.save(state, os.path.join(folder, "state.pt"))
+            is_first = ray.train.get_context().get_world_rank() == 0  # whose state is that of all
+            checkpoint = ray.train.Checkpoint.from_directory(folder) if is_first else None
+            ray.train.report(metrics, checkpoint=checkpoint)
 
 
 url, results = sys.argv[1:]

@@ -17,22 +17,23 @@ EVEN_ROWS = 1_008
 @pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Path of a dataset of `ROWS` rows in several shards: their numbers, features and labels."""
-    return _written(tmp_path_factory.mktemp("trainers") / "data", ROWS)
+    return written(tmp_path_factory.mktemp("trainers") / "data", ROWS)
 
 
 @pytest.fixture(scope="session")
 def even_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Path of such a dataset of `EVEN_ROWS` rows."""
-    return _written(tmp_path_factory.mktemp("trainers") / "even", EVEN_ROWS)
+    return written(tmp_path_factory.mktemp("trainers") / "even", EVEN_ROWS)
 
 
 @pytest.fixture(scope="session")
 def few_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Path of such a dataset of 5 rows."""
-    return _written(tmp_path_factory.mktemp("trainers") / "few", 5)
+    return written(tmp_path_factory.mktemp("trainers") / "few", 5)
 
 
-def _written(directory: Path, rows: int) -> str:
+def written(directory: Path, rows: int) -> str:
+    """Write such a dataset, and return its path."""
     number = np.arange(rows)
     columns = {
         "number": number,

@@ -14,6 +14,7 @@ arguments.add_argument("url")
 arguments.add_argument("kind", help="what is handed to fit, a name of `loader_of`")
 arguments.add_argument("--strategy", default="auto")
 arguments.add_argument("--devices", type=int, default=1)
+arguments.add_argument("--nodes", type=int, default=1)
 arguments.add_argument("--epochs", type=int, default=1)
 arguments.add_argument("--save-at", type=int, help="the step after which to write a checkpoint")
 arguments.add_argument("--save-epochs", action="store_true", help="write one after each epoch")
@@ -101,6 +102,7 @@ if __name__ == "__main__":
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=given.devices,
+        num_nodes=given.nodes,
         strategy=given.strategy,
         max_epochs=given.epochs,
         callbacks=callbacks,
