@@ -113,6 +113,15 @@ def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
     assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
 
 
+def test_a_rank_that_is_in_the_next_epoch_has_read_all_of_the_one_before(numbers: Dataset) -> None:
+    """The ranks have 8 or 9 rows: after nine, the short ones have one of the next epoch."""
+    ranks = Ranks(numbers, 7, 3, num_epochs=2)
+    seen = ranks.take(3)
+    state = ranks.loaders[0].state_dict()
+    seen += Ranks(numbers, 1, 7, state, num_epochs=2).take(None)
+    assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), 2))
+
+
 @pytest.mark.long
 @settings(deadline=None, max_examples=12)
 @given(shuffles, st.lists(few_worlds, min_size=2, max_size=4), st.data())
