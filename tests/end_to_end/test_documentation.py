@@ -36,7 +36,7 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
         for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```$", text, re.M | re.S)
     ]
     # None hides behind another way of writing its fence.
-    assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}\s*(?:python|py)\b", text, re.M)), page
+    assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}[ \t]*(?:python|py)\b", text, re.M)), page
     return [(line, block) for line, file, block in blocks if file is None]
 
 
