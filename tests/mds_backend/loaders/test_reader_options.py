@@ -41,7 +41,7 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
 
 
 def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset) -> None:
-    assert samples_ahead(options(dataset), 16) == 4 * BLOCK_ROWS
+    assert samples_ahead(options(dataset), 16) == BLOCK_ROWS
     dataset.nbytes = 1 << 40
     assert samples_ahead(options(dataset), 16) == 8 * 16
     assert samples_ahead(options(dataset, predownload=3), 16) == 3
