@@ -64,11 +64,11 @@ def test_what_they_become_is_part_of_what_a_copy_is(spark: Any, cache_dir: Any) 
 def test_a_loader_warns_of_decimals_unless_it_is_told(spark: Any, cache_dir: Any) -> None:
     df = spark.sql(HALVES).drop("tenths").coalesce(1)
     converter = make_spark_converter(df)
-    with pytest.warns(UserWarning, match="column 'x' of .* in PyTorch .* decimals=") as caught:
+    with pytest.warns(UserWarning, match="column 'x' of .* to PyTorch .* decimals=") as caught:
         (batch,) = converter.make_torch_dataloader(**IN_ORDER)
     assert len(caught) == 1
     assert isinstance(batch["x"], list)
-    with pytest.warns(UserWarning, match="column 'x' of .* in TensorFlow as text"):
+    with pytest.warns(UserWarning, match="column 'x' of .* to TensorFlow as text"):
         converter.make_tf_dataset(**IN_ORDER)
     # From here on a warning would be an error.
     for arguments in ({}, {"decimals": "decimal"}, {"schema_fields": ["id"]}):
