@@ -56,7 +56,7 @@ LOWEST_GATE := $(GATE) and not newest
 REFUSING_TESTS := tests/compat/spark/test_cache_key.py tests/mds_backend/spark/test_refusing_session.py
 REFUSING_KINDS := refusing-connect
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader tf spark/test_types.py) \
-	$(addprefix tests/mds_backend/,format loaders/tf parquet spark/test_round_trip.py) \
+	$(addprefix tests/mds_backend/,loaders/tf parquet spark/test_round_trip.py) \
 	tests/packaging/test_imports.py
 
 # Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
