@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import ArgumentTypeError, MissingColumnError
+from mdstorm_backend.base.checks import check_list
+from mdstorm_backend.errors import MissingColumnError
 from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
@@ -21,12 +22,11 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     Raises
     ------
     ArgumentTypeError, MissingColumnError
-        If it is a text, or one of them is not there.
+        If it is no list, or one of them is not there.
     """
+    check_list("columns", columns)
     if columns is None:
         return schema
-    if isinstance(columns, str):
-        raise ArgumentTypeError(f"columns must be a list, found {columns!r}: put it in a list")
     for name in columns:
         if name not in schema.names:
             raise MissingColumnError(
