@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, Numbers, epochs
-from tests.cluster.hosts import Host, Network
+from tests.cluster.hosts import Host, Network, Program
 from tests.cluster.launchers import finish, torchrun
 from tests.cluster.pythons import PYTHON, install_python, install_python_without
 from tests.cluster.standalone import Standalone
@@ -64,19 +64,38 @@ def test_an_error_names_the_host_and_what_it_lacks(
 
 
 @pytest.fixture
-def different(network: Network, hosts: list[Host]) -> Iterator[list[object]]:
-    """Another link, user and path of mdstorm on the second host: what comes before its commands."""
+def elsewhere(hosts: list[Host]) -> Iterator[list[object]]:
+    """Another path of mdstorm on the second host: what comes before its commands."""
     for name in ("compat", "mds_backend"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, hosts[1].disk / "tmp" / "elsewhere" / name, ignore=ignored)
+    yield ["env", "PYTHONPATH=/tmp/elsewhere/compat:/tmp/elsewhere/mds_backend"]
+    shutil.rmtree(hosts[1].disk / "tmp" / "elsewhere")
+
+
+@pytest.fixture
+def different(
+    network: Network, hosts: list[Host], elsewhere: list[object]
+) -> Iterator[list[object]]:
+    """Another link, user and path of mdstorm on the second host."""
     network.slow_down(hosts[1], "20mbit")
     rights = "+dac_override"  # to read the Python of this machine, whosever it is
-    yield [
-        *("setpriv", "--reuid=1234", f"--inh-caps={rights}", f"--ambient-caps={rights}", "env"),
-        "PYTHONPATH=/tmp/elsewhere/compat:/tmp/elsewhere/mds_backend",
-    ]
+    user = ("setpriv", "--reuid=1234", f"--inh-caps={rights}", f"--ambient-caps={rights}")
+    yield [*user, *elsewhere]
     network.speed_up(hosts[1])
-    shutil.rmtree(hosts[1].disk / "tmp" / "elsewhere")
+
+
+@pytest.fixture
+def newer(hosts: list[Host], elsewhere: list[object]) -> list[object]:
+    """A version of mdstorm on the second host whose states and caches have newer formats."""
+    engine = hosts[1].disk / "tmp" / "elsewhere" / "mds_backend" / "mdstorm_backend"
+    for file in ("loaders/state_values.py", "cache/records.py"):
+        raised, times = re.subn(
+            r"^(_?VERSION) = (\d)$", r"\1 = \g<2>9", (engine / file).read_text(), flags=re.MULTILINE
+        )
+        assert times == 1
+        (engine / file).write_text(raised)
+    return elsewhere
 
 
 def test_hosts_that_differ_in_link_user_and_path_train_on_each_row_once(
@@ -87,6 +106,49 @@ def test_hosts_that_differ_in_link_user_and_path_train_on_each_row_once(
     arguments = (numbers.url, "s3://bucket/different.pt")
     started = torchrun(hosts, TRAIN, *arguments, before=before, processes=1, **store.environment)
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
+
+
+def test_a_host_says_that_the_state_was_written_by_a_newer_version_of_another_host(
+    hosts: list[Host], store: Store, numbers: Numbers, newer: list[object]
+) -> None:
+    arguments, before = (numbers.url, "s3://bucket/newer.pt"), {hosts[1].name: newer}
+
+    def train(on: list[Host]) -> list[Program]:
+        return torchrun(on, TRAIN, *arguments, before=before, processes=1, **store.environment)
+
+    store.at_upload(2, "newer.pt", lambda: hosts[1].kill(TRAIN.name))
+    for program in train(hosts[1:]):
+        program.finish(fails=True)
+    store.reset()
+    first, second = train(hosts)
+    message = "StateMismatchError: the state was written by a newer version of mdstorm: its version"
+    assert message in first.finish(fails=True)
+    second.finish(fails=True)
+
+
+def test_ranks_with_different_batch_sizes_end_with_an_error(
+    hosts: list[Host], store: Store, numbers: Numbers
+) -> None:
+    assert "batch_size=500" in TRAIN.read_text()
+    for host, size in zip(hosts, ("500", "400"), strict=True):
+        program = TRAIN.read_text().replace("batch_size=500", f"batch_size={size}")
+        (host.disk / "tmp" / "train.py").write_text(program)
+    arguments = (numbers.url, "s3://bucket/sizes.pt")
+    started = torchrun(hosts, Path("/tmp/train.py"), *arguments, processes=1, **store.environment)
+    output = "".join(program.finish(fails=True) for program in started)
+    assert "Is there a distributed collective mismatch in your code?" in output  # asked by gloo
+
+
+def test_two_versions_read_from_one_cache(
+    hosts: list[Host], store: Store, numbers: Numbers, newer: list[object]
+) -> None:
+    environment = {**store.environment, "MDSTORM_CACHE_DIR": "/tmp/of_two_versions"}
+    store.forget()
+    for before in (newer, [], newer):
+        found = hosts[1].run(*before, "python", "-c", READ, numbers.url, **environment)
+        assert found.split() == ["50000", "50000", "50000", "99999"]
+    share = sum(numbers.shard_bytes) / 2
+    assert store.bytes_of(hosts[1]) <= share + max(numbers.shard_bytes), "downloaded once"
 
 
 def test_a_host_whose_clock_is_an_hour_ahead_reads_its_share(
