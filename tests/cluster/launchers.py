@@ -39,6 +39,30 @@ def torchrun(
     return [host.start(*first.get(host.name, []), *command, **own) for host in on or hosts]
 
 
+def mpirun(hosts: Sequence[Host], *command: object, processes: int, **environment: str) -> str:
+    """Run a command on some hosts by Open MPI, as so many processes on each.
+
+    Hosts are asked through pipes in the directory that all share, in the place of ``ssh``.
+    """
+    agent = hosts[0].disk / "srv" / "rsh"
+    agent.write_text('#!/bin/sh\nhost=$1; shift; echo "$@" > /srv/$host.commands\n')
+    agent.chmod(0o755)
+    variables = {**environment, "PYTHONPATH": hosts[0].environment.get("PYTHONPATH", "")}
+    for host in hosts[1:]:
+        pipe = f"/srv/{host.name}.commands"
+        host.run("mkfifo", pipe)
+        host.start("sh", pipe, **variables)
+    names = ",".join(f"{host.name}:{processes}" for host in hosts)
+    parameters = {"plm_rsh_agent": "/srv/rsh", "oob_tcp_if_include": "eth0"}
+    return hosts[0].run(
+        *("mpirun", "--allow-run-as-root", "--bind-to", "none", "--host", names),
+        *(word for name, value in parameters.items() for word in ("--mca", name, value)),
+        *(word for name in variables for word in ("-x", name)),
+        *command,
+        **variables,
+    )
+
+
 def finish(programs: Sequence[Program]) -> str:
     """Wait for the end of all, and return what they have printed."""
     codes = [program.wait() for program in programs]

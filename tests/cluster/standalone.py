@@ -1,12 +1,13 @@
 """Spark's standalone cluster: the daemons of the installed PySpark, each on its host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 from tests.cluster.hosts import Host, Program
 
-_BIN = Path(pyspark.__file__).parent / "bin"
+_HOME = Path(pyspark.__file__).parent
 _PORT = "7077"
 _DEPLOY = "org.apache.spark.deploy"
 _CONF = {
@@ -61,7 +62,7 @@ class Standalone:
     def _daemon(self, host: Host, name: str, *options: str, **environment: str) -> Program:
         own = {"SPARK_LOCAL_IP": host.address, "SPARK_DAEMON_JAVA_OPTS": _JAVA}
         return host.start(
-            *(_BIN / "spark-class", f"{_DEPLOY}.{name}", *options),
+            *(_HOME / "bin" / "spark-class", f"{_DEPLOY}.{name}", *options),
             **{**self._environment, **own, **environment},
         )
 
@@ -69,10 +70,30 @@ class Standalone:
         self, program: Path, *arguments: object, conf: Mapping[str, str] | None = None
     ) -> Program:
         """Start a driver, as a user does, with ``spark-submit``."""
-        conf = {**_CONF, "spark.executor.extraJavaOptions": _JAVA, **(conf or {})}
+        return self._start("bin/spark-submit", conf or {}, program, *arguments)
+
+    @contextmanager
+    def connect_server(self) -> Iterator[str]:
+        """Run a server for Spark Connect, which is a driver, and give its URL."""
+        server = self._start("sbin/start-connect-server.sh", {}, before=["--wait"])
+        try:
+            server.wait_for("Spark Connect server started at")
+            yield f"sc://{self._driver.name}:15002"
+        finally:
+            self._driver.kill("SparkConnectServer")
+            server.wait()
+
+    def _start(
+        self,
+        script: str,
+        conf: Mapping[str, str],
+        *words: object,
+        before: Sequence[str] = (),
+    ) -> Program:
+        conf = {**_CONF, "spark.executor.extraJavaOptions": _JAVA, **conf}
         options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
         return self._driver.start(
-            *(_BIN / "spark-submit", "--master", self.url, *options, program, *arguments),
+            *(_HOME / script, *before, "--master", self.url, *options, *words),
             SPARK_LOCAL_IP=self._driver.address,
             SPARK_SUBMIT_OPTS=_JAVA,
             **self._environment,

@@ -1,13 +1,25 @@
 """Ranks on hosts that share nothing: who reads which rows, and what each host downloads."""
 
+import shutil
 import uuid
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
 from tests.cluster.hosts import Host
-from tests.cluster.launchers import finish, torchrun
+from tests.cluster.launchers import finish, mpirun, torchrun
 from tests.cluster.store import Store
+
+#: Saves the rows of a rank of Open MPI's in the directory that hosts share.
+SAVE = """
+import os, sys
+import numpy as np
+from mdstorm import make_batch_reader
+with make_batch_reader(sys.argv[1], cur_shard="auto", shuffle_rows=True) as reader:
+    rows = [row for batch in reader for row in batch.id]
+np.save(f"/srv/{os.uname().nodename}{os.environ['OMPI_COMM_WORLD_RANK']}", rows)
+"""
 
 
 @pytest.fixture
@@ -47,4 +59,20 @@ def test_three_shuffled_epochs_have_each_row_once_and_each_host_downloads_its_sh
         hosts, program, numbers.url, *arguments, processes=processes, **store.environment, **cold
     )
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
+    check_shares(store, hosts, numbers)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(
+    not shutil.which("mpirun"), reason="needs Open MPI: apt-get install openmpi-bin"
+)
+def test_ranks_of_open_mpi_read_each_row_once(
+    store: Store, hosts: list[Host], numbers: Numbers, cold: dict[str, str]
+) -> None:
+    store.forget()
+    environment = {**store.environment, **cold}
+    mpirun(hosts, "python", "-c", SAVE, numbers.url, processes=2, **environment)
+    saved = {path.stem: np.load(path) for path in (hosts[0].disk / "srv").glob("*.npy")}
+    assert sorted(saved) == ["one0", "one1", "two2", "two3"]
+    assert sorted(np.concatenate([*saved.values()])) == list(range(numbers.rows))
     check_shares(store, hosts, numbers)

@@ -44,6 +44,22 @@ def test_executors_of_both_hosts_write_each_row_once(
     check_holds(store, "plain", 100_000, tmp_path)
 
 
+def test_a_client_of_spark_connect_lets_executors_of_both_hosts_write_each_row_once(
+    network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+) -> None:
+    store.forget()
+    with spark_cluster.connect_server() as url:
+        client = network["three"].start(
+            *("python", EXAMPLES / "write.py", "s3://bucket/connect"),
+            SPARK_REMOTE=url,
+            **store.environment,
+        )
+        assert "100,000 rows in 32 shards" in client.finish()
+    writers = {address for address, path, _ in store.sent if path.endswith(".mds")}
+    assert writers == {host.address for host in hosts}
+    check_holds(store, "connect", 100_000, tmp_path)
+
+
 def test_an_executor_that_is_killed_loses_and_doubles_nothing(
     store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
