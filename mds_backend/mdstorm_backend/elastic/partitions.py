@@ -170,8 +170,8 @@ def _shared(global_batch: int, ranks: int) -> int:
 
 def _check_dropped(cells: Cells, ranks: int, batch_size: int) -> None:
     """Refuse to resume beyond the end of the epoch, the padding of its last batch included."""
-    count, seen = cells.num_samples, cells.drop_first
-    if seen > max(count + ranks - count % ranks, cells.total + ranks * batch_size):
+    seen = cells.drop_first
+    if seen > cells.total + ranks * batch_size:
         raise InvalidArgumentError(
             f"Resuming further into the dataset than it has samples: cannot resume after {seen} "
             f"samples of an epoch that has {cells.total}. The state belongs to another dataset, "

@@ -123,7 +123,9 @@ class ElasticSchedule:
                 self.options.note_pass(first)
             is_last = num_epochs is not None and start.epoch - first + 1 >= num_epochs
             if work.shape[1]:
-                yield replace(start, first_epoch=first), work
+                end = start.sample_in_epoch + self.ranks * int(np.count_nonzero(work >= 0))
+                self.epochs.note_end(start, end)
+                yield replace(start, first_epoch=first, end=end), work
             elif not start.sample_in_epoch:
                 warn_no_data(self.options.dataset.url)
                 return
@@ -136,6 +138,8 @@ class ElasticSchedule:
     def work(self, start: EpochStart, batching: Batching) -> Ids:
         """Sample ids of this rank from `start` on: int64 of (workers, batches, batch size)."""
         order, *asked = self._asked(start, batching)
+        if start.sample_in_epoch and start.sample_in_epoch == start.end:  # whatever is padded here
+            return np.empty((max(batching.num_workers, 1), 0, order.batch_size), np.int64)
         try:
             return self.epochs.ahead.take((order, *asked), partial(order.rank_work, *asked))
         except InvalidArgumentError as error:
@@ -150,8 +154,7 @@ class ElasticSchedule:
         """Begin to compute what `work` returns for the epoch after `start`, if it takes long."""
         if not self.share.order.shuffle or self.epoch_size < _MANY:
             return
-        start = replace(start, epoch=start.epoch + 1, sample_in_epoch=0)
-        order, *asked = self._asked(start, batching)
+        order, *asked = self._asked(start.following(), batching)
         self.epochs.ahead.begin((order, *asked), partial(order.rank_work, *asked))
 
     def _asked(self, start: EpochStart, batching: Batching) -> tuple[Any, ...]:
@@ -183,6 +186,7 @@ class ElasticSchedule:
             "world_size": share.world_size,
             "dataset": self.options.dataset.fingerprint,
             "first_epoch": state["epoch"] if first_epoch is None else first_epoch,
+            "epoch_end": None if start is None else start.end,
             "settings": self._settings(),
         }
         return {**state, "mdstorm": ours}

@@ -86,7 +86,7 @@ class ElasticReading(ElasticSchedule):
         here.options.note_pass(first)
         while end is None or start.epoch < end:
             yield ElasticLeg(here.options, batching, start, here.work(start, batching), skipped)
-            start, skipped = replace(start, epoch=start.epoch + 1, sample_in_epoch=0), 0
+            start, skipped = start.following(), 0
 
     def skip_pass(self) -> None:
         """Do nothing: the workers have counted the pass."""

@@ -33,6 +33,9 @@ class EpochStart:
         Epoch with which the pass began that this one belongs to; None if it is to begin one.
     num_canonical_nodes, shuffle_seed, initial_physical_nodes
         What a loaded state says of the order, before the arguments; None where none was loaded.
+    end : int or None
+        What `sample_in_epoch` is at the end of the epoch, padding of the world's last batch
+        included; None if unknown.
     """
 
     epoch: int
@@ -41,6 +44,11 @@ class EpochStart:
     num_canonical_nodes: int | None = None
     shuffle_seed: int | None = None
     initial_physical_nodes: int | None = None
+    end: int | None = None
+
+    def following(self) -> EpochStart:
+        """Return the beginning of the next epoch."""
+        return replace(self, epoch=self.epoch + 1, sample_in_epoch=0, end=None)
 
     def order(self, order: ElasticOrder) -> ElasticOrder:
         """Return `order` as the state wants it."""
@@ -136,6 +144,12 @@ class ElasticEpochs:
             record["joined"] = [] if joining is None else [mine, [*workers, joining.worker]]
             return EpochStart(**record["start"])
 
+    def note_end(self, start: EpochStart, end: int) -> None:
+        """Note where the epoch ends that was begun at `start`, unless another one was since."""
+        with self._own_record.changing() as record:
+            if record["start"] == asdict(start):
+                record["start"]["end"] = end
+
     def state_dict(
         self,
         order: ElasticOrder,
@@ -208,7 +222,7 @@ class ElasticEpochs:
 
 
 def parse_state(state: object, first_epoch: int | None = None) -> EpochStart:
-    """Read the five keys of a state.
+    """Read the five keys of a state, and where its epoch ends if it says so.
 
     Raises
     ------
@@ -220,6 +234,10 @@ def parse_state(state: object, first_epoch: int | None = None) -> EpochStart:
     if epoch < 0:
         # Taken before the first epoch: that is to be begun, as the arguments and this world say.
         return EpochStart(0)
+    ours = state.get("mdstorm") or {}
+    end = None if ours.get("epoch_end") is None else number(ours, "epoch_end")
+    if end is not None and samples > end:
+        raise damaged(f"it stands after {samples} samples of an epoch that ends after {end}")
     return EpochStart(
         epoch,
         samples,
@@ -228,11 +246,12 @@ def parse_state(state: object, first_epoch: int | None = None) -> EpochStart:
         None if state.get("shuffle_seed") is None else number(state, "shuffle_seed"),
         # States of old versions of MosaicML Streaming have no such key.
         _optional_nodes(state, "initial_physical_nodes"),
+        end,
     )
 
 
 def _beginning_of(epoch: int) -> dict[str, Any]:
-    return {"epoch": epoch, "sample_in_epoch": 0, "first_epoch": None}
+    return {"epoch": epoch, "sample_in_epoch": 0, "first_epoch": None, "end": None}
 
 
 def _optional_nodes(state: Mapping[str, Any], key: str) -> int | None:

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.mds_backend.elastic.examples import patient
 from tests.mds_backend.loaders.loaders import column, taken
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, default_collate
@@ -157,6 +160,31 @@ def test_a_state_knows_how_many_epochs_are_left_of_a_pass(
     taken(first, done)
     second.load_state_dict(first.state_dict())
     assert column(second) == batches[done : done + left]
+
+
+worlds = st.sampled_from([(0, 1), (0, 2, 2), (0, 2), (0, 4, 2), (0, 8)])
+
+
+@patient
+@given(worlds, worlds, *[st.integers(1, 5)] * 2, st.sampled_from([1, 4]))
+def test_the_end_of_an_epoch_is_the_end_in_every_world(
+    numbers: Dataset,
+    there: tuple[int, ...],
+    here: tuple[int, ...],
+    batch_there: int,
+    batch_here: int,
+    canonical: int,
+) -> None:
+    """Whatever the padding of either world, which belongs to its last batch."""
+    options = {"num_canonical_nodes": canonical, "epoch_size": 43}
+    first = make(numbers, batch_there, world=there, **options)
+    column(first)
+    for state in (first.state_dict(), first.dataset.state_dict()):
+        reference, second = (make(numbers, batch_here, world=here, **options) for _ in range(2))
+        second.load_state_dict(state)
+        assert second.state_dict()["sample_in_epoch"] == state["sample_in_epoch"]
+        column(reference)
+        assert column(second) == column(reference)
 
 
 @pytest.mark.parametrize("done", [251, 256])
