@@ -10,14 +10,26 @@ from mdstorm.cli._options import examples, format_option
 from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.display import counted, human_bytes
+from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import Location, normalize_url
 from mdstorm_backend.write import remove_dataset
 
 __all__ = ["cache"]
 
+
+def _existing(ctx: click.Context, parameter: click.Parameter, directory: str) -> str:
+    """Return a directory, as a path on this machine; only the default one need not be there."""
+    location = Location.of(directory)
+    if directory != cache_root() and location.describe() is None:
+        raise StorageError(f"there is nothing at {location.url}: check the path", url=location.url)
+    return location.path if location.is_in_file_tree else location.url
+
+
 _directory_option = click.option(
     "--directory",
     metavar="DIRECTORY",
+    default=cache_root,
+    callback=_existing,
     help="A cache directory, or a directory of them, or a converter's parent cache directory; by "
     "default MDSTORM_CACHE_DIR, or a directory in the system's directory for temporary files.",
 )
@@ -33,12 +45,12 @@ def cache() -> None:
 @cache.command(epilog=examples("mdstorm cache ls --format json"))
 @_directory_option
 @format_option
-def ls(directory: str | None, format_: str) -> None:
+def ls(directory: str, format_: str) -> None:
     """List the datasets with cached shards, least recently used first.
 
     Then list what killed jobs have left of converted DataFrames.
     """
-    found = [*list_cached(directory), *unfinished_copies(directory or cache_root())]
+    found = [*list_cached(directory), *unfinished_copies(directory)]
     if format_ == "json":
         write_json([_to_json(one) for one in found])
         return
@@ -53,7 +65,7 @@ def ls(directory: str | None, format_: str) -> None:
         )
         for one in found
     ]
-    write_table(directory or cache_root(), names, rows, numbers=("shards", "bytes"))
+    write_table(directory, names, rows, numbers=("shards", "bytes"))
     click.echo(_size(found))
 
 
@@ -61,7 +73,7 @@ def ls(directory: str | None, format_: str) -> None:
 @click.argument("url", required=False)
 @_directory_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def clear(url: str | None, directory: str | None, yes: bool) -> None:
+def clear(url: str | None, directory: str, yes: bool) -> None:
     """Remove cached shards: all of them, or those of the dataset at URL.
 
     Only files that the cache made are removed, and none that another process is downloading.
@@ -69,7 +81,7 @@ def clear(url: str | None, directory: str | None, yes: bool) -> None:
     """
     wanted = None if url is None else normalize_url(url)
     found = [one for one in list_cached(directory) if wanted is None or one.url == wanted]
-    unfinished = unfinished_copies(directory or cache_root()) if wanted is None else []
+    unfinished = unfinished_copies(directory) if wanted is None else []
     if not (found := [*found, *unfinished]):
         click.echo("nothing is cached", err=True)
         return

@@ -50,7 +50,11 @@ def test_json_holds_the_list(cached: list[str], run: Run, tmp_path: Path) -> Non
 
 def test_a_directory_may_be_named(cached: list[str], run: Run, tmp_path: Path) -> None:
     assert sorted(listed(run, "--directory", tmp_path / "cache")) == cached
-    assert listed(run, "--directory", tmp_path / "nothing") == []
+    assert sorted(listed(run, "--directory", f"file://{tmp_path}/cache")) == cached
+    for command in ("ls", "clear"):
+        refused = run("cache", command, "--directory", tmp_path / "nothing")
+        assert (refused.exit_code, refused.stdout) == (3, "")
+        assert f"there is nothing at file://{tmp_path}/nothing" in refused.stderr
 
 
 def test_clearing_asks_before(cached: list[str], run: Run) -> None:
