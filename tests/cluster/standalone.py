@@ -24,6 +24,8 @@ _CONF = {
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
 }
+#: Where executors keep what they shuffle.
+SPARKS_DISK = "/tmp/shuffled"
 #: JVMs that run for seconds do not repay that they compile well.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -60,7 +62,12 @@ class Standalone:
         return self._daemon(worker, "worker.Worker", *options, **environment)
 
     def _daemon(self, host: Host, name: str, *options: str, **environment: str) -> Program:
-        own = {"SPARK_LOCAL_IP": host.address, "SPARK_DAEMON_JAVA_OPTS": _JAVA}
+        own = {
+            "SPARK_LOCAL_IP": host.address,
+            "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+            "SPARK_WORKER_DIR": "/tmp/work",
+            "SPARK_LOCAL_DIRS": SPARKS_DISK,
+        }
         return host.start(
             *(_HOME / "bin" / "spark-class", f"{_DEPLOY}.{name}", *options),
             **{**self._environment, **own, **environment},

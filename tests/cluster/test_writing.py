@@ -1,11 +1,13 @@
 """Executors on hosts that share nothing write one dataset, whatever happens meanwhile."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cluster.conftest import EXAMPLES
 from tests.cluster.hosts import Host, Network
-from tests.cluster.standalone import Standalone
+from tests.cluster.standalone import SPARKS_DISK, Standalone
 from tests.cluster.store import Store
 
 from mdstorm_backend import open_dataset
@@ -105,6 +107,39 @@ def test_a_slow_host_whose_tasks_run_twice_doubles_nothing(
     assert "speculatable" in out
     hosts[1].wait_until_gone(EXECUTOR)
     check_holds(store, "twice", 100_000, tmp_path, late=4)
+
+
+@pytest.fixture
+def full(hosts: list[Host]) -> Iterator[Host]:
+    """A host where Spark has no room for what it shuffles."""
+    hosts[1].run("mkdir", "-p", SPARKS_DISK)
+    hosts[1].run("mount", "-t", "tmpfs", "-o", "size=128k", "small", SPARKS_DISK)
+    yield hosts[1]
+    hosts[1].wait_until_gone(EXECUTOR)
+    hosts[1].run("umount", SPARKS_DISK)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["fails", "is done elsewhere"])
+def test_a_host_whose_disk_is_full_is_named_and_leaves_a_whole_dataset_or_nothing(
+    network: Network,
+    store: Store,
+    spark_cluster: Standalone,
+    full: Host,
+    tmp_path: Path,
+    elsewhere: bool,
+) -> None:
+    shuffling = (EXAMPLES / "write.py").read_text().replace("(df,", "(df.repartition(8),")
+    (network["driver"].disk / "tmp" / "shuffle.py").write_text(shuffling)
+    conf = (
+        {"spark.excludeOnFailure.enabled": "true"} if elsewhere else {"spark.task.maxFailures": "1"}
+    )
+    program = spark_cluster.submit(Path("/tmp/shuffle.py"), "s3://bucket/full", conf=conf)
+    out = program.finish(fails=not elsewhere)
+    assert re.search(rf"\({full.address} executor .*: No space left on device", out)
+    if elsewhere:
+        check_holds(store, "full", 100_000, tmp_path)
+    else:
+        assert store.objects("full/") == {}
 
 
 def test_a_driver_that_is_killed_leaves_no_dataset_and_the_next_one_writes_it(
