@@ -1,7 +1,9 @@
 """What tests in all folders share: the Spark session of the process, and its settings."""
 
 import faulthandler
+import gc
 import os
+import re
 import signal
 import socket
 import sys
@@ -75,11 +77,31 @@ pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_within_limit)
 pytest_runtest_call = pytest.hookimpl(wrapper=True)(_within_limit)
 
 
+#: How a module shows that tests of it use the session.
+_NAMES_SESSION = re.compile(r'spark: |"spark"|\bspark_session\b|\bof_values\b')
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave modules without a session unread where only tests with one run: that takes long."""
+    leaves_out = config.option.markexpr.startswith("spark_session") and collection_path.match(
+        "test_*.py"
+    )
+    if leaves_out and not _NAMES_SESSION.search(collection_path.read_text("utf-8")):
+        return True
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
+            assert _NAMES_SESSION.search(item.path.read_text("utf-8")), f"{item}: would be left out"
             item.add_marker(pytest.mark.spark_session)
+
+
+def pytest_collection_finish() -> None:
+    # Otherwise each full collection of garbage visits all that was imported, again and again.
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,6 +16,7 @@ from tests.conformance.describing import agree
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.place import DATA_OF_MDSTORM
 from tests.conformance.running import RECORDED, Program, load_programs, needs_spark, run
+from tests.conftest import IS_CONNECT
 from tests.installed import installed_as_petastorm
 
 from mdstorm.etl.dataset_metadata import materialize_dataset
@@ -38,18 +39,20 @@ _OF_THE_GATE = {
     "two_blocks_append",
     "selectors_choose_files",
 }
+_WRITING = ("file_urls", "whole_programs", "writing", "writing_parquet")
 
 
-def _is_long(name: str) -> bool:
+def _marks(name: str) -> list[pytest.MarkDecorator]:
     module, _, program = name.partition(".")
-    modules = ("file_urls", "writing", "writing_parquet", "whole_programs")
-    return module in modules and program not in _OF_THE_GATE
+    is_long = module in _WRITING and program not in _OF_THE_GATE
+    uses_spark = module in (*_WRITING, "converter") or program.startswith("a_copy_of_a_dataset")
+    if not uses_spark:
+        return []
+    # The gate needs one kind of session.
+    return [pytest.mark.spark_session, *[pytest.mark.long] * (is_long or IS_CONNECT)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.long) if _is_long(name) else name for name in RESULTS],
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in RESULTS])
 def test_program(
     name: str,
     programs: dict[str, Program],
@@ -57,7 +60,12 @@ def test_program(
     request: pytest.FixtureRequest,
 ) -> None:
     program = programs[name]
-    spark = request.getfixturevalue("spark_with_cache") if needs_spark(program) else None
+    spark = None
+    if needs_spark(program):
+        assert request.node.get_closest_marker("spark_session"), "is not run on Spark Connect"
+        if IS_CONNECT and name == "writing.rows_of_a_dataset_in_spark":
+            pytest.skip("Spark Connect has no RDDs")
+        spark = request.getfixturevalue("spark_with_cache")
     result = json.loads(json.dumps(run(program, tmp_path, spark)))
     if name in DIFFERENCES:
         assert result == DIFFERENCES[name].mdstorm

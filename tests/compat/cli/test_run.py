@@ -86,7 +86,9 @@ def test_mosaic_streaming_is_replaced_on_request(folder: Path) -> None:
         ("open('absent')", 1, "FileNotFoundError: [Errno 2] No such file or directory: 'absent'"),
     ],
 )
-@pytest.mark.parametrize("target", [["failing.py"], ["-m", "failing"]])
+@pytest.mark.parametrize(
+    "target", [["failing.py"], pytest.param(["-m", "failing"], marks=pytest.mark.long)]
+)
 def test_a_traceback_shows_the_program_alone(
     program: str, code: int, last: str, target: list[str], folder: Path
 ) -> None:

@@ -177,11 +177,11 @@ delete_at_exit(location.url)
     ("store", "client"),
     [
         ("s3", "made anew"),
-        ("azure", "there"),
-        ("gs", "made anew"),
+        ("gs", "there"),
         pytest.param("s3", "there", marks=pytest.mark.long),
+        pytest.param("azure", "there", marks=pytest.mark.long),
         pytest.param("azure", "made anew", marks=pytest.mark.long),
-        pytest.param("gs", "there", marks=pytest.mark.long),
+        pytest.param("gs", "made anew", marks=pytest.mark.long),
     ],
 )
 def test_copies_in_object_stores_are_removed_at_the_end(

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 
 @with_each
 @in_either_order
-@pytest.mark.parametrize("seed", [{}, {"seed": 0}], ids=["none", "0"])
+@pytest.mark.parametrize(
+    "seed", [{}, pytest.param({"seed": 0}, marks=pytest.mark.long)], ids=["none", "0"]
+)
 def test_two_ranks_read_each_row_once(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str, seed: dict[str, Any]
 ) -> None:

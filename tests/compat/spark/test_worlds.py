@@ -47,7 +47,7 @@ class TestAutomaticShares:
         "shards",
         [
             {"cur_shard": "auto"},
-            {"shard_count": "auto"},
+            pytest.param({"shard_count": "auto"}, marks=pytest.mark.long),
         ],
         ids=lambda shards: "+".join(shards),
     )
