@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, Numbers, epochs
+from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
 from tests.cluster.hosts import Host, Network, Program
 from tests.cluster.launchers import finish, torchrun
 from tests.cluster.pythons import PYTHON, install_python, install_python_without
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = EXAMPLES.parents[1]
 TRAIN = EXAMPLES / "train_torchrun.py"
+READ = PROGRAMS / "read_half.py"
 
 #: The user, where mdstorm is, and how many hours the clock is ahead of the file system's.
 SHOW = """
@@ -25,14 +26,6 @@ import os, pathlib, tempfile, time, mdstorm
 with tempfile.NamedTemporaryFile() as file:
     ahead = time.time() - os.stat(file.name).st_mtime
 print(os.getuid(), pathlib.Path(mdstorm.__file__).parents[2], round(ahead / 3600))
-"""
-#: Reads the second half, shuffled, and says which rows it has got.
-READ = """
-import sys
-from mdstorm import make_batch_reader
-with make_batch_reader(sys.argv[1], cur_shard=1, shard_count=2, shuffle_rows=True) as reader:
-    rows = [row for batch in reader for row in batch.id]
-print(len(rows), len(set(rows)), min(rows), max(rows))
 """
 
 
@@ -145,7 +138,7 @@ def test_two_versions_read_from_one_cache(
     environment = {**store.environment, "MDSTORM_CACHE_DIR": "/tmp/of_two_versions"}
     store.forget()
     for before in (newer, [], newer):
-        found = hosts[1].run(*before, "python", "-c", READ, numbers.url, **environment)
+        found = hosts[1].run(*before, "python", READ, numbers.url, 1, **environment)
         assert found.split() == ["50000", "50000", "50000", "99999"]
     share = sum(numbers.shard_bytes) / 2
     assert store.bytes_of(hosts[1]) <= share + max(numbers.shard_bytes), "downloaded once"
@@ -160,7 +153,7 @@ def test_a_host_whose_clock_is_an_hour_ahead_reads_its_share(
     ahead = [*different, f"LD_PRELOAD={library}", "FAKETIME=+1h", "DONT_FAKE_MONOTONIC=1", "python"]
     assert hosts[1].run(*ahead, "-c", SHOW).split() == ["1234", "/tmp/elsewhere", "1"]
     for _ in range(2):  # the second time from the cache
-        found = hosts[1].run(*ahead, "-c", READ, numbers.url, **store.environment)
+        found = hosts[1].run(*ahead, READ, numbers.url, 1, **store.environment)
         assert found.split() == ["50000", "50000", "50000", "99999"]
 
 

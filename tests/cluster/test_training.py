@@ -28,11 +28,13 @@ def cold() -> dict[str, str]:
     return {"MDSTORM_CACHE_DIR": f"/tmp/{uuid.uuid4().hex}"}
 
 
-def check_shares(store: Store, hosts: list[Host], numbers: Numbers) -> None:
-    """Each host has downloaded its share, once, and at most a shard at the border in addition."""
+def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int = 1) -> None:
+    """Each host has downloaded its share so often, and at most a shard at the border with it."""
     share = sum(numbers.shard_bytes) / len(hosts)
     for host in hosts:
-        assert store.bytes_of(host) <= 1.05 * share + max(numbers.shard_bytes), host.name
+        downloaded = store.bytes_of(host)
+        print(f"{host.name} has downloaded {downloaded / share:.2f} times its share")
+        assert downloaded <= times * (1.05 * share + max(numbers.shard_bytes)), host.name
 
 
 @pytest.mark.parametrize(
@@ -54,9 +56,11 @@ def test_three_shuffled_epochs_have_each_row_once_and_each_host_downloads_its_sh
     processes: int,
 ) -> None:
     store.forget()
-    arguments = [f"s3://bucket/{uuid.uuid4().hex}.pt"] if program.parent == EXAMPLES else []
+    own = (
+        [f"s3://bucket/{uuid.uuid4().hex}.pt"] if program.parent == EXAMPLES else ["elastic", "1gb"]
+    )
     started = torchrun(
-        hosts, program, numbers.url, *arguments, processes=processes, **store.environment, **cold
+        hosts, program, numbers.url, *own, processes=processes, **store.environment, **cold
     )
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
     check_shares(store, hosts, numbers)
@@ -76,3 +80,22 @@ def test_ranks_of_open_mpi_read_each_row_once(
     assert sorted(saved) == ["one0", "one1", "two2", "two3"]
     assert sorted(np.concatenate([*saved.values()])) == list(range(numbers.rows))
     check_shares(store, hosts, numbers)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+@pytest.mark.parametrize(("part", "times"), [(2, 2), (4, 3)], ids=["its share", "half of it"])
+def test_later_epochs_download_what_a_limited_cache_has_lost(
+    store: Store,
+    hosts: list[Host],
+    numbers: Numbers,
+    cold: dict[str, str],
+    order: str,
+    part: int,
+    times: int,
+) -> None:
+    store.forget()
+    arguments = (PROGRAMS / "streaming.py", numbers.url, order, sum(numbers.shard_bytes) // part)
+    started = torchrun(hosts, *arguments, processes=1, **store.environment, **cold)
+    assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
+    check_shares(store, hosts, numbers, times)

@@ -1,15 +1,25 @@
-"""Count the rows of three epochs of a StreamingDataset over all ranks; argument: the URL."""
+"""Count the rows of three epochs of a StreamingDataset over all ranks.
+
+Arguments: the URL, the order, and the limit of the cache.
+"""
 
 import sys
 
 import torch
 import torch.distributed as dist
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+
+url, order, limit = sys.argv[1:]
+elastic = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_seed": 7}
+exact = {"order": ExactOrder(shuffle_shards=True, shuffle_rows=True, seed=7)}
 
 dist.init_process_group("gloo")
 dataset = StreamingDataset(
-    remote=sys.argv[1], shuffle=True, num_canonical_nodes=2, batch_size=500, shuffle_seed=7
+    remote=url,
+    batch_size=500,
+    cache_limit=limit,
+    **(exact if order == "exact" else elastic),
 )
 for epoch in range(3):
     seen = torch.zeros(dataset.size, dtype=torch.int32)
