@@ -281,10 +281,14 @@ def test_with_a_transform_a_single_epoch_goes_on_from_the_state_of_any_rank(
     assert sorted(rows + rest) == list(range(18, ROWS))
 
 
-def test_with_a_transform_other_states_are_refused(numbers: Dataset) -> None:
-    options: dict[str, Any] = {"transform": Odd(), "num_epochs": 2}
+@pytest.mark.parametrize(("num_epochs", "batches"), [(2, 3), (1, 4)])
+def test_with_a_transform_other_states_are_refused(
+    numbers: Dataset, num_epochs: int, batches: int
+) -> None:
+    """As those of several epochs, or after a batch of three, where others may have had four."""
+    options: dict[str, Any] = {"transform": Odd(), "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
-    before.take(3)
+    before.take(batches)
     states = [loader.state_dict() for loader in before.loaders]
     for world_size, state in ((2, states[1]), (1, states[0])):
         with pytest.raises(StateMismatchError, match="may drop rows, a state says nothing"):
