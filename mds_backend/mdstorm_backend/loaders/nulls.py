@@ -210,9 +210,9 @@ def _repeated(item: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _replace_null_rows(values: pa.Array, row: list[Any]) -> pa.ListArray:
-    """Put the array `row` where a row is null. The result begins at offset 0."""
+    """Put the array `row` where a row is null."""
     if not values.null_count:
-        return pa.concat_arrays([values])
+        return values
     candidates = pa.concat_arrays([values, pa.array([row], values.type)])
     own = np.arange(len(values))
     return candidates.take(pa.array(np.where(np.asarray(values.is_null()), len(values), own)))

@@ -13,6 +13,7 @@ from mdstorm_backend.format.values.batch import Values, as_arrow, concat_values
     ("one", "other", "type_", "joined"),
     [
         (pa.nulls(1), np.array([1]), np.float64, "[nan, 1.0]"),
+        (pa.nulls(1), np.array([2**60 + 1]), np.float64, "[nan, 1.152921504606847e+18]"),
         (pa.nulls(1), np.array([0.5], np.float32), np.float32, "[nan, 0.5]"),
         (np.array([1], np.int8), np.array([300]), np.int64, "[1, 300]"),
         (np.array([[1]]), np.array([[0.5]]), np.float64, "[[1.0], [0.5]]"),

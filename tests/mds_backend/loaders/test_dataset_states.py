@@ -230,3 +230,18 @@ def test_the_dataset_stands_where_a_state_was_loaded_by_its_loader(url: str, ord
     again = dataset_of(url, order)
     again.load_state_dict(dataset.state_dict())
     assert Counter(seen + rows(loader_of(again))) == Counter(range(ROWS))
+
+
+@in_either_order
+def test_of_the_states_of_a_dataset_and_its_loader_the_last_one_counts(
+    url: str, order: str
+) -> None:
+    dataset = dataset_of(url, order)
+    loader, other = loader_of(dataset), loader_of(dataset_of(url, order))
+    seen, states = [], []
+    for batch in islice(other, 5):
+        seen += rows([batch])
+        states.append(other.state_dict())
+    loader.load_state_dict(states[1])
+    dataset.load_state_dict(states[4])
+    assert Counter(seen + rows(loader)) == Counter(range(ROWS))
