@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from mdstorm._petastorm_names import other_names
 from mdstorm.cache import CacheBase
@@ -39,8 +40,9 @@ class LocalDiskCache(CacheBase):
 
     Parameters
     ----------
-    path : str
-        The directory. If it does not exist, it is created with access for this user only.
+    path : str or None
+        The directory. If it does not exist, it is created with access for this user only. None is a
+        new directory for temporary files.
     size_limit_bytes : int
         Largest total size of the files in bytes.
     expected_row_size_bytes : int
@@ -65,7 +67,7 @@ class LocalDiskCache(CacheBase):
 
     def __init__(
         self,
-        path: str,
+        path: str | None,
         size_limit_bytes: int,
         expected_row_size_bytes: int,
         shards: int = 6,
@@ -75,7 +77,7 @@ class LocalDiskCache(CacheBase):
         **settings: Any,
     ) -> None:
         _check(path, size_limit_bytes, expected_row_size_bytes, shards, eviction_policy)
-        self._mdstorm_directory = Path(path)
+        self._mdstorm_directory = Path(path or f"{tempfile.gettempdir()}/mdstorm-{uuid4()}")
         self._mdstorm_limit = int(size_limit_bytes)
         self._mdstorm_removes = cleanup
         self._mdstorm_policy = eviction_policy
@@ -116,9 +118,7 @@ class LocalDiskCache(CacheBase):
         except OSError:
             return None
         start = len(_MAGIC) + _CHECKSUM_BYTES
-        if len(content) < start or content[: len(_MAGIC)] != _MAGIC:
-            return None
-        if content[len(_MAGIC) : start] != _checksum(content[start:]):
+        if content[:start] != _MAGIC + _checksum(content[start:]):
             return None
         if self._mdstorm_policy == "least-recently-used":
             with suppress(OSError):
@@ -172,11 +172,9 @@ def _checksum(data: bytes | memoryview) -> bytes:
 
 
 def _check(path: Any, limit: Any, row_size: Any, shards: Any, policy: Any) -> None:
-    if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"cache_location must be a directory for cache_type='local-disk', found {path!r}"
-        )
-    if "://" in str(path) or os.path.isfile(path):
+    if not isinstance(path, (str, os.PathLike, type(None))):
+        raise ArgumentTypeError(f"cache_location must be a directory, found {path!r}")
+    if "://" in str(path) or os.path.isfile(path or ""):
         raise InvalidArgumentError(f"cache_location must be a local directory, found {path!r}")
     for name, value in (("cache_size_limit", limit), ("cache_row_size_estimate", row_size)):
         if not is_integer(value):

@@ -197,7 +197,7 @@ def make_batch_reader(
     cache_type : {"null", "local-disk"}, optional
         Whether to cache decoded row groups on a local disk.
     cache_location : str, optional
-        Directory of the cache.
+        Directory of the cache. The default is a new directory for temporary files.
     cache_size_limit : int, optional
         Largest size of the cache in bytes.
     cache_row_size_estimate : int, optional

@@ -143,7 +143,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, schema_fields=["x("]), ValueError, "escape it with re.escape"),
     (lambda p, m: loader(m, schema_fields=3), ValueError, "found 3: put it in a list"),
     (lambda p, m: loader(m, decimals=True), ValueError, "'float32', 'decimal', found True"),
-    (lambda p, m: loader(m, cache_type="local-disk"), TypeError, "cache_location must be a"),
+    (lambda p, m: loader(m, cache_type="local-disk"), TypeError, "cache_size_limit must be"),
     (lambda p, m: loader(m, **cached(m, limit="1gb")), TypeError, "bytes for cache_type"),
     (lambda p, m: loader(m, **cached(m, limit=10)), ValueError, "Raise cache_size_limit"),
     (lambda p, m: loader(m, **cached("s3://b/x")), ValueError, "must be a local directory"),

@@ -23,6 +23,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import (
+    cached_property,
     check_flag,
     check_integer,
     check_list,
@@ -156,13 +157,14 @@ class ReaderArguments:
         """Whether the order is the elastic one, MosaicML Streaming's."""
         return self.order == "elastic"
 
+    @cached_property
     def cache(self) -> CacheBase:
-        """Return a cache as the arguments ask for it."""
+        """A cache as the arguments ask for it."""
         if self.cache_type in (None, "null"):
             return NullCache()
         return LocalDiskCache(
-            self.cache_location,  # type: ignore[arg-type]  # which the class checks
-            self.cache_size_limit,  # type: ignore[arg-type]
+            self.cache_location,
+            self.cache_size_limit,  # type: ignore[arg-type]  # which the class checks
             self.cache_row_size_estimate,  # type: ignore[arg-type]
             **{"cleanup": True, **(self.cache_extra_settings or {})},
         )
@@ -178,7 +180,7 @@ class ReaderArguments:
             raise no_cache_with("shuffle_row_drop_partitions > 1")
         if self.is_elastic:
             raise no_cache_with("order='elastic'")
-        self.cache()
+        _ = self.cache  # which checks its own arguments
 
 
 def no_cache_with(other: str) -> UnsupportedArgumentError:

@@ -90,7 +90,7 @@ def reader_options(
         source = SplitShards(source, parts, overlap=overlap)
     spec = arguments.transform_spec
     change = None if spec is None else _change(spec, schema, names, batched)
-    cache = arguments.cache()
+    cache = arguments.cache
     is_kept = not isinstance(cache, NullCache)
     if is_kept and any(isinstance(step, PredicateFilter) for step in filters):
         raise no_cache_with("predicates, unless they look at partition columns alone")

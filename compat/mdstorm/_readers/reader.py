@@ -98,7 +98,7 @@ class DatasetReader(Described, OwnContext):
         self.num_epochs = arguments.num_epochs
         self.is_batched_reader = batched
         self.ngram = ngram
-        self.cache = arguments.cache()
+        self.cache = arguments.cache
         self.last_row_consumed = False
         self.stopped = False
         self._mdstorm_make_items = items_of(

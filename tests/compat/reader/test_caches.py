@@ -22,15 +22,14 @@ def url(tmp_path: Path) -> str:
 
 
 def cached(url: str, location: Path, *, cleanup: bool = False, **arguments: Any) -> Any:
-    return batch_reader(
-        url,
-        cache_type="local-disk",
-        cache_location=str(location),
-        cache_size_limit=1 << 20,
-        cache_row_size_estimate=100,
-        cache_extra_settings={"cleanup": cleanup},
-        **arguments,
-    )
+    given = {
+        "cache_type": "local-disk",
+        "cache_location": str(location),
+        "cache_size_limit": 1 << 20,
+        "cache_row_size_estimate": 100,
+        "cache_extra_settings": {"cleanup": cleanup},
+    }
+    return batch_reader(url, **{**given, **arguments})
 
 
 def read(reader: Any, column: str = "a") -> list[int]:
@@ -104,12 +103,23 @@ class TestReaders:
         read(cached(url, tmp_path / "c", cleanup=True))
         assert list((tmp_path / "c").iterdir()) == [mine]
 
+    def test_without_a_location_a_reader_has_a_directory_of_its_own(
+        self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        reader = cached(url, tmp_path, cleanup=True, cache_location=None, num_epochs=2)
+        assert [int(i) for batch in reader for i in batch.a] == 2 * list(range(10))
+        (kept,) = tmp_path.glob("mdstorm-*")
+        assert len(list(kept.iterdir())) == 3
+        read(reader)
+        assert not kept.exists()
+
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
             ({"cache_size_limit": None}, TypeError, "cache_size_limit must be a number of bytes"),
             ({"cache_row_size_estimate": None}, TypeError, "cache_row_size_estimate must be a"),
-            ({"cache_location": None}, TypeError, "cache_location must be a directory"),
+            ({"cache_location": 7}, TypeError, "cache_location must be a directory"),
             ({"order": "elastic"}, RuntimeError, "not supported together with order='elastic'"),
             ({"predicate": in_set({1}, "a")}, RuntimeError, "together with predicates, unless"),
         ],
