@@ -149,8 +149,6 @@ def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iter
 
 def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
     needed = supported_pythons()
-    if document.kind == "python" and path.name != "setup.py":
-        return
     text = document.text
     old: dict[str, int] = {}
     for found in _PYTHONS.finditer(text):

@@ -15,7 +15,7 @@ from mdstorm_migrate.packaging.requirement import (
     find_requirements,
 )
 from mdstorm_migrate.packaging.rewriting import of_conda, of_copy, rewrite_requirement
-from mdstorm_migrate.petastorm.names import OLD_ROOT, SCRIPTS, missing, renamed
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
@@ -30,6 +30,12 @@ _RUN = re.compile(
       (?P<script>{"|".join(map(re.escape, SCRIPTS))})(?![\w.-])""",
     re.MULTILINE | re.VERBOSE,
 )
+
+
+#: Code that is an argument of Python, what of it is a name, and what it imports from a module.
+_CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>[^\n]*?)\1""")
+_NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
+_FROM = re.compile(rf"\bfrom[ \t]+({OLD_ROOT}(?:\.\w+)*)[ \t]+import[ \t]+([\w, \t]+)")
 
 
 @cache
@@ -95,10 +101,26 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         else:
             remedy = "remove petastorm from this command and add `pip install mdstorm`"
             yield of_conda(found, rule, remedy)
-    needs = document.needs
-    for ran in () if needs.importers or needs.is_unused else _RUN.finditer(document.text):
+    if document.needs.importers or document.needs.is_unused:
+        return
+    for ran in _RUN.finditer(document.text):
         span = ran.span("path" if ran["path"] else "script")
         path = ran["path"] or SCRIPTS[ran["script"]]
         if not (is_commented_out(document.text, span[0]) or missing(path)):
             new = renamed(path) if ran["path"] else f"python3 -m {renamed(path)}"
             yield Edit(rule, "exact", *span, new, "run mdstorm's module", topic="run")
+    for code in _CODE.finditer(document.text):
+        yield from _renamed(document, rule, *code.span("code"))
+
+
+def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
+    """Yield the edits of code on a line, if mdstorm has all that it names."""
+    text = document.text[start:stop]
+    paths = [one["path"] for one in _NAME.finditer(text)]
+    paths += [f"{module}.{name}" for module, names in _FROM.findall(text)
+              for name in re.findall(r"(?<!\bas )\b(?!as\b)\w+", names)]  # fmt: skip
+    is_compared = "__version__" in text and re.search(r"[=!<>]=|<|>|assert", text)
+    if not (is_compared or is_commented_out(document.text, start) or any(map(missing, paths))):
+        for one in _NAME.finditer(document.text, start, stop):
+            at, end = one.start(), one.start() + len(OLD_ROOT)
+            yield Edit(rule, "exact", at, end, NEW_ROOT, "import mdstorm", topic="run")

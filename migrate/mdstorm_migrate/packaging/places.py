@@ -105,7 +105,7 @@ def _as_strings(
         quote = head[item.end()]
         return line, "".join(f"{item[0]}{quote}{one}{quote}{newline}" for one in items)
     opening = re.search(r"""["'][ \t]*\Z""", head)
-    if opening is None or head[: opening.start()].rstrip().endswith("="):
+    if opening is None or head[: opening.start()].rstrip().endswith(("=", ":")):
         return None  # the value of a key
     quote = opening[0][0]
     indent = head[: opening.start()]

@@ -21,6 +21,8 @@ RESOLVES = re.compile(
     r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"
     r"\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
 )
+#: Functions that find an installed distribution by its name.
+_DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
 _LOGGERS = frozenset({"getLogger", "get_logger"})
 #: Functions that return the module that their first argument names.
 _RETURNING = frozenset({"import_module", "importorskip"})
@@ -71,6 +73,14 @@ def is_logger(module: PythonModule, string: ast.Constant) -> bool:
         case ast.Dict(keys=keys, values=values):
             return string_value(keys[values.index(table)]) == "loggers"
     return False
+
+
+def asking_version(module: PythonModule, string: ast.Constant) -> ast.Call | None:
+    """Return the call that asks for the installed distribution of a name, or for its version."""
+    call = call_with_first(module, string)
+    function = function_of(module, call)
+    is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
+    return call if string.value == OLD_ROOT and is_asking else None
 
 
 def lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:

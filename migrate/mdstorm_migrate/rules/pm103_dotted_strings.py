@@ -7,12 +7,22 @@ import re
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
+from mdstorm_migrate.petastorm.names import (
+    NEW_ROOT,
+    OLD_ROOT,
+    REMOVED,
+    VERSION,
+    is_module,
+    missing,
+    renamed,
+)
 from mdstorm_migrate.python.calls import call_with_first, function_of
 from mdstorm_migrate.python.fallbacks import has_fallback, is_fallback
+from mdstorm_migrate.python.imports import lacking
 from mdstorm_migrate.python.module import PythonModule, inner_span
 from mdstorm_migrate.python.names_in_strings import (
     PATCHES,
+    asking_version,
     is_logger,
     is_resolved,
     lacking_of_module,
@@ -43,16 +53,19 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         elif not _PATH.fullmatch(value) or is_fallback(module, string):
             continue
         elif is_logger(module, string):
-            is_same = value in _SAME_LOGGERS and module.around.stays is None
-            why = None if is_same else "mdstorm logs different messages there"
+            why = module.around.stays and f"waits because {module.around.stays}"
+            if value not in _SAME_LOGGERS:
+                why = "mdstorm logs different messages there"
             yield _renamed(module, string, value, None if is_module(value) else value, why, None)
+        elif call := asking_version(module, string):
+            yield _renamed(module, string, value, lacking(module, call, VERSION), None, None)
         elif is_resolved(module, string):
             if local := hiding(module, value):
                 what = f"this may mean `{local.name}`, not the library"
                 yield Finding(CODE, "note", *module.span(string), what)
             else:
-                lacking = missing(value) or lacking_of_module(module, string, value)
-                yield _renamed(module, string, value, lacking, _why(module, string, value), NAMES)
+                lacked = missing(value) or lacking_of_module(module, string, value)
+                yield _renamed(module, string, value, lacked, _why(module, string, value), NAMES)
         elif may_be_resolved(module, string):
             yield _unknown(module, string, value)
 
@@ -68,25 +81,25 @@ def _renamed(
     module: PythonModule,
     string: ast.Constant,
     value: str,
-    lacking: str | None,
+    lacked: str | None,
     why: str | None,
     group: str | None,
 ) -> Edit | Finding:
     """Return the edit of a string, to be reviewed if there is a reason, or a finding."""
     inner, new = inner_span(module, string), renamed(value)
     is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
-    if lacking is None and inner is not None and not is_both:
+    if lacked is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else CLASS
         return Edit(CODE, cls, inner[0], inner[0] + len(OLD_ROOT), NEW_ROOT, message, group)
-    what = f'"{value}" names a part of Petastorm'
-    if lacking is not None:
-        what += f"; `{lacking}` is not in mdstorm"
+    what, advice = f'"{value}" names a part of Petastorm', "change it by hand"
+    if lacked == VERSION:
+        what, advice = "Petastorm's version is compared here", REMOVED[VERSION]
+    elif lacked is not None:
+        what += f"; `{lacked}` is not in mdstorm"
     elif is_both:
         what = f'this file names both "{value}" and "{new}"'
-    return Finding(
-        CODE, "manual", *module.span(string), what, f"{what}: change it by hand", holds=value
-    )
+    return Finding(CODE, "manual", *module.span(string), what, f"{what}: {advice}", holds=value)
 
 
 def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:

@@ -76,7 +76,7 @@ def _of_string(
     elif is_setup and (listed := list(_listed(value))):
         found, place = listed, "line"
     else:
-        if is_setup and _PINNED.search(value):
+        if (is_setup and _PINNED.search(value)) or _is_key(module, string):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
         return
     span = inner_span(module, string)
@@ -92,6 +92,14 @@ def _of_string(
             yield result
             if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):
                 yield from _versions_beside(module, string)
+
+
+def _is_key(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a key of the packages to install: ``packages={"petastorm": "0.12"}``."""
+    table = module.scopes.parents.get(string)
+    if not isinstance(table, ast.Dict) or string not in table.keys or string.value != OLD_ROOT:
+        return False
+    return _INSTALLS.search(_holder(module, table)) is not None
 
 
 def _listed(value: str) -> Iterator[Requirement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,13 @@ _LIBRARIES = (
     "installing mdstorm may upgrade other libraries: `ruff check --select NPY,PD` finds what NumPy "
     "and pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
 )
+#: What is taken from objects of either library alone, and what it means with mdstorm.
+_MEANS = {
+    "_results_queue_reader": "readers of mdstorm have none",
+    "_workers_pool": "readers of mdstorm have none",
+    "file_urls": "those of a converter of mdstorm are MDS shards, not Parquet files",
+}
+_TAKEN = re.compile(rf"\.({'|'.join(_MEANS)})\b")
 #: Folders that hold what belongs to the folder above.
 _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
@@ -45,11 +53,11 @@ def before_running(
     settings : Settings
     """
     use = CodeUse()
-    code = [one for one in outcomes if is_code(one.path)]
+    code = [one for one in outcomes if is_code(one.path) or _is_page(one)]
     for one in code:
         use |= use_after(one)
     lists = [one for one in outcomes if one.requires and not is_code(one.path)]
-    if not (use.is_of_ours or any(one.changed for one in lists)):
+    if not (use.is_of_ours or any(one.changed for one in outcomes)):
         return []
     known = (path for path in paths if path.name in _NAMES or kind_of(path) in _KINDS)
     around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
@@ -61,7 +69,23 @@ def before_running(
         found += conditions_of(path, file, extras) if file is not None else ()
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
+    if use.moved:
+        found += _taken(path for path in paths if path not in {one.path for one in outcomes})
     return list(dict.fromkeys([*found, *_named_still(outcomes)]))
+
+
+def _is_page(one: FileOutcome) -> bool:
+    """Whether a file is a page with code."""
+    return one.outcome.exchange is not None and one.path.name != "setup.py"
+
+
+def _taken(paths: Iterable[Path]) -> Iterator[Condition]:
+    """Yield where code that does not name Petastorm takes what mdstorm's objects lack."""
+    for path in paths:
+        file = read_file(path) if path.suffix == ".py" else None
+        if file is not None and (found := _TAKEN.search(file.text)):
+            line = file.text.count("\n", 0, found.start()) + 1
+            yield Condition("names", f"`{found[1]}`: {_MEANS[found[1]]}", path, line)
 
 
 def _of_mdstorm(

@@ -17,6 +17,8 @@ from mdstorm_migrate.api import migrate
         'sub = __import__("petastorm.spark", fromlist=["x"])\nsub.make_spark_converter',
         'HAS = find_spec("petastorm") is not None',
         'pytest.importorskip("petastorm.pytorch")',
+        'print(importlib.metadata.version("petastorm"))',
+        'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',
         'logging.getLogger("petastorm").setLevel(40)',
         'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
         'dictConfig({"loggers": {"petastorm": {"level": "ERROR"}}})',
@@ -52,6 +54,7 @@ def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
         'if engine == "petastorm": ...',
         'open("/mnt/petastorm.reader")',
         'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
+        'version("petastorm")',
     ],
 )
 def test_data_stays(text: str) -> None:
@@ -65,6 +68,7 @@ def test_data_stays(text: str) -> None:
         ('import_module("petastorm.reader").Ventilator', '"petastorm.reader"'),
         ('p = import_module("petastorm")\np.reader._private', '"petastorm"'),
         ('m = pytest.importorskip("petastorm", minversion="0.9")', '"petastorm"'),
+        ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
         ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
     ],
 )

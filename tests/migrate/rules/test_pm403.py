@@ -37,6 +37,7 @@ def test_other_strings_of_a_setup_script_stay(text: str) -> None:
         ('R = [f"petastorm=={V}"]\n', 'f"petastorm=={V}"'),
         ('R = ["petastorm @ git+https://host/x"]\n', "petastorm @ git+https://host/x"),
         ('L = ["git+https://host/petastorm.git"]\n', "git+https://host/petastorm.git"),
+        ('@pypi(packages={"petastorm": "0.12"})\ndef f(): ...\n', '"petastorm"'),
     ],
 )
 def test_what_is_put_together_or_comes_from_elsewhere_needs_manual_review(
@@ -104,6 +105,7 @@ def test_a_version_that_is_given_apart_goes(version: str) -> None:
         'CELLS = """%pip install petastorm==0.8.2\nfrom petastorm import make_reader"""\n',
         'print("please install petastorm first")\n',
         'names = ["petastorm", "arrow"]\n',
+        'packages = {"petastorm": 1}[x]\nspeed = {"petastorm": "3.1"}\n',
         'REQUIRED = ["petastorm", "torch"]\n',
         'raise ImportError("needs petastorm>=0.7: pip install reco[petastorm]")\n',
         'files = files(package="petastorm"), {"package": "petastorm"}\n',

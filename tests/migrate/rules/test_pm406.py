@@ -22,6 +22,14 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
         ("python -m petastorm.tools.copy_dataset a b", "python -m mdstorm.tools.copy_dataset a b"),
         ("petastorm-copy-dataset.py a b", "python3 -m mdstorm.tools.copy_dataset a b"),
         (
+            "python -c 'import a, petastorm as p; petastorm.reader.make_reader(\"petastorm\")'",
+            "python -c 'import a, mdstorm as p; mdstorm.reader.make_reader(\"petastorm\")'",
+        ),
+        (
+            'python -u -c "from petastorm import make_reader as r, TransformSpec" && x',
+            'python -u -c "from mdstorm import make_reader as r, TransformSpec" && x',
+        ),
+        (
             "x && petastorm-throughput.py file:///a",
             "x && python3 -m mdstorm.benchmark.cli file:///a",
         ),
@@ -44,6 +52,8 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         "echo petastorm\n",
         "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
         'pip install -e .[dev,petastorm] && pip install "${WHEEL}[petastorm]" dist/*[petastorm]\n',
+        "python -c 'from petastorm.reader import make_reader, ArrowReaderWorker'\n",
+        "python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n",
         "./petastorm-copy-dataset.py a\npetastorm-copy-dataset.py.bak\n",
         "pip install -r petastorm.txt\n",
         "pip install --no-binary petastorm numpy\n",

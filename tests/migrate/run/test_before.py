@@ -84,6 +84,25 @@ def test_a_file_that_waits_for_another_is_listed_as_well(tmp_path: Path) -> None
     assert named == ["a.py", "b.py", "c.py"]
 
 
+def test_code_that_takes_what_objects_of_mdstorm_lack_is_named(tmp_path: Path) -> None:
+    write(tmp_path, a_py="sizes = [size(u) for u in f().file_urls]\n", b_py="x\nr._workers_pool\n")
+    assert section(tmp_path) == []
+    write(tmp_path, c_py=CODE)
+    assert section(tmp_path)[-2:] == [
+        "a.py:1: `file_urls`: those of a converter of mdstorm are MDS shards, not Parquet files",
+        "b.py:2: `_workers_pool`: readers of mdstorm have none",
+    ]
+
+
+def test_code_that_installs_and_pages_say_what_they_run_in(tmp_path: Path) -> None:
+    create = "CondaDependencies.create(python_version='3.8', pip_packages=['petastorm'])\n"
+    write(tmp_path, a_py=create, b_py=CODE)
+    assert any("a.py:1: Python 3.8;" in line for line in section(tmp_path))
+    write(tmp_path, a_py="x = 1\n", b_py="x = 1\n")
+    write_files(tmp_path, {"page.qmd": f"```{{python}}\n{CODE}```\n"})
+    assert 'nothing here installs mdstorm: install "mdstorm[torch]"' in section(tmp_path)
+
+
 def notebook(*cells: str) -> str:
     code = [{"cell_type": "code", "source": one, "metadata": {}, "outputs": []} for one in cells]
     return json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
@@ -183,6 +202,12 @@ def test_pandas_is_required_for_transforms_also_where_databricks_runs_the_code(
     code = "from petastorm import TransformSpec\ndbutils.widgets.get('x')\n"
     write(tmp_path, a_py=code, requirements_txt="petastorm\n")
     assert after(tmp_path) == "pandas\nmdstorm\n"
+
+
+def test_nothing_is_required_beside_the_value_of_a_key(tmp_path: Path) -> None:
+    text = 'from {0} import TransformSpec\nENV = {{"PIP_PACKAGES": "{0}"}}\n'
+    write(tmp_path, a_py=text.format("petastorm"))
+    assert after(tmp_path, "a.py") == text.format("mdstorm")
 
 
 @pytest.mark.parametrize("head", ["# Databricks notebook source\n", "import pyspark\n"])

@@ -226,8 +226,8 @@ EXPECTED: dict[str, Expected] = {
     ),
     # What no test can run.
     "unrunnable/colab_mnist.ipynb": Expected(
-        {"python -c": "Petastorm"},
         becomes=(
+            'python -c \\"import mdstorm; print(mdstorm.__version__)',
             '!pip install -q \\"mdstorm[torch]\\" pyspark==3.1.2',
             "from mdstorm import make_reader",
             "import mdstorm as petastorm",
@@ -320,8 +320,11 @@ EXPECTED: dict[str, Expected] = {
         stays=("petastorm-helpers==1.0", "pyspark==3.1.2"),
     ),
     "unrunnable/Dockerfile": Expected(
-        {'python -c "import petastorm"': "Petastorm"},
-        becomes=("install --no-cache-dir mdstorm &&", 'pip install "mdstorm[torch,images]"'),
+        becomes=(
+            'python -c "import mdstorm"',
+            "install --no-cache-dir mdstorm &&",
+            'pip install "mdstorm[torch,images]"',
+        ),
         stays=("PETASTORM_HOME=/opt/petastorm", "COPY generate_petastorm.py"),
     ),
     "unrunnable/environment.yml": Expected(
@@ -350,9 +353,7 @@ EXPECTED: dict[str, Expected] = {
         becomes=("petastorm011: mdstorm",), stays=("envlist = py{38,39}-petastorm{011,012}",)
     ),
     "unrunnable/ci.yml": Expected(
-        {'python -c "from petastorm': "Petastorm"},
-        becomes=("pip install mdstorm\n",),
-        stays=('python -c "from petastorm import make_reader"',),
+        becomes=("pip install mdstorm\n", 'python -c "from mdstorm import make_reader"'),
     ),
     "unrunnable/databricks_bundle.yml": Expected(
         becomes=('{package: "mdstorm"}',),
@@ -365,8 +366,8 @@ EXPECTED: dict[str, Expected] = {
         stays=("pip install $(PETASTORM)",),
     ),
     "unrunnable/bootstrap.sh": Expected(
-        listed=("spark-submit", "python3 -c"),
-        becomes=("pip install 'mdstorm'",),
+        listed=("spark-submit",),
+        becomes=("pip install 'mdstorm'", "python3 -c 'import mdstorm.reader as r; print(r)'"),
         stays=("hdfs:///petastorm", "\nfrom petastorm import make_reader"),
         unsafe=True,
     ),
