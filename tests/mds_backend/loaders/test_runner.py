@@ -125,5 +125,9 @@ def test_blocks_are_closed_after_what_is_made_of_them(numbers: Dataset) -> None:
     runner.threads.wait()
 
 
-def test_a_state_of_the_beginning_counts_no_items(numbers: Dataset) -> None:
-    assert "items" not in runner_of(numbers, by_item=True).state_dict()["mdstorm"]
+def test_a_state_of_the_beginning_or_of_batches_counts_no_items(numbers: Dataset) -> None:
+    state = runner_of(numbers, by_item=True).state_dict()
+    assert "items" not in state["mdstorm"]
+    of_batches = runner_of(numbers)
+    of_batches.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "items": 2}})
+    assert of_batches.state_dict() == state

@@ -169,6 +169,9 @@ def test_a_dataset_in_the_root_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match=r"has a dataset of its own: .* shard\.00000\.mds"):
         merge_index(str(tmp_path))
     assert numbers_in(tmp_path) == [2]
+    (tmp_path / "shard.00000.mds").unlink()
+    merge_index(str(tmp_path))
+    assert numbers_in(tmp_path) == [1]
 
 
 def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:

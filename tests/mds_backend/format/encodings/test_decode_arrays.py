@@ -61,6 +61,14 @@ def test_an_unknown_dtype_code_is_an_error(code: int) -> None:
         decode_arrays(*spread([encoded(np.array([1], np.int16), code)]), None)
 
 
+def test_arrays_without_elements_keep_their_shapes() -> None:
+    for shape in ((0, 3), (2, 0), (2, 0, 3)):
+        arrays = [np.ones(one, np.int16) for one in (shape, (2,) * len(shape))]
+        found = decode_arrays(*spread([encoded(one) for one in arrays]), INT16)
+        values = found if isinstance(found, np.ndarray) else found.to_pylist()
+        assert [np.shape(value) for value in values] == [one.shape for one in arrays]
+
+
 def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
