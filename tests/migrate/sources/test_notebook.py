@@ -210,6 +210,12 @@ def test_a_written_file_has_names_of_its_own(magic: str) -> None:
     check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
 
 
+def test_a_written_file_waits_for_what_its_notebook_keeps() -> None:
+    cells = "from petastorm.reader import Ventilator", "%%writefile a.py\nimport petastorm"
+    assert migrate(json.dumps(notebook(cells[1])), path="a.ipynb").changed
+    assert not migrate(json.dumps(notebook(*cells)), path="a.ipynb", todo=False).changed
+
+
 def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
     text = json.dumps(notebook("import petastorm as p", "%%writefile a.py\nx = 1\npetastorm.f(:"))
     result = migrate(text, path="a.ipynb")
