@@ -12,27 +12,12 @@ from mdstorm.benchmark.throughput import ReadMethod, WorkerPoolType, reader_thro
 
 __all__ = ["main"]
 
-#: Rows that stay in the shuffling queue, as a share of its size.
-_MIN_AFTER_DEQUEUE = 0.8
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `reader_throughput` with the arguments of a command line, and print the result."""
-    given = _parser().parse_args(argv)
-    least = given.min_after_dequeue
-    found = reader_throughput(
-        given.dataset_path,
-        given.field_regex,
-        warmup_cycles_count=given.warmup_cycles,
-        measure_cycles_count=given.measure_cycles,
-        pool_type=given.pool_type,
-        loaders_count=given.workers_count,
-        read_method=given.read_method,
-        shuffling_queue_size=given.shuffling_queue_size,
-        min_after_dequeue=int(_MIN_AFTER_DEQUEUE * given.shuffling_queue_size)
-        if least is None
-        else least,
-    )
+    given = vars(_parser().parse_args(argv))
+    del given["v"]
+    found = reader_throughput(**given)
     print(
         f"Average sample read rate: {found.samples_per_second:1.2f} samples/sec; "
         f"RAM {found.memory_info.rss / 2**20:1.2f} MB (rss); CPU {found.cpu:1.2f}%"
@@ -51,30 +36,23 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("dataset_path", help="URL of the dataset's directory")
+    add("dataset_url", metavar="dataset_path", help="URL of the dataset's directory")
     add("--field-regex", nargs="+", help="read the fields whose whole name matches one of these")
-    add("-w", "--workers-count", type=int, default=3, help="workers of the reader")
-    add(
-        "-p",
-        "--pool-type",
-        type=WorkerPoolType,
-        choices=list(WorkerPoolType),
-        default=WorkerPoolType.THREAD,
-        help="where it reads",
-    )
-    add("-m", "--warmup-cycles", type=int, default=200, help="rows to read before measuring")
-    add("-n", "--measure-cycles", type=int, default=1000, help="rows to read while measuring")
+    for short, name, argument, default, help_ in (
+        ("-w", "--workers-count", "loaders_count", 3, "workers of the reader"),
+        ("-m", "--warmup-cycles", "warmup_cycles_count", 200, "rows to read before measuring"),
+        ("-n", "--measure-cycles", "measure_cycles_count", 1000, "rows to read while measuring"),
+        ("-q", "--shuffling-queue-size", "shuffling_queue_size", 500, "for the read method tf"),
+    ):
+        add(short, name, dest=argument, type=int, default=default, help=help_)
+    for short, name, chosen, help_ in (
+        ("-p", "--pool-type", WorkerPoolType.THREAD, "where it reads"),
+        ("-d", "--read-method", ReadMethod.PYTHON, "what takes the rows"),
+    ):
+        kind = type(chosen)
+        add(short, name, type=kind, choices=list(kind), default=chosen, help=help_)
+    add("--min-after-dequeue", type=int, help="for the read method tf; 80 %% of the queue")
     add("--profile-threads", action="store_true", help="not used")
-    add(
-        "-d",
-        "--read-method",
-        type=ReadMethod,
-        choices=list(ReadMethod),
-        default=ReadMethod.PYTHON,
-        help="what takes the rows",
-    )
-    add("-q", "--shuffling-queue-size", type=int, default=500, help="for the read method tf")
-    add("--min-after-dequeue", type=int, help="for the read method tf")
     add("-v", "-vv", action="store_true", help="not used")
     return parser
 
