@@ -138,20 +138,15 @@ def observe_with_opentelemetry(source: Any, meter: Any, *, prefix: str = "mdstor
 
 def _numbers(source: Any) -> dict[str, float]:
     """Return the numbers of a source by name."""
-    found = source if isinstance(source, Statistics) else _statistics_of(source)
-    return {name: n for name, n in found.as_dict().items() if not isinstance(n, str)}
-
-
-def _statistics_of(source: Any) -> Statistics:
     statistics = getattr(source, "statistics", None)
-    found = statistics() if callable(statistics) else None
+    found = statistics() if callable(statistics) else source
     if not isinstance(found, Statistics):
         raise ArgumentTypeError(
             f"{type(source).__name__} has no statistics: pass the loader that "
             "converter.make_torch_dataloader() returned, a StreamingDataLoader, a reader, the "
             "dataset of make_tf_dataset(), or one of the values of a data module's statistics()"
         )
-    return found
+    return {name: n for name, n in found.as_dict().items() if not isinstance(n, str)}
 
 
 def _unit(name: str) -> str:

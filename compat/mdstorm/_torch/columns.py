@@ -11,6 +11,7 @@ import torch
 
 from mdstorm.errors import UnsupportedTypeError
 from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import num_rows
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.torch import to_torch
 
@@ -90,11 +91,6 @@ def no_tensor(name: str, found: object) -> UnsupportedTypeError:
         f"lists{_OR_AS_FLOATS if found == 'Decimal' else ''}",
         columns={name: str(found)},
     )
-
-
-def num_rows(columns: Columns) -> int:
-    """Rows of some columns; 0 if there are none."""
-    return len(next(iter(columns.values()))) if columns else 0
 
 
 def rows_of_columns(columns: Columns) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def as_declared(values: Values, field: EditedField) -> Values:
         values = _as_numbers(name, values, dtype)
     elif isinstance(values, np.ndarray) and values.dtype.kind in _NUMBERS and dtype.kind in "US":
         raise _wrong_type(name, dtype, str(values.dtype))
-    _check_shape(name, values, tuple(shape))
+    check_shape(name, values, tuple(shape))
     return values
 
 
@@ -168,7 +168,8 @@ def _wrong_type(name: str, dtype: np.dtype[Any], found: str) -> TransformError:
     )
 
 
-def _check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> None:
+def check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> None:
+    """Raise TransformError unless the values of a column have the declared shape."""
     if isinstance(values, np.ndarray):
         if values.dtype.kind == "O" and values.ndim == 1:
             found = {cell.shape for cell in values if isinstance(cell, np.ndarray)}

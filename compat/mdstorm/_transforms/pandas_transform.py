@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared_fields import DeclaredTransform, declared_dtype
+from mdstorm._transforms.declared_fields import DeclaredTransform, check_shape, declared_dtype
 from mdstorm._transforms.pandas_frames import batch_to_frame
 from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm.errors import TransformError
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.format import Batch, Schema, Values
+from mdstorm_backend.read import objects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,9 +102,5 @@ def _stack(
                 f"field {name} must be numpy array type. Found {type(cell).__name__}: return one "
                 "numpy.ndarray per cell"
             )
-        if cell.shape != shape:
-            raise TransformError(
-                f"field {name} must be the shape {shape}, found {cell.shape}: reshape it in the "
-                "function, or declare its shape in edit_fields"
-            )
+    check_shape(name, objects(cells), shape)
     return np.stack(cells) if cells else np.empty((0, *map(int, shape)), dtype)  # type: ignore[arg-type]
