@@ -120,8 +120,7 @@ def _make_forks_safe() -> None:
     Arrow imports pandas when it first converts Python objects, in whichever thread, under a lock. A
     process forked in the meantime would wait forever for a thread that it does not have.
     """
-    if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-        os.register_at_fork(before=set_up_arrow)
+    os.register_at_fork(before=set_up_arrow)
 
 
 def set_up_arrow() -> None:

@@ -29,8 +29,7 @@ def cache_root() -> str:
     root = os.environ.get("MDSTORM_CACHE_DIR")
     if root:
         return os.path.abspath(os.path.expanduser(root))
-    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return os.path.join(tempfile.gettempdir(), f"mdstorm-cache-{user}")
+    return os.path.join(tempfile.gettempdir(), f"mdstorm-cache-{os.getuid()}")
 
 
 def default_directory(url: str, fingerprint: str) -> str:
@@ -156,7 +155,7 @@ class CacheDirectory:
             If its root is a link, or another user owns it or can write to it.
         """
         root = cache_root()
-        named = os.environ.get("MDSTORM_CACHE_DIR") or not hasattr(os, "getuid")
+        named = os.environ.get("MDSTORM_CACHE_DIR")
         if named or os.path.dirname(self.path) != root or not os.path.lexists(root):
             return
         found = os.lstat(root)

@@ -6,6 +6,7 @@ The kernel releases them when their process ends, even if it is killed.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -49,8 +50,6 @@ class FileLock(OwnContext):
 
     def release(self) -> None:
         """Release the lock."""
-        import fcntl
-
         # A forked child may hold a copy of the descriptor: closing alone would leave it locked.
         if _held.pop(self._fd, None) is self:
             with suppress(OSError):
@@ -69,8 +68,6 @@ def try_lock(path: str) -> FileLock | None:
     OSError
         If the file cannot be made, or its file system has no locks.
     """
-    import fcntl
-
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
@@ -142,8 +139,6 @@ def share_lock(path: str) -> int:
     OSError
         If the file cannot be made, its file system has no locks, or it was removed meanwhile.
     """
-    import fcntl
-
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
@@ -173,5 +168,4 @@ def _drop_copies() -> None:
     _held.clear()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_drop_copies)
+os.register_at_fork(after_in_child=_drop_copies)

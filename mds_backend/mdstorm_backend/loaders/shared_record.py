@@ -7,6 +7,7 @@ program starts, are to `part` from it before they use it.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -14,14 +15,9 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing import context, reduction
 from typing import Any
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where workers get copies
-    fcntl = None  # type: ignore[assignment]
 
 #: Seconds after which a thread goes on though another one of a forked process held the lock.
 _PATIENCE = 1.0
@@ -44,8 +40,7 @@ class SharedRecord:
 
     def _make(self, content: dict[str, Any]) -> None:
         handle, name = tempfile.mkstemp(prefix="mdstorm-")
-        with suppress(OSError):  # Windows keeps the name of an open file
-            os.unlink(name)
+        os.unlink(name)
         self._open(handle, os.getpid(), content)
         self._write(content)
 
@@ -59,7 +54,7 @@ class SharedRecord:
         _records.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if context.get_spawning_popen() is not None and fcntl is not None:
+        if context.get_spawning_popen() is not None:
             self.part()
             return _inherited, (reduction.DupFd(self._handle), self._owner, self.read())
         return SharedRecord, (self.read(),)
@@ -89,9 +84,8 @@ class SharedRecord:
         """Hold the record, and store what the dict then is that this yields."""
         locked = self._threads.acquire(timeout=_PATIENCE)
         try:
-            if fcntl is not None:
-                # The system gives it back when a process ends.
-                fcntl.lockf(self._handle, fcntl.LOCK_EX)
+            # The system gives it back when a process ends.
+            fcntl.lockf(self._handle, fcntl.LOCK_EX)
             before = os.pread(self._handle, os.fstat(self._handle).st_size, 0)
             content = json.loads(before)
             yield content
@@ -99,8 +93,7 @@ class SharedRecord:
             if after != before:
                 self._write(content)
         finally:
-            if fcntl is not None:
-                fcntl.lockf(self._handle, fcntl.LOCK_UN)
+            fcntl.lockf(self._handle, fcntl.LOCK_UN)
             if locked:
                 self._threads.release()
 
@@ -129,5 +122,4 @@ def _pass_all_on() -> None:
 #: Those of this process.
 _records: weakref.WeakSet[SharedRecord] = weakref.WeakSet()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_pass_all_on)
+os.register_at_fork(before=_pass_all_on)

@@ -144,5 +144,4 @@ def _renew_all() -> None:
         files._renew()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_renew_all)
+os.register_at_fork(after_in_child=_renew_all)

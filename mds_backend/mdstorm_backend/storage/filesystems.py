@@ -177,5 +177,4 @@ def _forget_threads() -> None:
         asyn.reset_lock()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_forget_threads)
+os.register_at_fork(after_in_child=_forget_threads)

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.format.values.spark_types import arrow_type
+
 _ID = "delta.columnMapping.id"
 _STORED_NAME = "delta.columnMapping.physicalName"
-
-_TYPES = {
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "byte": pa.int8(),
-    "date": pa.date32(),
-    "double": pa.float64(),
-    "float": pa.float32(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "short": pa.int16(),
-    "string": pa.string(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
-_STRING = re.compile(r"(?:char|varchar)\(\d+\)|string collate .*")
 
 
 @dataclass(frozen=True)
@@ -112,9 +96,7 @@ def _arrow_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
         return pa.list_(types[0])
     if kind == "map":
         return pa.map_(*types)
-    decimal = _DECIMAL.fullmatch(kind)
-    if decimal:
-        return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    if _STRING.fullmatch(kind):
-        return pa.string()
-    return _TYPES.get(kind, pa.null())
+    try:
+        return arrow_type(kind)
+    except KeyError:
+        return pa.null()

@@ -1,6 +1,5 @@
 import gc
 import multiprocessing
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -123,7 +122,6 @@ def _read(dataset: Dataset) -> None:
     assert dataset[0] == {"number": 0}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
     opened = dataset._shards.opened

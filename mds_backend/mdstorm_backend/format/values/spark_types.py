@@ -33,7 +33,7 @@ _SPARK_NAMES = {
     **{type_: name for name, type_ in _ATOMIC.items()},
     pa.duration("us"): "interval day to second",
 }
-_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _TEXT = re.compile(r"(var)?char\(\d+\)|string collate \S+")
 _DAY_TIME_INTERVAL = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
 
