@@ -14,7 +14,7 @@ from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import commit, mark_directory
-from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 Fields = Mapping[str, SparkType]
@@ -67,9 +67,8 @@ def write_shards(
     writer = ShardWriter(
         location,
         plan(fields, dtype, nullable=nullable),
-        prefix=prefix,
-        shard_size=shard_size,
-        compression=compression,
+        ShardFormat(shard_size, compression),
+        prefix,
     )
     for batch in to_table(columns, fields).combine_chunks().to_batches(max_chunksize=batch_rows):
         writer.write(batch)

@@ -7,8 +7,8 @@ from mdstorm_backend.convert.comparison import Comparison, compare
 from mdstorm_backend.convert.differing_rows import RowDifference
 from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet
 from mdstorm_backend.convert.parquet_to_mds import convert_parquet
+from mdstorm_backend.convert.row_batches import Recode
 from mdstorm_backend.convert.staged_parquet import materialize_staged
-from mdstorm_backend.convert.task_writer import Recode
 
 __all__ = [
     "ComparedRows",

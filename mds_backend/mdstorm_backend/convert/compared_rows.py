@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
-from mdstorm_backend.convert.task_writer import Recode
+from mdstorm_backend.convert.row_batches import Recode, RowBatches, rows_of_a_batch
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
 from mdstorm_backend.format.values.decimals import decimals_to_floats, holds_decimals
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type

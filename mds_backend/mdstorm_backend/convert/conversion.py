@@ -23,8 +23,7 @@ from mdstorm_backend.convert.finished_tasks import (
     note_finished,
     other_jobs,
 )
-from mdstorm_backend.convert.row_batches import RowBatches
-from mdstorm_backend.convert.task_writer import TaskWriter
+from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import (
     CredentialsError,
@@ -34,9 +33,12 @@ from mdstorm_backend.errors import (
     WriteError,
 )
 from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.storage import Location
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
-from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
+from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Errors that may not recur when the conversion is run again; our other errors are in the data.
 _PASSING = (WriteError, StorageError, CredentialsError)
@@ -118,8 +120,12 @@ class Conversion:
         What it reads and how it writes it.
     rows : RowBatches
         The source.
-    writer : TaskWriter
-        The destination.
+    location : Location
+        Directory of the dataset.
+    schema, format_, as_given
+        How it is written, see `ShardWriter`.
+    recode : callable or None
+        Called with every batch before writing it.
     tasks : list of ConversionTask
         The tasks.
     extra : dict
@@ -128,7 +134,11 @@ class Conversion:
 
     id: ConversionId
     rows: RowBatches
-    writer: TaskWriter
+    location: Location
+    schema: Schema
+    format_: ShardFormat
+    as_given: frozenset[str]
+    recode: Recode | None
     tasks: list[ConversionTask]
     extra: Mapping[str, Any]
 
@@ -143,7 +153,7 @@ class Conversion:
         EncodingError, WriteError
             If a task fails.
         """
-        location = self.writer.location
+        location = self.location
         if location.exists(INDEX_NAME):
             raise DatasetExistsError(
                 f"{location.url} already holds a dataset. Choose another directory, or remove that "
@@ -156,7 +166,7 @@ class Conversion:
                 self._start_anew()
             check_no_other(location, self.id)
             reports = self._convert(workers, progress)
-            index = commit(location, self.writer.schema, reports, self.id.job, self.extra)
+            index = commit(location, self.schema, reports, self.id.job, self.extra)
         except BaseException as error:
             if not resume or _is_in_the_data(error):
                 self._abandon(claim)
@@ -168,7 +178,7 @@ class Conversion:
 
     def _start_anew(self) -> None:
         """Remove the shards of earlier runs, including those of other conversions."""
-        location = self.writer.location
+        location = self.location
         for job in (self.id.job, *other_jobs(location, self.id)):
             abandon(location, job)
         mark_directory(location)
@@ -176,15 +186,15 @@ class Conversion:
     def _abandon(self, claim: Claim) -> None:
         """Clean up after a failure, whose error is being raised."""
         try:
-            abandon(self.writer.location, self.id.job)
+            abandon(self.location, self.id.job)
             claim.release()
-            self.writer.location.remove_directory_if_empty()
+            self.location.remove_directory_if_empty()
         except Exception:
             _logger.warning("could not remove the shards of a failed conversion", exc_info=True)
 
     def _convert(self, workers: int, progress: OnProgress | None) -> list[ShardReport]:
         """Run the unfinished tasks; return the reports of all tasks, in order."""
-        finished = find_finished(self.writer.location, self.id)
+        finished = find_finished(self.location, self.id)
         rows = _Rows(sum(task.num_rows for task in self.tasks), progress)
         rows.add(sum(task.num_rows for task in self.tasks if task.number in finished))
         left = [task for task in self.tasks if task.number not in finished]
@@ -208,9 +218,13 @@ class Conversion:
     def _convert_task(
         self, task: ConversionTask, *, rows: _Rows, use_threads: bool
     ) -> list[ShardReport]:
-        batches = self.rows.batches(task.row_groups, use_threads=use_threads)
-        reports = self.writer.write(batches, self.id.prefix(task.number), rows.add)
-        note_finished(self.writer.location, self.id, task.number, reports)
+        prefix = self.id.prefix(task.number)
+        writer = ShardWriter(self.location, self.schema, self.format_, prefix, self.as_given)
+        for batch in self.rows.batches(task.row_groups, use_threads=use_threads):
+            writer.write(self.recode(batch) if self.recode else batch)
+            rows.add(batch.num_rows)
+        reports = writer.close()
+        note_finished(self.location, self.id, task.number, reports)
         return reports
 
 

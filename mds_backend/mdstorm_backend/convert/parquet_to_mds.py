@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.checks import check_integer
 from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import (
     Conversion,
@@ -18,8 +18,7 @@ from mdstorm_backend.convert.conversion import (
 )
 from mdstorm_backend.convert.finished_tasks import ConversionId
 from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_bytes
-from mdstorm_backend.convert.row_batches import RowBatches
-from mdstorm_backend.convert.task_writer import Recode, TaskWriter
+from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import Progress
 from mdstorm_backend.display import progress as show_progress
@@ -140,10 +139,7 @@ def convert_parquet(
                 f"{name}={value!r} cannot be combined with a plan, which states the dtypes: leave "
                 "it out"
             )
-    if workers is not None and not (is_integer(workers) and workers > 0):
-        raise InvalidArgumentError(
-            f"workers must be a whole number of at least 1, found {workers!r}"
-        )
+    check_integer("workers", workers, lowest=1)
     location = url if isinstance(url, Location) else Location.of(url, storage_options)
     of_groups = cut_at == "row_groups" and not shard_size
     limit = MAX_SHARD_BYTES if of_groups else checked_shard_size(shard_size)
@@ -162,7 +158,11 @@ def convert_parquet(
     conversion = Conversion(
         ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
         RowBatches(source, fields, size),
-        TaskWriter(location, schema, format_, as_given, recode),
+        location,
+        schema,
+        format_,
+        as_given,
+        recode,
         tasks,
         dict(extra or {}),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.parquet import ParquetDataset, PartitionValue, RowGroup
 from mdstorm_backend.parquet.int96 import with_times_repaired
 from mdstorm_backend.parquet.stored_columns import filtered
+
+#: Converts a record batch of the source to one with the columns of the plan.
+Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 #: A batch has about this many bytes, and never more rows than these.
 _BATCH_BYTES = 8 << 20

@@ -14,7 +14,7 @@ import pyarrow as pa
 from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Spark schema of what a task returns: one JSON text per shard.
@@ -98,10 +98,8 @@ def write_partition(
     writer = ShardWriter(
         Location(url, storage_options),
         columns,
-        prefix=prefix,
-        shard_size=shard_size,
-        compression=compression,
-        hashes=tuple(hashes),
+        ShardFormat(shard_size, compression, tuple(hashes)),
+        prefix,
     )
     for batch in join_small(batches):
         named = pa.RecordBatch.from_arrays(batch.columns, names=list(names or columns.names))

@@ -6,7 +6,8 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from mdstorm_backend.errors import MDStormError, StorageError, WriteError
@@ -63,6 +64,20 @@ def retried(location: Location, call: Callable[[], _Result], retry: int = DEFAUL
             _logger.warning("writing to %s failed, trying again: %r", location.url, error)
             time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * (1 + random.random()))
     return call()
+
+
+@contextmanager
+def file_errors(location: Location, name: str) -> Iterator[None]:
+    """Raise WriteError in a block that writes the file `name` where its storage fails."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, MDStormError) and not isinstance(error, StorageError):
+            raise
+        raise WriteError(
+            f"{location.file_url(name)} could not be written ({error!r}). No index is written, so "
+            "nothing there counts as a dataset; check the storage, and write again"
+        ) from error
 
 
 def _may_get_better(error: Exception) -> bool:

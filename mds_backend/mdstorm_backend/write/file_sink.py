@@ -12,13 +12,15 @@ from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import (
     DatasetExistsError,
     InvalidArgumentError,
-    MDStormError,
-    StorageError,
-    WriteError,
 )
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.claim import Claim
-from mdstorm_backend.write.directories import DEFAULT_RETRY, make_directory, retried
+from mdstorm_backend.write.directories import (
+    DEFAULT_RETRY,
+    file_errors,
+    make_directory,
+    retried,
+)
 
 #: Threads, where the caller does not say: enough to hide the latency of an object store, and few
 #: enough for memory, since each holds a shard.
@@ -161,7 +163,7 @@ class FileSink:
             self._free.release()
 
     def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
-        try:
+        with file_errors(location, name):
             if retried(location, partial(location.exists, name), self._retry):
                 raise DatasetExistsError(
                     f"{location.file_url(name)} appeared while this dataset was being written: "
@@ -170,14 +172,6 @@ class FileSink:
                 )
             self._written.append((location, name))
             retried(location, partial(location.write, name, content), self._retry)
-        except Exception as error:
-            if isinstance(error, MDStormError) and not isinstance(error, StorageError):
-                raise
-            raise WriteError(
-                f"{location.file_url(name)} could not be written ({error!r}). No index is "
-                "written, so nothing there counts as a dataset; check the storage, and write "
-                "again"
-            ) from error
 
 
 def check_counts(max_workers: object, retry: object) -> None:

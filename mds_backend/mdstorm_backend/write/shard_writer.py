@@ -10,6 +10,7 @@ import pyarrow as pa
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.batch_shards import BatchShards
+from mdstorm_backend.write.directories import file_errors, retried
 from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
@@ -25,30 +26,33 @@ class ShardWriter:
         Directory of the dataset.
     schema : Schema
         Plan of the columns, in the order of the DataFrame.
+    format_ : ShardFormat
+        What all shards have in common.
     prefix : str
         Start of the shards' names, unique to this writer: ``<prefix>.<sequence>.mds``.
-    shard_size : int
-        Largest size of an uncompressed shard in bytes.
-    compression : str or None
-        Codec of the format, such as ``"zstd:1"``.
-    hashes : tuple of str
-        Names of the hashes that the index is to hold of every file.
+    as_given : frozenset of str
+        Columns whose encoding is written exactly as planned, including arrays of one length.
+
+    Raises
+    ------
+    EncodingError
+        If a value does not fit the encoding of its column.
+    WriteError
+        If a shard cannot be written.
     """
 
     def __init__(
         self,
         location: Location,
         schema: Schema,
-        *,
+        format_: ShardFormat,
         prefix: str,
-        shard_size: int,
-        compression: str | None = None,
-        hashes: tuple[str, ...] = (),
+        as_given: frozenset[str] = frozenset(),
     ) -> None:
         self._location = location
         self._prefix = prefix
-        self._format = ShardFormat(shard_size, compression, hashes)
-        self._shards = BatchShards(schema, self._format, self._store)
+        self._format = format_
+        self._shards = BatchShards(schema, format_, self._store, as_given)
         self._reports: list[ShardReport] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -63,7 +67,8 @@ class ShardWriter:
     def _store(self, shard: FullShard) -> None:
         basename = f"{self._prefix}.{len(self._reports):05}.mds"
         report, name, content = shard.pack(basename, self._format)
-        self._location.write(name, content)
+        with file_errors(self._location, name):
+            retried(self._location, partial(self._location.write, name, content))
         self._reports.append(report)
 
 

@@ -36,7 +36,7 @@ def write(job: PartitionJob, partition: int, *numbers: int | None, attempt: int 
         if location.is_local_disk:
             directory.make_directory()
         prefix = f"part-{partition:05}-{job.job}-{attempt}"
-        writer = ShardWriter(directory, SCHEMA, prefix=prefix, shard_size=1000)
+        writer = ShardWriter(directory, SCHEMA, ShardFormat(1000), prefix)
         writer.write(pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], ["n"]))
         reports = writer.close()
     return [

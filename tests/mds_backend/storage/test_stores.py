@@ -22,6 +22,7 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.write.commit import commit, mark_directory, remove_dataset
+from mdstorm_backend.write.shard_format import ShardFormat
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 FIELDS = {"number": "long", "text": "string"}
@@ -31,9 +32,7 @@ TABLE = pa.table({"number": range(500), "text": [f"number {n}" for n in range(50
 def write(location: Location, compression: str | None = None) -> Index:
     schema = plan(FIELDS)
     mark_directory(location)
-    writer = ShardWriter(
-        location, schema, prefix="part-00000-0", shard_size=6000, compression=compression
-    )
+    writer = ShardWriter(location, schema, ShardFormat(6000, compression), "part-00000-0")
     for batch in TABLE.to_batches():
         writer.write(batch)
     return commit(location, schema, writer.close())

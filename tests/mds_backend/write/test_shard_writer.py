@@ -135,7 +135,7 @@ def test_arrays_that_change_their_length_begin_a_shard_and_stay_ragged(tmp_path:
 
 def test_columns_of_a_batch_may_come_in_any_order(tmp_path: Path) -> None:
     fields = {"b": "long", "a": "string"}
-    writer = ShardWriter(Location.of(str(tmp_path)), plan(fields), prefix="p", shard_size=1 << 20)
+    writer = ShardWriter(Location.of(str(tmp_path)), plan(fields), ShardFormat(1 << 20), "p")
     for names in (["a", "b"], ["b", "a"]):
         table = to_table({"a": ["x"], "b": [1]}, fields).select(names)
         writer.write(table.to_batches()[0])
@@ -166,8 +166,8 @@ class Disk(Location):
 
 def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
     disk = Disk(f"file://{tmp_path}")
-    writer = ShardWriter(disk, plan({"a": "long"}), prefix="p", shard_size=1)
-    with pytest.raises(OSError, match="No space left"):
+    writer = ShardWriter(disk, plan({"a": "long"}), ShardFormat(1), "p")
+    with pytest.raises(WriteError, match="No space left"):
         writer.write(pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"]))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["p.00000.mds", "p.00001.mds"]
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
@@ -179,10 +179,8 @@ def test_the_hashes_are_those_of_the_files(tmp_path: Path, compression: str | No
     writer = ShardWriter(
         Location.of(str(tmp_path)),
         plan({"n": "long"}),
-        prefix="shard",
-        shard_size=2000,
-        compression=compression,
-        hashes=hashes,
+        ShardFormat(2000, compression, hashes),
+        "shard",
     )
     writer.write(pa.record_batch([pa.array(range(500), pa.int64())], ["n"]))
     infos = [report.info for report in writer.close()]
