@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from numbers import Real
 from types import NoneType
 from typing import Any
 
@@ -39,6 +40,13 @@ def check_integer(name: str, value: object, *, lowest: int | None = None) -> Non
     if value is not None and not (is_integer(value) and (lowest is None or value >= lowest)):
         bound = "" if lowest is None else f" of at least {lowest}"
         raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
+
+
+def check_seconds(name: str, value: Any) -> None:
+    """Raise InvalidArgumentError unless `value` is None or a number of seconds above 0."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is not None and not (is_number and value > 0):
+        raise InvalidArgumentError(f"{name} must be a positive number of seconds, found {value!r}")
 
 
 def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str = "") -> None:

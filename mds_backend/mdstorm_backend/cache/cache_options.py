@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.size_limit import parse_size
@@ -70,15 +71,8 @@ class CacheOptions:
             object.__setattr__(self, "limit", parse_bytes(self.limit, name="the cache limit"))
         if self.validate_hash is not None:
             check_hashes([self.validate_hash])
-        if isinstance(self.retry, bool) or not isinstance(self.retry, int) or self.retry < 1:
-            raise InvalidArgumentError(
-                f"the number of attempts at a download must be 1 or more, found {self.retry!r}"
-            )
-        if not self.timeout > 0:
-            raise InvalidArgumentError(
-                f"the timeout of a download must be a positive number of seconds, found "
-                f"{self.timeout!r}"
-            )
+        check_integer("retry", self.retry, lowest=1)
+        check_seconds("timeout", self.timeout)
 
 
 def _local_path(directory: str) -> str:

@@ -36,10 +36,6 @@ class ColumnDifference:
     column: str
     problem: str
 
-    def to_json(self) -> dict[str, str]:
-        """Return a JSON object."""
-        return {"column": self.column, "problem": self.problem}
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -75,7 +71,7 @@ class Comparison:
         return {
             **vars(self),
             "is_same": self.is_same,
-            "columns": [column.to_json() for column in self.columns],
+            "columns": list(map(vars, self.columns)),
             "examples": [example.to_json() for example in self.examples],
         }
 

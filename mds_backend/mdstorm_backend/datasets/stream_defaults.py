@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.storage import check_no_secrets
 
 #: What a stream may say, and otherwise takes from its dataset.
@@ -55,15 +54,5 @@ def check_download(retry: int | None, timeout: float | None) -> None:
     InvalidArgumentError
         If one of them is not.
     """
-    if retry is not None and not (_is_a(Integral, retry) and retry >= 1):
-        raise InvalidArgumentError(
-            f"download_retry must be a number of attempts of at least 1, found {retry!r}"
-        )
-    if timeout is not None and not (_is_a(Real, timeout) and timeout > 0):
-        raise InvalidArgumentError(
-            f"download_timeout must be a positive number of seconds, found {timeout!r}"
-        )
-
-
-def _is_a(kind: type, value: object) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
+    check_integer("download_retry", retry, lowest=1)
+    check_seconds("download_timeout", timeout)

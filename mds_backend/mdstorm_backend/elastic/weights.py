@@ -146,18 +146,27 @@ def parse_epoch_size(value: int | str | None) -> int | None:
         If it is neither, or negative.
     """
     if isinstance(value, str):
-        text = value.strip().lower()
-        factor = _FACTORS.get(text[-1:], 0)
-        try:
-            value = int(float(text[:-1]) * factor) if factor else int(text)
-        except (ValueError, OverflowError):
-            raise InvalidArgumentError(
-                f"epoch_size must be a number with or without one of the suffixes "
-                f"{', '.join(_FACTORS)}, found {value!r}"
-            ) from None
-    if value is None:
-        return None
-    return as_integer("epoch_size", value, 0) or None
+        value = count_of("epoch_size", value)
+    return None if value is None else as_integer("epoch_size", value, 0) or None
+
+
+def count_of(name: str, text: str) -> int:
+    """Return the integer that a text such as ``"5000"``, ``"10k"`` or ``"1.5m"`` stands for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it stands for none; the message begins with `name`.
+    """
+    number = text.strip().lower()
+    factor = _FACTORS.get(number[-1:])
+    try:
+        return int(number) if factor is None else int(float(number[:-1]) * factor)
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"{name} must be a number with or without one of the suffixes {', '.join(_FACTORS)}, "
+            f"found {text!r}"
+        ) from error
 
 
 def _check_weight(name: Weighting, value: object) -> None:

@@ -39,10 +39,6 @@ class Problem:
     file: str
     problem: str
 
-    def to_json(self) -> dict[str, str]:
-        """Return a JSON object."""
-        return {"file": self.file, "problem": self.problem}
-
 
 @dataclass
 class ShardCheck:

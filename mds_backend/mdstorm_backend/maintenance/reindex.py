@@ -60,7 +60,7 @@ class ReindexReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        return {**vars(self), "notes": [note.to_json() for note in self.notes]}
+        return {**vars(self), "notes": list(map(vars, self.notes))}
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class VerifyReport:
         return {
             **vars(self),
             "is_good": self.is_good,
-            "problems": [problem.to_json() for problem in self.problems],
-            "notes": [note.to_json() for note in self.notes],
+            "problems": list(map(vars, self.problems)),
+            "notes": list(map(vars, self.notes)),
         }
 
 

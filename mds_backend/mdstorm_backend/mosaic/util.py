@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
+from mdstorm_backend.elastic.weights import count_of
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format import INDEX_NAME, parse_size
 
@@ -22,7 +23,6 @@ TICK = 0.007
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Errors = type[Exception] | Sequence[type[Exception]]
 
-_THOUSANDS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 _logger = logging.getLogger(__name__)
 
@@ -61,15 +61,7 @@ def number_abbrev_to_int(abbrev_str: float | str) -> int:
     """
     if not isinstance(abbrev_str, str):
         return int(abbrev_str)
-    text = abbrev_str.strip().lower()
-    factor = _THOUSANDS.get(text[-1:])
-    try:
-        return int(text) if factor is None else int(float(text[:-1]) * factor)
-    except (OverflowError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"Unsupported value/suffix {abbrev_str!r}: give a number, or a text such as '64k' with "
-            f"one of the suffixes {', '.join(_THOUSANDS)}"
-        ) from error
+    return count_of("Unsupported value/suffix: abbrev_str", abbrev_str)
 
 
 def wait_for_file_to_exist(

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.base.checks import check_integer
+from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.history import History, Stretch
 from mdstorm_backend.order.shares import Split
 from mdstorm_backend.order.world import World
@@ -88,19 +88,12 @@ class ExactOrder:
     history: History | None = None
 
     def __post_init__(self) -> None:
-        if self.seed is not None and not (is_integer(self.seed) and self.seed >= 0):
-            raise InvalidArgumentError(
-                f"the seed must be a non-negative integer or None, found seed={self.seed!r}"
-            )
+        check_integer("seed", self.seed, lowest=0)
         for name in ("seed", "window", "rank", "world_size"):
             value = getattr(self, name)
             if isinstance(value, np.integer):  # not JSON serializable, as states must be
                 object.__setattr__(self, name, int(value))
-        if self.world_size < 1 or not 0 <= self.rank < self.world_size:
-            raise InvalidArgumentError(
-                f"rank {self.rank} of {self.world_size} does not exist: the rank must be from 0 to "
-                "one less than the world size"
-            )
+        World(self.rank, self.world_size)  # which checks them
 
     @property
     def shuffles(self) -> bool:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.checks import check_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 #: Fractions of seconds, which Python 3.10 reads only with 3 or 6 digits.
@@ -43,10 +43,7 @@ class AsOf:
                 f"version={version!r} and timestamp={timestamp!r} both choose the version of a "
                 "table: pass only one of them"
             )
-        if version is not None and not (is_integer(version) and version >= 0):
-            raise InvalidArgumentError(
-                f"version must be a whole number of at least 0, found {version!r}"
-            )
+        check_integer("version", version, lowest=0)
         if timestamp is not None:
             self.time  # noqa: B018  # checks it
 

@@ -38,10 +38,10 @@ def test_other_sizes_are_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ({"retry": 0}, "attempts at a download must be 1 or more, found 0"),
-        ({"retry": 1.5}, "1 or more"),
-        ({"timeout": 0}, "timeout of a download must be a positive"),
-        ({"timeout": float("nan")}, "timeout of a download must be a positive"),
+        ({"retry": 0}, "retry must be an integer of at least 1"),
+        ({"retry": 1.5}, "retry must be an integer"),
+        ({"timeout": 0}, "timeout must be a positive number"),
+        ({"timeout": float("nan")}, "timeout must be a positive number"),
         ({"validate_hash": "sha0"}, "sha0"),
         ({"directory": "s3://bucket/cache"}, "must be a local path, found 's3://bucket/cache'"),
     ],

@@ -16,9 +16,9 @@ from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, Inva
     ("arguments", "text"),
     [
         ({"local": "a", "proportion": -0.1}, "proportion of a stream must be finite and not neg"),
-        ({"local": "a", "download_retry": -1}, "download_retry must be a number of attempts"),
-        ({"local": "a", "download_retry": 0}, "download_retry must be a number of attempts"),
-        ({"local": "a", "download_retry": True}, "download_retry must be a number of attempts"),
+        ({"local": "a", "download_retry": -1}, "download_retry must be an integer of at least 1"),
+        ({"local": "a", "download_retry": 0}, "download_retry must be an integer of at least 1"),
+        ({"local": "a", "download_retry": True}, "download_retry must be an integer of at least 1"),
         ({"local": "a", "download_timeout": 0}, "download_timeout must be a positive number"),
         ({"local": "a", "download_timeout": "9"}, "download_timeout must be a positive number"),
     ],

@@ -70,7 +70,7 @@ def test_fewer_rows_than_ranks_are_no_data() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
 def test_a_seed_is_a_non_negative_integer_or_none(seed: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="the seed must be a non-negative integer or No"):
+    with pytest.raises(InvalidArgumentError, match="seed must be an integer of at least 0 or None"):
         ExactOrder(seed=seed)
 
 

@@ -29,7 +29,7 @@ def test_times_are_in_utc_unless_they_have_an_offset(given: Any) -> None:
 
 @pytest.mark.parametrize("version", [-1, 1.0, "1", True])
 def test_versions_are_whole_numbers(version: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="version must be a whole number"):
+    with pytest.raises(InvalidArgumentError, match="version must be an integer of at least 0"):
         AsOf(version)
 
 
