@@ -1,6 +1,5 @@
 """Hosts that differ in what is installed on them, in their clocks, disks and links."""
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -144,17 +143,36 @@ def test_two_versions_read_from_one_cache(
     assert store.bytes_of(hosts[1]) <= share + max(numbers.shard_bytes), "downloaded once"
 
 
+@pytest.fixture
+def ahead(hosts: list[Host], different: list[object]) -> list[object]:
+    """The clock of the second host is an hour ahead as well."""
+    if not shutil.which("cc"):
+        pytest.skip("needs a compiler of C, as cc")
+    hosts[1].run("cc", "-shared", "-fPIC", "-o", "/tmp/ahead.so", PROGRAMS / "ahead.c")
+    words = [*different, "LD_PRELOAD=/tmp/ahead.so"]
+    assert hosts[1].run(*words, "python", "-c", SHOW).split() == ["1234", "/tmp/elsewhere", "1"]
+    return words
+
+
 def test_a_host_whose_clock_is_an_hour_ahead_reads_its_share(
-    hosts: list[Host], store: Store, numbers: Numbers, different: list[object]
+    hosts: list[Host], store: Store, numbers: Numbers, ahead: list[object]
 ) -> None:
-    library = Path("/usr/lib", f"{os.uname().machine}-linux-gnu", "faketime", "libfaketimeMT.so.1")
-    if not library.exists():
-        pytest.skip("needs libfaketime: apt-get install faketime")
-    ahead = [*different, f"LD_PRELOAD={library}", "FAKETIME=+1h", "DONT_FAKE_MONOTONIC=1", "python"]
-    assert hosts[1].run(*ahead, "-c", SHOW).split() == ["1234", "/tmp/elsewhere", "1"]
     for _ in range(2):  # the second time from the cache
-        found = hosts[1].run(*ahead, READ, numbers.url, 1, **store.environment)
+        found = hosts[1].run(*ahead, "python", READ, numbers.url, 1, **store.environment)
         assert found.split() == ["50000", "50000", "50000", "99999"]
+
+
+def test_a_host_whose_clock_is_an_hour_ahead_trains_with_others_on_each_row_once(
+    hosts: list[Host], store: Store, numbers: Numbers, ahead: list[object]
+) -> None:
+    world = {"MASTER_ADDR": "one", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
+    world |= {"GLOO_SOCKET_IFNAME": "eth0", **store.environment}
+    command = ("python", TRAIN, numbers.url, "s3://bucket/ahead.pt")
+    started = [
+        host.start(*before, *command, RANK=str(rank), **world)
+        for rank, (host, before) in enumerate(zip(hosts, ([], ahead), strict=True))
+    ]
+    assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
 def test_a_host_whose_disk_is_full_says_so_and_all_end(
