@@ -113,6 +113,13 @@ def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
     assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
 
 
+def test_ranks_of_a_padded_world_may_be_left_without_rows(numbers: Dataset) -> None:
+    before = Ranks(numbers, 1, ROWS - 2)
+    seen = before.take(1)
+    after = Ranks(numbers, 4, 4, before.loaders[0].state_dict(), padded=True)
+    assert Counter(seen + after.take(None)) == Counter(range(ROWS))
+
+
 def test_a_rank_that_is_in_the_next_epoch_has_read_all_of_the_one_before(numbers: Dataset) -> None:
     """The ranks have 8 or 9 rows: after nine, the short ones have one of the next epoch."""
     ranks = Ranks(numbers, 7, 3, num_epochs=2)

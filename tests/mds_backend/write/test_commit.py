@@ -44,6 +44,16 @@ def test_rows_come_in_the_order_of_the_reports(tmp_path: Path) -> None:
     assert open_dataset(str(tmp_path)).to_table()["number"].to_pylist() == [3, 4, 0, 1, 2]
 
 
+def test_a_listing_from_before_the_job_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a mount of remote storage."""
+    monkeypatch.setattr(Location, "list_sizes", lambda self: [("index.json", 2)])
+    reports = write_attempt(tmp_path, range(3), "part-00000-0")
+    commit(Location.of(str(tmp_path)), plan(FIELDS), reports)
+    assert open_dataset(str(tmp_path)).to_table()["number"].to_pylist() == [0, 1, 2]
+
+
 def test_shards_of_attempts_that_lost_are_removed_and_other_files_stay(tmp_path: Path) -> None:
     write_attempt(tmp_path, range(3), "part-00000-0")
     winner = write_attempt(tmp_path, range(3), "part-00000-7")
