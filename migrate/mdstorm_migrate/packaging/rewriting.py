@@ -17,15 +17,15 @@ from mdstorm_migrate.packaging.requirement import (
     quoted_word,
 )
 
-MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
+MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
 #: What an extra of Petastorm's brought in that mdstorm's does not.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
-ALREADY = "mdstorm is required already"
+ALREADY = "mdstorm is already required"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
 #: What stands between two words of a command, or two strings of an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
-_CONDA = "conda has no package of mdstorm"
+_CONDA = "there is no conda package of mdstorm"
 _OPEN = "this requirement is put together from several strings"
 _OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
 _UNUSED = (
@@ -141,7 +141,7 @@ def _without_room(found: Requirement, rule: str, beside: list[str]) -> Finding:
 
 
 def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
-    """Whether mdstorm is required already, beside Petastorm."""
+    """Whether mdstorm is already required, beside Petastorm."""
     text = document.text
     if place in ("word", "alone"):
         line, end = _line_of(document, found)
@@ -150,7 +150,7 @@ def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool
 
 
 def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
-    """Whether mdstorm is required already in the same list, as where Petastorm stayed beside it."""
+    """Whether mdstorm is already required in the same list, as where Petastorm stayed beside it."""
     if place in ("line", "item"):
         return _names_mdstorm(document, found, place)
     text, (line, end) = document.text, _line_of(document, found)

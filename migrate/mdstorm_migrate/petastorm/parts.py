@@ -73,7 +73,7 @@ LACKING_BEHIND: dict[str, frozenset[str]] = {
 
 #: What to do instead, for some of them.
 INSTEAD: dict[tuple[str, str], str] = {
-    ("dataset", "metadata"): "get_schema_from_dataset_url() gives the schema that is in it",
+    ("dataset", "metadata"): "get_schema_from_dataset_url() returns the schema in it",
     ("dataset", "partitions"): "pieces[…].partition_keys has them",
     ("dataset", "read"): "pyarrow.parquet.read_table(dataset.paths) reads it",
     ("dataset", "read_pandas"): "pyarrow.parquet.read_table(dataset.paths) reads it",
@@ -82,7 +82,7 @@ INSTEAD: dict[tuple[str, str], str] = {
     ("pieces", "get_metadata"): "pyarrow.parquet.read_metadata(piece.path) gives it",
     ("pieces", "open"): "pyarrow.parquet.ParquetFile(piece.path) opens it",
     ("pieces", "read"): "pyarrow.parquet.read_table(piece.path) reads it",
-    ("load_row_groups", "get_metadata"): "fragment.metadata is that of its file",
+    ("load_row_groups", "get_metadata"): "fragment.metadata is the metadata of its file",
     ("load_row_groups", "open"): "pyarrow.parquet.ParquetFile(fragment.open()) opens it",
     (
         "load_row_groups",
@@ -97,7 +97,7 @@ UNMISTAKABLE = words("_results_queue_reader _workers_pool")
 
 _CODEC = (
     "give fields one of Petastorm's codecs, or keep their datasets on Petastorm: "
-    "docs/differences.md#schemas-codecs-and-datasets-of-rows of mdstorm"
+    "see mdstorm's docs/differences.md#schemas-codecs-and-datasets-of-rows"
 )
 #: Classes that mdstorm takes no classes made from, and what to do instead.
 FINAL: dict[str, str] = {
@@ -107,7 +107,7 @@ FINAL: dict[str, str] = {
     "NdarrayCodec": _CODEC,
     "RowGroupIndexerBase": (
         "make it from SingleFieldIndexer or FieldNotNullIndexer, or build and read the index with "
-        "Petastorm: docs/differences.md#predicates-filters-and-selectors of mdstorm"
+        "Petastorm: see mdstorm's docs/differences.md#predicates-filters-and-selectors"
     ),
     "ScalarCodec": _CODEC,
 }

@@ -90,7 +90,7 @@ REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     "get_filesystem_and_path_or_paths": _OPTIONS,
     "make_batch_reader": {
         **_OF_READERS,
-        "dataset_url": "the argument is called dataset_url_or_urls since Petastorm 0.9.3",
+        "dataset_url": "since Petastorm 0.9.3, the argument is called dataset_url_or_urls",
     },
     "make_reader": _OF_READERS,
     "make_tf_dataset": _OPTIONS,
@@ -108,9 +108,9 @@ FIXED_POSITIONS = {"Reader": 3, "make_batch_reader": 4, "make_reader": 6}
 #: Keywords that mean something for Parquet, and what they mean with mdstorm.
 PARQUET: dict[str, str] = {
     "filters": "rows are filtered exactly, also by columns that are not partitions",
-    "hdfs_driver": "accepted and ignored: pyarrow's or fsspec's file system is used",
+    "hdfs_driver": "accepted and ignored, because pyarrow's or fsspec's file system is used",
     "parquet_row_group_size_bytes": "the largest size of an MDS shard",
     "pyarrow_serialize": "accepted and ignored",
     "storage_options": "arguments of the fsspec file system, for reading and writing",
-    "zmq_copy_buffers": "accepted and ignored: no ZeroMQ is used",
+    "zmq_copy_buffers": "accepted and ignored, because mdstorm does not use ZeroMQ",
 }

@@ -162,7 +162,7 @@ def _header(report: Report) -> str:
             "places that need manual review",
         ),
         ("note", totals.note - totals.mentions, "note", "notes"),
-        ("note", totals.mentions, "line that still names it", "lines that still name it"),
+        ("note", totals.mentions, "line that still mentions it", "lines that still mention it"),
         ("problem", totals.failed, f"file {_FAILED}", f"files {_FAILED}"),
     ]
     shown = tiles(

@@ -104,8 +104,8 @@ class Printer:
                 (totals.note - totals.mentions, f"note{_WITH_V}", f"notes{_WITH_V}"),
                 (
                     totals.mentions,
-                    f"other line that still names petastorm{_WITH_V}",
-                    f"other lines that still name petastorm{_WITH_V}",
+                    f"other line that still mentions Petastorm{_WITH_V}",
+                    f"other lines that still mention Petastorm{_WITH_V}",
                 ),
                 (
                     totals.failed,

@@ -14,7 +14,7 @@ from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 
 CODE = "PM001"
-TITLE = "Lines that still name Petastorm"
+TITLE = "Lines that still mention Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 
@@ -82,7 +82,7 @@ def _in_text(document: Document) -> Iterator[Finding]:
     spans = list(lines.values())
     yield from (_note(document, *span) for span in spans[:_MOST])
     if spans[_MOST:]:
-        what = f"{len(spans) - _MOST:,} more lines still name Petastorm; see whether they should"
+        what = f"{len(spans) - _MOST:,} more lines mention Petastorm; check whether they should"
         yield Finding(CODE, CLASS, *spans[_MOST], what)
 
 
@@ -90,5 +90,5 @@ def _note(document: Document, start: int, stop: int) -> Finding:
     line = document.text[document.lines.start_of(start) : stop + _LONGEST].splitlines()[0].strip()
     shown = line if len(line) <= _LONGEST else line[:_LONGEST].rstrip() + " …"
     return Finding(
-        CODE, CLASS, start, stop, f"still names Petastorm; see whether it should: {shown}"
+        CODE, CLASS, start, stop, f"still mentions Petastorm; check whether it should: {shown}"
     )

@@ -55,7 +55,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         elif is_logger(module, string):
             why = module.around.stays and f"waits because {module.around.stays}"
             if value not in _SAME_LOGGERS:
-                why = "mdstorm logs different messages there"
+                why = "mdstorm logs different messages under that name"
             yield _renamed(module, string, value, None if is_module(value) else value, why, None)
         elif call := asking_version(module, string):
             yield _renamed(module, string, value, lacking(module, call, VERSION), None, None)

@@ -23,6 +23,6 @@ def check(module: PythonModule) -> Iterable[Finding]:
     """
     for call in module.scopes.calls:
         if call.args and string_value(call.args[0]) == _TYPO:
-            what = f"`{_TYPO}` is in quotes, so another key is set than the one that is read"
+            what = f"`{_TYPO}` is in quotes, so this sets a key that nothing reads"
             remedy = f"{what}: remove the quotes"
             yield Finding(CODE, "manual", *module.span(call.args[0]), what, remedy)

@@ -45,10 +45,10 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         fixed = FIXED_POSITIONS.get(given.function)
         if fixed is not None and len(given.positional) > fixed:
             what = (
-                f"after the {_NUMBERS[fixed]} positional argument, {given.function}() takes "
-                "different ones since Petastorm 0.12"
+                f"Petastorm 0.12 changed the positional arguments of {given.function}() after the "
+                f"{_NUMBERS[fixed]}"
             )
-            advice = "pass these by keyword"
+            advice = "pass the rest by keyword"
             yield _finding(module, given.positional[fixed], what, advice, f"{given.function}()")
 
 

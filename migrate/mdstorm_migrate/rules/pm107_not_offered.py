@@ -41,7 +41,7 @@ _PARTS = {
     ),
     "worker_class": (
         "leave it out, and pass is_batched_reader=True for batches: "
-        "docs/differences.md#workers-and-their-queues of mdstorm"
+        "see mdstorm's docs/differences.md#workers-and-their-queues"
     ),
 }
 
@@ -84,7 +84,7 @@ def _parts_of_readers(module: PythonModule) -> Iterator[Finding]:
         for word in given.call.keywords if given.function == "Reader" else ():
             is_nothing = re.fullmatch(r"None|(?:\w+\.)*NullCache\(\)", ast.unparse(word.value))
             if word.arg in _PARTS and not is_nothing:
-                what = f"`Reader` takes no `{word.arg}` in mdstorm"
+                what = f"mdstorm's `Reader` takes no `{word.arg}`"
                 because = f"mdstorm's `Reader` raises an error for `{word.arg}`"
                 remedy, span = f"{what}: {_PARTS[word.arg]}", module.span(word)
                 holds = f"Reader({word.arg}=)"
@@ -131,7 +131,7 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
         if names:
             which = ", ".join(f"`{name}`" for name in names)
             what = f"`from {target} import *` gives this file {which}, by accident"
-            advice = "import that from its own module, then migrate the file again"
+            advice = "import it from its own module, then migrate the file again"
             span = module.span(binding.node)
             yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=f"{target}.*")
 
@@ -159,7 +159,7 @@ def _state(lacking: str) -> str:
     if _is_blank(lacking):
         return "a blank to fill in"
     if is_of_neither(lacking):
-        return "not in mdstorm, nor in Petastorm 0.13.1"
+        return "in neither mdstorm nor Petastorm 0.13.1"
     is_private = lacking.rpartition(".")[2].startswith("_")
     return "private to Petastorm" if is_private else "not in mdstorm"
 
@@ -177,8 +177,8 @@ def _advice(lacking: str) -> str:
         return f"import it from {renamed(HOMES[module][name])}"
     if is_of_neither(lacking) and lacking not in REMOVED:
         home = home_of(name)
-        old = "perhaps in an older one or a fork of it: replace this use"
+        old = "perhaps from an older version or a fork: replace this use"
         return old if home is None else f"{renamed(home)} has one"
     advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
     section = section_of(lacking)
-    return advice if section is None else f"{advice}: see {section} of mdstorm"
+    return advice if section is None else f"{advice}: see mdstorm's {section}"

@@ -29,7 +29,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             if name in known:
                 continue
             what = f"neither Petastorm's nor mdstorm's {function}() has an argument `{name}`"
-            remedy = f"{what}: remove it, or express what was meant in another way"
+            remedy = f"{what}: remove it, or find another way to do what it was meant for"
             yield Finding(CODE, CLASS, *module.span(node), what, remedy)
 
 

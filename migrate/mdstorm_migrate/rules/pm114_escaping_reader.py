@@ -29,6 +29,6 @@ def check(module: PythonModule) -> Iterable[Finding]:
             if isinstance(value, ast.Call) and value in opening and value.args:
                 value = value.args[0]
             if isinstance(value, ast.Name) and value.id == item.optional_vars.id:
-                what = "this is closed when the function returns: its `with` ends here"
-                remedy = f"{what}; yield from within it, or let the caller open it"
+                what = "this is closed when the function returns it: its `with` block ends here"
+                remedy = f"{what}; yield inside the block, or let the caller open it"
                 yield Finding(CODE, CLASS, *module.span(node), what, remedy)

@@ -23,22 +23,21 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for binding, local in packages[:1] or found:
         span = module.span(binding.node)
         if local.kind == "package":
-            what = f"this imports `{local.name}` of this project, not the library"
+            what = f"this imports this project's `{local.name}`, not the library"
             yield Finding(CODE, "note", *span, what, is_all=True, holds=local.name)
         elif local.kind == "copy":
             what = f"this imports the copy of Petastorm in `{local.name}`, not the library"
-            remedy = f"{what}: see what the copy changes, remove it, and migrate again"
+            remedy = f"{what}: check what the copy changes, remove it, and migrate again"
             holds = f"the copy in {local.name}"
             yield Finding(CODE, CLASS, *span, what, remedy, is_all=True, holds=holds)
         elif local.kind == "part":
-            yield Finding(
-                CODE, "note", *span, f"this imports `{local.name}` of the package it is in"
-            )
+            what = f"this imports `{local.name}` from its own package"
+            yield Finding(CODE, "note", *span, what)
         elif local.kind == "stubs":
-            what = "this file belongs to stubs for Petastorm, and mdstorm has types of its own"
+            what = "this file belongs to stubs for Petastorm, and mdstorm has its own types"
             remedy = f"{what}: remove the stubs once nothing imports Petastorm"
             yield Finding(CODE, CLASS, *span, what, remedy, holds=binding.imported_module)
         else:
-            what = f"this may import `{local.name}` beside the file, not the library"
+            what = f"this may import the neighbouring `{local.name}` instead of the library"
             remedy = f"{what}: rename that file, or change this import by hand"
             yield Finding(CODE, CLASS, *span, what, remedy, holds=binding.imported_module)

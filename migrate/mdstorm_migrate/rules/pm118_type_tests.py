@@ -33,9 +33,9 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 path = module.resolve(node, module.scopes.scopes[call])
                 name = (path or "").rpartition(".")[2]
                 if name in _CLASSES:
-                    what = f"the converter returns no `{name}` in mdstorm"
+                    what = f"in mdstorm, the converter does not return a `{name}`"
                     remedy = (
-                        f"{what}: a loader is a `torch.utils.data.DataLoader`, a dataset a "
-                        "`tf.data.Dataset`; test for those too"
+                        f"{what}: loaders are `torch.utils.data.DataLoader` and datasets "
+                        "`tf.data.Dataset`; test for those, too"
                     )
                     yield Finding(CODE, CLASS, *module.span(node), what, remedy)

@@ -37,7 +37,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             callee = "" if call is None else ast.unparse(call.func)
             if call not in ours and callee not in own and _OPENING.search(callee):
                 what = f"`{node.attr}` points to MDS shards, not Parquet"
-                remedy = f"{what}: if {callee}() reads them, use the DataFrame, or write Parquet"
+                remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Finding(CODE, CLASS, *module.span(place), what, remedy, holds=node.attr)
 
 

@@ -37,13 +37,13 @@ def check(document: Document) -> Iterator[Finding]:
     entry = _ENTRY.search(document.text)
     if entry is not None:
         name = document.path.name if document.path is not None else ""
-        command = _COMMANDS.get(name.lower(), "the tool that wrote it")
+        command = _COMMANDS.get(name.lower(), "the tool that generated it")
         hashes = " and its hashes" if _HASH.search(document.text, entry.end()) else ""
         yield Finding(
             CODE,
             "manual",
             entry.start(),
             entry.end(),
-            f"a tool has written this file, which locks Petastorm{hashes}",
-            f"lock again with {command} once its source names mdstorm",
+            f"this generated file locks Petastorm{hashes}",
+            f"generate it again with {command} once its source requires mdstorm",
         )

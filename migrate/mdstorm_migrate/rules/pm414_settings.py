@@ -37,7 +37,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield an edit for each setting that means the same with mdstorm, a finding for others."""
     text, needs = document.text, document.needs
     if needs.importers:
-        return  # what stays is listed with the lines that name Petastorm still
+        return  # what stays is listed with the lines that still mention Petastorm
     for where, start, stop in _settings(document):
         if _PROGRAMS.fullmatch(where):
             yield from _entries(document, start, stop)
@@ -47,7 +47,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 at = found.start()
                 if missing(f"{OLD_ROOT}{found['rest']}") or is_commented_out(text, at, INI):
                     continue
-                message = "this setting is for the modules that the code imports"
+                message = "this setting applies to the modules that the code imports"
                 yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, message)
 
 

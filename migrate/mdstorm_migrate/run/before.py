@@ -30,9 +30,9 @@ _LIBRARIES = (
 )
 #: What is taken from objects of either library alone, and what it means with mdstorm.
 _MEANS = {
-    "_results_queue_reader": "readers of mdstorm have none",
-    "_workers_pool": "readers of mdstorm have none",
-    "file_urls": "those of a converter of mdstorm are MDS shards, not Parquet files",
+    "_results_queue_reader": "mdstorm's readers do not have it",
+    "_workers_pool": "mdstorm's readers do not have it",
+    "file_urls": "a converter's are MDS shards now, not Parquet files",
 }
 _TAKEN = re.compile(rf"\.({'|'.join(_MEANS)})\b")
 #: Folders that hold what belongs to the folder above.
@@ -123,7 +123,7 @@ def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
             (cell, line), more = places[0], len(places) - 1
             rest = f", and on {more} more line{'s' * (more > 1)}" if more else ""
             yield Condition(
-                "names", f"Petastorm is still named here{rest}", one.path, line, cell or None
+                "names", f"Petastorm is still mentioned here{rest}", one.path, line, cell or None
             )
 
 

@@ -67,7 +67,7 @@ class RunIndex:
         if (stays := self.facts[path].stays) is not None:
             return f"`{path.as_posix()}` stays ({stays}), and shares objects with this file"
         name = path.as_posix()
-        return f"strings in `{name}` that name modules wait, and refer to what this file uses"
+        return f"strings in `{name}` name modules that this file uses, and wait for review"
 
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""

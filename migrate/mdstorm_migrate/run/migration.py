@@ -102,7 +102,7 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
     except SourceError as error:
         raise EditError(f"the result would not parse: {error}") from None
     if outcome.unparsed > file.unparsed:
-        raise EditError("the outcome would have a cell that does not parse")
+        raise EditError("the result would contain a cell that does not parse")
 
 
 def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:

@@ -123,10 +123,8 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
 def test_mentions_that_stay_are_counted_apart(tmp_path: Path) -> None:
     write(tmp_path, a=f'{BEFORE}NAMES = ["petastorm"]\nmake_reader(url, **options)\n')
     plain = run("--no-diff", tmp_path).stderr
-    counts = (
-        "1  note (shown with -v)\n      1  other line that still names petastorm (shown with -v)\n"
-    )
-    assert counts in plain
+    counts = ("1  note", "1  other line that still mentions Petastorm")
+    assert all(f"{one} (shown with -v)\n" in plain for one in counts)
     assert f"{tmp_path / 'a.py'}:2:11: PM001 note: " in run("-v", "--no-diff", tmp_path).stderr
 
 
@@ -134,7 +132,7 @@ def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None
     (tmp_path / "job.json").write_text('{"command": "conda install petastorm"}\n')
     lines = run(tmp_path).stderr.splitlines()
     assert lines[0].endswith(
-        "PM409 manual: conda has no package of mdstorm; "
+        "PM409 manual: there is no conda package of mdstorm; "
         "remove petastorm from this command and add `pip install mdstorm`"
     )
     assert lines[-1] == "next: resolve by hand what is listed above"

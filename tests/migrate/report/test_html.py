@@ -94,8 +94,8 @@ def test_the_same_to_do_is_one_entry_with_its_places_by_folder(tmp_path: Path) -
     found = checked(html)
     groups = [one["data-text"] for one in found.all("li") if one.get("class") == "group"]
     assert groups == [
-        "PM107: `petastorm.reader.Ventilator` is not in mdstorm, nor in Petastorm 0.13.1; "
-        "perhaps in an older one or a fork of it: replace this use"
+        "PM107: `petastorm.reader.Ventilator` is in neither mdstorm nor Petastorm 0.13.1; "
+        "perhaps from an older version or a fork: replace this use"
     ]
     places = [one["data-place"] for one in found.all("li") if "data-place" in one]
     assert places == [f"{tmp_path}/{name}:1:30" for name in ("a/x.py", "a/y.py", "b/z.py")]

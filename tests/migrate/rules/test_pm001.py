@@ -1,4 +1,4 @@
-"""Lines that still name Petastorm."""
+"""Lines that still mention Petastorm."""
 
 import pytest
 from tests.migrate.checks import check_noop

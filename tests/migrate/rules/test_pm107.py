@@ -65,13 +65,13 @@ def test_one_reason_for_many_names_of_an_import_is_one_comment() -> None:
 def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
     text = "from petastorm.reader import _x, Ventilator, ArrowReaderWorker\n"
     assert [found.text.partition(":")[0] for found in migrate(text).findings] == [
-        "`petastorm.reader._x` and `Ventilator` are not in mdstorm, nor in Petastorm 0.13.1; "
-        "perhaps in an older one or a fork of it",
+        "`petastorm.reader._x` and `Ventilator` are in neither mdstorm nor Petastorm 0.13.1; "
+        "perhaps from an older version or a fork",
         "`petastorm.reader.ArrowReaderWorker` is not in mdstorm; "
         "this use stays with Petastorm until you replace it",
     ]
     (found,) = migrate("from petastorm.unischema import decode_row\n").findings
-    assert found.text.endswith("nor in Petastorm 0.13.1; mdstorm.utils has one")
+    assert found.text.endswith("nor Petastorm 0.13.1; mdstorm.utils has one")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_guides_to_newer_libraries_are_named_where_code_uses_these(tmp_path: Pat
 
 def test_files_that_name_petastorm_still_are_listed_once_each(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, b_py=f"{STAYS}x = 1\n{STAYS}")
-    assert "b.py:1: Petastorm is still named here, and on 1 more line" in section(tmp_path)
+    assert "b.py:1: Petastorm is still mentioned here, and on 1 more line" in section(tmp_path)
 
 
 def test_a_file_that_waits_for_another_is_listed_as_well(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_file_that_waits_for_another_is_listed_as_well(tmp_path: Path) -> None
     field = "from petastorm.unischema import UnischemaField\nfrom a import Own\n"
     write(tmp_path, a_py=codec, b_py=f"{field}F = UnischemaField('x', int, (), Own(), False)\n")
     write(tmp_path, c_py="from petastorm import make_reader\nfrom b import F\nmake_reader(F)\n")
-    named = [line.partition(":")[0] for line in section(tmp_path) if "still named" in line]
+    named = [line.partition(":")[0] for line in section(tmp_path) if "still mentioned" in line]
     assert named == ["a.py", "b.py", "c.py"]
 
 
@@ -89,8 +89,8 @@ def test_code_that_takes_what_objects_of_mdstorm_lack_is_named(tmp_path: Path) -
     assert section(tmp_path) == []
     write(tmp_path, c_py=CODE)
     assert section(tmp_path)[-2:] == [
-        "a.py:1: `file_urls`: those of a converter of mdstorm are MDS shards, not Parquet files",
-        "b.py:2: `_workers_pool`: readers of mdstorm have none",
+        "a.py:1: `file_urls`: a converter's are MDS shards now, not Parquet files",
+        "b.py:2: `_workers_pool`: mdstorm's readers do not have it",
     ]
 
 
@@ -118,7 +118,7 @@ def test_lines_of_notebooks_are_those_of_their_cells(tmp_path: Path) -> None:
         "a.ipynb:cell 2:1: `numpy==1.19`",
         "c.py:2: `numpy==1.19`",
     ]
-    assert "b.ipynb:cell 2:2: Petastorm is still named here" in found
+    assert "b.ipynb:cell 2:2: Petastorm is still mentioned here" in found
 
 
 def test_projects_beside_do_not_count(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
     monkeypatch.setenv("PATH", "")
     (skipped,) = discover([tmp_path])
     assert isinstance(skipped, Skipped)
-    assert "of which git may track some: git cannot be run" in skipped.reason
+    assert "ignored files it tracks: git cannot be run" in skipped.reason
 
 
 @needs_git

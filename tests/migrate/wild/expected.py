@@ -107,7 +107,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "programs/rename_in_local_scope.py": Expected(stays=("nonlocal petastorm_spark",)),
     "projects/neighbour_named_petastorm/main.py": Expected(
-        {"import petastorm": "`petastorm.py` beside"}, stays=('sys.modules.pop("petastorm", None)',)
+        {"import petastorm": "the neighbouring"}, stays=('sys.modules.pop("petastorm", None)',)
     ),
     "projects/plugin_registry/main.py": Expected(untouched=True),
     "projects/plugin_registry/plugins/petastorm_plugin.py": Expected(
