@@ -11,7 +11,7 @@ from tests.trainers.launching import Delivered, Run, each_once, launch
 PARTS = ("converter", "accumulated", "collated", "loader", "dataset", "workers")
 
 
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_the_mixin_reads_each_row_once_and_resumes_exactly(
     url: str, even_url: str, processes: int, tmp_path: Path
 ) -> None:
