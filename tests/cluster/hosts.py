@@ -71,18 +71,18 @@ class Program:
             found = sum(text in line for line in self._lines)
         assert found >= times, f"{text!r} is not in:\n{self.output}"
 
-    def finish(self, *, fails: bool = False) -> str:
+    def finish(self, *, fails: bool = False, seconds: int = _TIMEOUT_SECONDS) -> str:
         """Wait for its end, which must be as expected, and return its output."""
         try:
-            code = self.wait()
+            code = self.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"has not ended:\n{self.output}") from None
         assert bool(code) is fails, f"ended with {code}:\n{self.output}"
         return self.output
 
-    def wait(self) -> int:
+    def wait(self, seconds: int = _TIMEOUT_SECONDS) -> int:
         """Wait for its end, and return the exit code."""
-        code = self._process.wait(_TIMEOUT_SECONDS)
+        code = self._process.wait(seconds)
         self._thread.join(_TIMEOUT_SECONDS)
         return code
 

@@ -1,0 +1,14 @@
+"""Write tables with rows of 4,008 bytes, a small one first; arguments: the URL, the rows."""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from mdstorm_backend import materialize
+
+url, rows = sys.argv[1:]
+spark = SparkSession.builder.appName("write_wide").getOrCreate()
+for name, number in (("small", 50_000), ("large", int(rows))):
+    df = spark.range(0, number, 1, 8).selectExpr("id", "array_repeat(float(id), 1000) AS x")
+    materialize(df, f"{url}/{name}")
+spark.stop()
