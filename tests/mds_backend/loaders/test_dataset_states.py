@@ -59,6 +59,8 @@ def test_samples_go_on_from_a_state_without_arguments(
     if seen < ROWS * num_epochs:
         assert begun + samples(third) == expected
         assert samples(iterator) == expected[seen:]
+    first.load_state_dict(state)
+    assert first.state_dict()["sample_in_epoch"] == state["sample_in_epoch"]
     assert samples(third) == samples(second) or seen == ROWS * num_epochs
 
 

@@ -182,7 +182,8 @@ def test_the_end_of_an_epoch_is_the_end_in_every_world(
     options = {"num_canonical_nodes": canonical, "epoch_size": 43}
     first = make(numbers, batch_there, world=there, **options)
     column(first)
-    for state in (first.state_dict(), first.dataset.state_dict()):
+    of_loader, source = first.state_dict(), first.dataset
+    for state in (of_loader, source.state_dict(of_loader["sample_in_epoch"], True)):
         reference, second = (make(numbers, batch_here, world=here, **options) for _ in range(2))
         second.load_state_dict(state)
         assert second.state_dict()["sample_in_epoch"] == state["sample_in_epoch"]

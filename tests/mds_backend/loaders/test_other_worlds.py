@@ -167,6 +167,9 @@ def test_a_rank_that_has_had_other_batches_than_the_one_of_the_state_says_so(
         second.load_state_dict(state)
     second.load_state_dict(second.state_dict())
     assert len(batches) == 4
+    iterators[1] = iter(second)
+    batches += [*iterators[0], next(iterators[1])]
+    second.load_state_dict(first.state_dict())  # the pass is over
 
 
 @pytest.mark.parametrize("of_dataset", [False, True])
@@ -286,6 +289,17 @@ def test_with_a_transform_a_single_epoch_goes_on_from_the_state_of_any_rank(
         rest += [row for batch in loader for row in batch["number"].tolist()]
     rows = [row for rank in seen for batch in rank for row in batch]
     assert sorted(rows + rest) == list(range(18, ROWS))
+
+
+def test_with_a_transform_all_ranks_may_go_on_with_smaller_batches(numbers: Dataset) -> None:
+    seen, state = [], None
+    for batch_size in (4, 2):
+        ranks = Ranks(numbers, 2, batch_size, state, transform=High())
+        seen += ranks.take(1)
+        state = ranks.loaders[0].state_dict()
+    for loader in Ranks(numbers, 2, 2, state, transform=High()).loaders:
+        seen += [row for batch in loader for row in batch["number"].tolist()]
+    assert sorted(seen) == list(range(18, ROWS))
 
 
 @pytest.mark.parametrize(("num_epochs", "batches"), [(2, 3), (1, 4)])

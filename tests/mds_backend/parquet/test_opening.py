@@ -96,7 +96,7 @@ def test_partitions_are_columns_before_the_others(
     partitions: list[str], values: list[Any], type_: pa.DataType, tmp_path: Path
 ) -> None:
     for partition in partitions:
-        write(tmp_path / partition / "a.parquet", [1, 2])
+        write(tmp_path / partition / "a.parquet", [1, 2], row_group_size=1)
     dataset = open_parquet(str(tmp_path))
     assert dataset.partition_columns == ("k",)
     assert dataset.schema.names == ("k", "n")

@@ -175,6 +175,8 @@ def test_without_statistics_each_row_group_decides(tmp_path: Path) -> None:
     (whole,) = dataset.batches(4)
     assert repr(whole["x"].tolist()[1:]) == "[2.0, nan, 4.0]"
     assert dataset.to_table().to_pydict() == columns
+    pq.write_table(pa.table(columns), tmp_path / "b.parquet")
+    assert not open_parquet(str(tmp_path)).schema["x"].origin.counts_nulls
 
 
 def test_files_with_columns_in_another_order_or_narrower(tmp_path: Path) -> None:

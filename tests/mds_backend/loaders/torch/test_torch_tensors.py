@@ -150,6 +150,13 @@ def test_what_is_beyond_nanoseconds_is_an_error_that_names_column_and_value(
     assert "unix_micros" in str(caught.value)
 
 
+def test_null_lists_are_counted_with_those_inside_of_others() -> None:
+    for rows, nulls in (([[[1], None]], 1), ([[[1], None], None], 2)):
+        with pytest.raises(NullValueError, match="PyTorch") as caught:
+            to_torch(pa.array(rows), None, "v")
+        assert caught.value.null_count == nulls
+
+
 def test_missing_timestamps_are_counted() -> None:
     with pytest.raises(NullValueError, match="'when' holds 2 nulls, and PyTorch") as caught:
         nanoseconds(np.array(["NaT", "2000-01-01", "NaT"], "M8[us]"), "when", "PyTorch")
