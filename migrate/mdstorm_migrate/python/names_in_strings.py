@@ -35,18 +35,33 @@ _METHOD = re.compile(
 
 
 def is_resolved(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a function resolves a string, or it is a key of `sys.modules` or a ``_target_``."""
+    """Whether a string names a module, or a part of one, for what gets it.
+
+    That is a function that resolves it, `sys.modules`, ``_target_``, ``python -m``, or a comparison
+    with what an error says that was caught.
+    """
     if function_of(module, call_with_first(module, string)) in IMPORTING | PATCHES:
         return True
     parent = module.scopes.parents.get(string)
     match parent:
         case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
             return True
+        case ast.Compare() if _is_of_error(module, parent):
+            return True
+        case ast.List(elts=words):
+            return string_value(words[words.index(string) - 1]) == "-m"
         case ast.Dict(keys=keys, values=values) if string in values:
             return string_value(keys[values.index(string)]) == "_target_"
         case ast.Dict():
             parent = module.scopes.parents.get(parent)
     return parent is not None and _has_modules(parent)
+
+
+def _is_of_error(module: PythonModule, comparison: ast.Compare) -> bool:
+    """Whether something is compared with an error, in the block that has caught it."""
+    above = [one for one in module.ancestors(comparison) if isinstance(one, ast.ExceptHandler)]
+    names = [one.id for one in ast.walk(comparison) if isinstance(one, ast.Name)]
+    return any(one.name in names for one in above)
 
 
 def _has_modules(node: ast.AST) -> bool:

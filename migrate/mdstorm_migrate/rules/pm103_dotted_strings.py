@@ -72,8 +72,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 def _unknown(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     """Speak of a string that code of the file may resolve."""
-    what = f'this file resolves names at run time, and "{value}" may be one'
-    remedy = f"{what}: change it to mdstorm if so"
+    what = f'this file resolves names at run time, and "{value}" may be one of them'
+    remedy = f"{what}: if so, change it to mdstorm"
     return Finding(CODE, "manual", *module.span(string), what, remedy, holds=value)
 
 

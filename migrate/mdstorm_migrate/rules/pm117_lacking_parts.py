@@ -55,6 +55,8 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
             yield from _asked(module, node, made, behind)
+        elif isinstance(node, ast.Constant) and node.value in UNMISTAKABLE:  # of `getattr`
+            yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
         if given.function == "UnischemaField" and not _is_by_hand(module):
             yield from _own_codec(module, given.call, own)

@@ -57,6 +57,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         ("fs, path = get_filesystem_and_path_or_paths(u)\nfs.pathsep", "fs.pathsep"),
         ("Reader._normalize_shuffle_options(1, 2)", "Reader._normalize_shuffle_options"),
         ("def f(reader): reader._workers_pool", "reader._workers_pool"),
+        ("def f(reader): getattr(reader, '_workers_pool', None)", "'_workers_pool'"),
         ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
         ("m = c.make_tf_dataset()\nd = m.__enter__()\nm.reader.stop()", "m.reader"),
         ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
