@@ -19,6 +19,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.read import Decode, Size
 
 __all__ = [
     "LOCAL_DISK_CACHE",
@@ -70,6 +71,8 @@ def make_reader(
     fill_nulls: Mapping[str, Any] | None = None,
     null_masks: Sequence[str] | None = (),
     decimals: str | None = None,
+    decode: Decode | None = None,
+    size: Size | None = None,
     version: int | None = None,
     timestamp: str | datetime | None = None,
 ) -> Reader:
@@ -91,7 +94,7 @@ def make_reader(
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
     zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks, decimals,
-    version, timestamp
+    decode, size, version, timestamp
         As in `make_batch_reader`; a predicate gets one row at a time.
 
     Returns
@@ -147,6 +150,8 @@ def make_batch_reader(
     fill_nulls: Mapping[str, Any] | None = None,
     null_masks: Sequence[str] | None = (),
     decimals: str | None = None,
+    decode: Decode | None = None,
+    size: Size | None = None,
     version: int | None = None,
     timestamp: str | datetime | None = None,
 ) -> Reader:
@@ -232,6 +237,12 @@ def make_batch_reader(
         arrays of decimals become arrays of numbers. By default, decimals stay `Decimal`: lists in
         PyTorch, text in TensorFlow, with a warning from a loader over the reader. ``"decimal"``
         does the same without the warning.
+    decode : str or list of str, optional
+        Binary columns that hold image files, to deliver as RGB: uint8 arrays ``(rows, height,
+        width, 3)``. Filters and predicates get the files, `transform_spec` the decoded images.
+    size : int or (int, int), optional
+        Height and width of these images. Each is resized until it covers the size, and its centre
+        is cut out. Without it, all images of a batch must have one shape.
     version : int, optional
         Version of a Delta table to read; by default the newest one when the reader is created.
     timestamp : str or datetime.datetime, optional

@@ -31,7 +31,7 @@ from mdstorm_backend.base import (
     check_one_of,
 )
 from mdstorm_backend.format import check_decimals
-from mdstorm_backend.read import check_num_epochs
+from mdstorm_backend.read import Decode, Size, check_decode, check_num_epochs
 from mdstorm_backend.tables import AsOf
 
 _ORDERS = ("exact", "elastic")
@@ -84,6 +84,8 @@ class ReaderArguments:
     hdfs_driver: str = "libhdfs3"
     transform_spec: TransformSpec | None = None
     transform_whole_shards: bool = False
+    decode: Decode | None = None
+    size: Size | None = None
     filters: Any = None
     storage_options: dict[str, Any] | None = None
     zmq_copy_buffers: bool = True
@@ -107,6 +109,7 @@ class ReaderArguments:
         check_integer("shuffle_row_drop_partitions", self.shuffle_row_drop_partitions, lowest=1)
         if self.schema_fields is not None:
             field_patterns(self.schema_fields)
+        check_decode(self.decode, self.size)
         check_mapping("cache_extra_settings", self.cache_extra_settings)
         check_mapping("fill_nulls", self.fill_nulls)
         check_mapping("storage_options", self.storage_options)

@@ -46,6 +46,7 @@ class KeptShares:
             options.delivered,
             options.fill_nulls,
             tuple(options.null_masks),
+            options.images,
             # Not as the user gave them: NumPy writes long arrays with dots in the middle.
             [row_filter.filters for row_filter in filters],
             batched,

@@ -12,6 +12,7 @@ from mdstorm.errors import ArgumentTypeError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.read import Decode, Size
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -20,7 +21,7 @@ _Result = TypeVar("_Result")
 class ReaderKeywords(TypedDict, total=False):
     """What the methods of a converter pass on to a reader; see `ReaderArguments` for the meaning.
 
-    Those are Petastorm's reader arguments and five of ours, without the dataset and without the
+    Those are Petastorm's reader arguments and seven of ours, without the dataset and without the
     arguments that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter
     knows the version of its table.
     """
@@ -53,6 +54,8 @@ class ReaderKeywords(TypedDict, total=False):
     fill_nulls: Mapping[str, Any] | None
     null_masks: Sequence[str] | None
     decimals: str | None
+    decode: Decode | None
+    size: Size | None
     transform_whole_shards: bool
 
 

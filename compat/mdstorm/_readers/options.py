@@ -30,7 +30,7 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.loaders import NullPolicy, ReaderOptions
 from mdstorm_backend.order import ExactOrder, find_world
-from mdstorm_backend.read import SampleSource, Transform
+from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
 
 _logger = logging.getLogger(__name__)
 _warned = False
@@ -88,8 +88,9 @@ def reader_options(
     parts = arguments.shuffle_row_drop_partitions
     if parts != 1:
         source = SplitShards(source, parts, overlap=overlap)
+    images = ImageDecoder.of(schema, arguments.decode, arguments.size)
     spec = arguments.transform_spec
-    change = None if spec is None else _change(spec, schema, names, batched)
+    change = None if spec is None else _change(spec, schema, names, batched, images)
     cache = arguments.cache
     is_kept = not isinstance(cache, NullCache)
     if is_kept and any(isinstance(step, PredicateFilter) for step in filters):
@@ -104,6 +105,7 @@ def reader_options(
         columns=(*schema.names, *looked_at),
         num_epochs=arguments.num_epochs,
         transform=transform,
+        images=images,
         fill_nulls=arguments.fill_nulls,
         null_masks=masks,
         workers=arguments.workers,
@@ -117,12 +119,20 @@ def reader_options(
     return options
 
 
-def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: bool) -> Transform:
-    """Return what changes columns as a TransformSpec says."""
+def _change(
+    spec: TransformSpec,
+    schema: Schema,
+    names: Sequence[str],
+    batched: bool,
+    images: ImageDecoder | None,
+) -> Transform:
+    """Return what changes columns as a TransformSpec says, and decodes images before that."""
     if spec.func is None and not spec.edit_fields:
         return ColumnSelection(spec, schema, names)
     make = PandasTransform if batched else RowTransform
-    return make(spec, schema, names)
+    if images is None:
+        return make(spec, schema, names)
+    return images.before(make(spec, schema.with_columns(images.columns), names))
 
 
 def _filtered(

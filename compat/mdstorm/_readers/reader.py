@@ -92,6 +92,7 @@ class DatasetReader(Described, OwnContext):
         self.schema = delivered_schema(
             opened.unischema,
             options.delivered,
+            [] if options.images is None else options.images.columns,
             chosen=bool(arguments.schema_fields),
             spec=arguments.transform_spec,
         )

@@ -115,16 +115,17 @@ class TFMethod(ConverterFiles):
             Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
             ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
-            Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decimals``, by
-            default as passed to `make_spark_converter`; ``transform_whole_shards=True``, which
-            passes whole shards to the function of ``transform_spec``; and ``order``. The default
-            order ``"exact"`` delivers every row once per epoch across all ranks, even when a run
-            resumes on another number of ranks. The order ``"elastic"`` delivers the samples in
-            MosaicML Streaming's order: no batch spans epochs, and a transform gets the rows of a
-            batch. The default ``seed`` is 9176 on all ranks with shard arguments, and drawn at
-            random without them; 0 means no seed in the exact order. ``cur_shard="auto"`` takes rank
-            and world size from the process group or the launcher when a pass begins. Without shard
-            arguments, every process reads all rows.
+            Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="image",
+            size=224``, which turns a column of image files into arrays; ``decimals``, by default as
+            passed to `make_spark_converter`; ``transform_whole_shards=True``, which passes whole
+            shards to the function of ``transform_spec``; and ``order``. The default order
+            ``"exact"`` delivers every row once per epoch across all ranks, even when a run resumes
+            on another number of ranks. The order ``"elastic"`` delivers the samples in MosaicML
+            Streaming's order: no batch spans epochs, and a transform gets the rows of a batch. The
+            default ``seed`` is 9176 on all ranks with shard arguments, and drawn at random without
+            them; 0 means no seed in the exact order. ``cur_shard="auto"`` takes rank and world size
+            from the process group or the launcher when a pass begins. Without shard arguments,
+            every process reads all rows.
 
         Returns
         -------

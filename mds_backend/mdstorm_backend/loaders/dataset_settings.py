@@ -17,6 +17,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Transform
+from mdstorm_backend.read.decoded_images import Decode, Size, check_decode
 
 #: Samples whose shards are opened ahead, at least, if nobody says how many.
 _LEAST_AHEAD = 64
@@ -55,6 +56,8 @@ class DatasetSettings(StreamDefaults):
     columns: Sequence[str] | None = None
     num_epochs: int | None = 1
     transform: Transform | None = None
+    decode: Decode | None = None
+    size: Size | None = None
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
     workers: int = 2
@@ -64,6 +67,7 @@ class DatasetSettings(StreamDefaults):
         if self.batch_size is not None:
             check_batch_size(self.batch_size)
         check_num_epochs(self.num_epochs)
+        check_decode(self.decode, self.size)
         check_read_options(
             columns=self.columns,
             null_masks=self.null_masks,

@@ -18,6 +18,7 @@ from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.batch_reader import Keep
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
+from mdstorm_backend.read.decoded_images import ImageDecoder
 from mdstorm_backend.read.source import SampleSource
 
 #: Rows of a block that holds images.
@@ -86,6 +87,9 @@ class ReaderOptions:
         Called with the rows that are read of each shard.
     slices : bool
         Whether to call it with slices of these rows, in the exact order: see `BatchReader`.
+    images : ImageDecoder, optional
+        Decodes images. A transform that changes their columns has to be made by its `before`;
+        images of others are decoded after the transform.
     fill_nulls : mapping of str to value
         For each column, the value that replaces nulls, before the transform.
     null_masks : tuple of str
@@ -112,6 +116,7 @@ class ReaderOptions:
     num_epochs: int | None = 1
     transform: Transform | None = None
     slices: bool = False
+    images: ImageDecoder | None = None
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
     keep: Keep | None = None
@@ -153,8 +158,13 @@ class ReaderOptions:
 
     @cached_property
     def schema(self) -> Schema:
-        """The columns that are read."""
+        """The columns that are read, as they are stored."""
         return self.dataset.schema.select(self.dataset.select(self.columns))
+
+    @cached_property
+    def decoded_schema(self) -> Schema:
+        """The columns that are read, with images as they are decoded."""
+        return self.schema if self.images is None else self.schema.with_columns(self.images.columns)
 
     @cached_property
     def nulls(self) -> NullPolicy:
@@ -188,7 +198,12 @@ class ReaderOptions:
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
-        return {column.name: self.nulls.afterwards(column) for column in self.schema}
+        return {column.name: self.nulls.afterwards(column) for column in self.decoded_schema}
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        """What becomes of images, for descriptions: names and values."""
+        return [] if self.images is None else [("decode", f"{self.images}")]
 
     @property
     def read_arguments(self) -> dict[str, Any]:
@@ -198,14 +213,23 @@ class ReaderOptions:
             "transform": self.transform,
             "prepare": None if nulls_stay else self.nulls,
             "exact_nulls": not nulls_stay,
+            "images": self.images and self.images.after(self.transform),
             "workers": self.workers,
             "prefetch": self.prefetch,
-            "block_rows": _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS,
+            "block_rows": self._block_rows,
         }
+
+    @property
+    def _block_rows(self) -> int:
+        if self.images is not None and self.images.size is None:
+            return 1  # one batch, whose images have one shape
+        return _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS
 
     @cached_property
     def has_images(self) -> bool:
         """Whether images are read, which take far more memory than they do in their shards."""
+        if self.images is not None:
+            return True
         chosen = self.dataset.schema.names if self.columns is None else self.columns
         columns = (self.dataset.schema.get(name) for name in chosen)
         return any(column is not None and column.is_image for column in columns)

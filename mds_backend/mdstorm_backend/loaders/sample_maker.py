@@ -21,6 +21,7 @@ from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.format.values.numpy_dtypes import is_number
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.batch_formats import column_to_numpy
+from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.window import Range, Source, Window
 
@@ -42,7 +43,8 @@ class SampleMaker:
     @cached_property
     def decodes(self) -> bool:
         """Whether samples are what the format's own decoder gives: nulls need more."""
-        if self._options.fill_nulls or self._options.null_masks:
+        options = self._options
+        if options.fill_nulls or options.null_masks or options.images is not None:
             return False
         return not any(column.has_nulls for column in self._dataset.schema)
 
@@ -70,6 +72,9 @@ class SampleMaker:
         batch = self._gather([Range(Window([source], None), 0, 1)])
         if not self._options.nulls.is_trivial:
             batch = self._options.nulls(batch)
+        if self._options.images is not None:
+            with reading_samples(lambda: [number]):
+                batch = self._options.images(batch)
         return next(of_batch(batch, self._options))
 
     @cached_property
@@ -77,7 +82,7 @@ class SampleMaker:
         """What makes of a decoded value the one of a block; None where only a block has it."""
         if self.decodes:
             return {}
-        if not self._options.nulls.is_trivial:
+        if not self._options.nulls.is_trivial or self._options.images is not None:
             return None
         found = {c.name: _of_null_column(c) for c in self._options.schema if c.has_nulls}
         finish = {name: function for name, function in found.items() if function is not None}

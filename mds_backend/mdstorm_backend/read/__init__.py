@@ -10,6 +10,7 @@ from mdstorm_backend.read.batch_formats import (
 )
 from mdstorm_backend.read.batch_reader import check_num_epochs
 from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
 from mdstorm_backend.read.late import LateDecoder, objects
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.read.parallel import default_workers, map_in_threads
@@ -18,13 +19,17 @@ from mdstorm_backend.read.source import SampleSource
 
 __all__ = [
     "Block",
+    "Decode",
+    "ImageDecoder",
     "LateDecoder",
     "OpenShards",
     "Rows",
     "SampleSource",
     "Shard",
+    "Size",
     "Transform",
     "arrays_to_pandas",
+    "check_decode",
     "check_num_epochs",
     "column_for_pandas",
     "column_to_numpy",

@@ -17,6 +17,7 @@ from mdstorm_backend.order.history import Remaining, Segment
 from mdstorm_backend.order.shares import Place
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
+from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
@@ -64,6 +65,8 @@ class BatchReader:
         Called with rows as they are read, before the transform; must keep their number.
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
+    images : ImageDecoder, optional
+        Decodes images, after the transform and the shuffling.
     workers : int
         Threads that open shards, decode and transform ahead of use; 0 does everything in the
         caller's thread.
@@ -98,6 +101,7 @@ class BatchReader:
         slices: bool = False,
         prepare: Callable[[Batch], Batch] | None = None,
         exact_nulls: bool = False,
+        images: ImageDecoder | None = None,
         workers: int = 2,
         prefetch: int = 4,
         block_rows: int = BLOCK_ROWS,
@@ -116,6 +120,7 @@ class BatchReader:
         self.schema = dataset.schema.select(dataset.select(columns))
         self.transform = transform
         self._filler = BlockFiller(self.schema, prepare, exact_nulls=exact_nulls)
+        self._images = images
         self._workers = workers
         self._prefetch = prefetch
         self._part = part
@@ -236,6 +241,10 @@ class BatchReader:
         else:
             with work(Cause.DECODING):
                 block.batch = gather_columns(block.ranges, self.transform.columns)
+        if self._images is not None:
+            # Nobody knows which samples a transform's rows are.
+            with reading_samples(block.numbers if self.transform is None else tuple):
+                block.batch = self._images(block.batch)
         block.ranges = []
         return block
 
@@ -246,7 +255,7 @@ class BatchReader:
         def make() -> Batch:
             whole = Range(Window([open_source()], None), 0, rows)
             batch = self._filler.read([whole])
-            with work(Cause.TRANSFORMS):
+            with reading_samples(lambda: range(first, first + rows)), work(Cause.TRANSFORMS):
                 return transform(batch)
 
         batch = make() if self._keep is None else self._keep(f"{first}+{rows}", make)

@@ -15,6 +15,7 @@ from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
+from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.shards_ahead import OpeningWindow, ShardsAhead
@@ -41,6 +42,8 @@ class ElasticReader:
         Called with rows as they are read, before the transform; must keep their number.
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
+    images : ImageDecoder, optional
+        Decodes images, after the transform.
     workers : int
         Threads that decode and transform ahead of use; 0 does everything in the caller's thread.
     prefetch : int
@@ -65,6 +68,7 @@ class ElasticReader:
         transform: Transform | None = None,
         prepare: Callable[[Batch], Batch] | None = None,
         exact_nulls: bool = False,
+        images: ImageDecoder | None = None,
         workers: int = 2,
         prefetch: int = 4,
         predownload: int = 0,
@@ -79,6 +83,7 @@ class ElasticReader:
         self._columns = columns
         self._prepare = prepare
         self._exact_nulls = exact_nulls
+        self._images = images
         self._transform = transform
         self._workers = workers
         self._prefetch = prefetch
@@ -104,11 +109,15 @@ class ElasticReader:
 
         def fill(planned: tuple[Block, OpeningWindow]) -> Block:
             block, window = planned
-            block.batch = filler.read([Range(window.opened(), 0, len(window))])
-            if self._transform is not None:
-                with work(Cause.TRANSFORMS):
-                    block.batch = self._transform(block.batch)
-                block.sizes = [num_rows(block.batch)]
+            whole = Range(window.opened(), 0, len(window))
+            block.batch = filler.read([whole])
+            with reading_samples(Block(ranges=[whole]).numbers):
+                if self._transform is not None:
+                    with work(Cause.TRANSFORMS):
+                        block.batch = self._transform(block.batch)
+                    block.sizes = [num_rows(block.batch)]
+                if self._images is not None:
+                    block.batch = self._images(block.batch)
             return block
 
         with (

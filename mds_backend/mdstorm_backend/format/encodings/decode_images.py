@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import io
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,10 @@ _CONVERTED = {
 
 #: Colours of JPEG files that simplejpeg decodes to what Pillow delivers, and its name for that.
 _TURBO_COLOURS = {"Gray": "GRAY", "YCbCr": "RGB"}
+
+#: A JPEG file that is resized afterwards is decoded whole, or at most at 5 eighths of its size: 6
+#: and 7 would take longer.
+_LEAST_FACTOR = 1.5
 
 #: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
@@ -152,27 +157,110 @@ def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> 
         if channels is not None:
             shape = (height, width) if channels == 1 else (height, width, channels)
             return _owned(np.frombuffer(data, np.uint8, offset=start).reshape(shape), out)
-    elif data[:2] == b"\xff\xd8" and (turbo := _turbo()) is not None:
-        try:
-            pixels = _turbo_pixels(turbo, data, out)
-        except (LookupError, ValueError):  # it is stricter than Pillow
-            pixels = None
-        if pixels is not None:
-            return pixels
+    elif (by_turbo := _turbo_pixels(data, out)) is not None:
+        return by_turbo
     elif data.startswith(_PNG) and data[_DEPTH_AND_KIND] == _RGB16:
         return _owned(_rgb16_pixels(data), out)
     return _pixels(open_image(kind, data), out)
 
 
-def _turbo_pixels(turbo: Any, data: bytes, out: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
-    """Decode a JPEG file, if its colours are those that Pillow would deliver."""
-    height, width, colours, _ = turbo.decode_jpeg_header(data)
-    if colours not in _TURBO_COLOURS or height * width > _MAX_PIXELS:
+def rgb_pixels(
+    kind: str,
+    data: bytes,
+    size: tuple[int, int] | None = None,
+    out: npt.NDArray[np.uint8] | None = None,
+) -> npt.NDArray[np.uint8]:
+    """Return the pixels of an image as RGB: transparency is dropped, and 16 bits become 8.
+
+    Parameters
+    ----------
+    kind, data, out
+        As in `image_array`.
+    size : (int, int), optional
+        Height and width: the image is resized until it covers them, with the filter that Pillow and
+        torchvision call bilinear, and its centre is cut out. JPEG files are decoded at a half, a
+        quarter or another fraction of their size where that is fast and still large enough.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint8 ``(height, width, 3)``; it is `out` if it has that shape.
+
+    Raises
+    ------
+    Exception
+        Of many kinds, if `data` is not an image.
+    """
+    by_turbo = None if kind == "pil" else _turbo_pixels(data, out, rgb=True, size=size)
+    if by_turbo is None:
+        image = open_image(kind, data)
+        if size is not None:
+            image.draft(None, size[::-1])  # None: in the mode that it has
+        image = _as_rgb(image)
+    elif size is None:
+        return _owned(by_turbo, out)
+    elif _covers_exactly(by_turbo.shape, size):
+        top, left = (by_turbo.shape[0] - size[0]) // 2, (by_turbo.shape[1] - size[1]) // 2
+        return _owned(by_turbo[top : top + size[0], left : left + size[1]], out)
+    else:
+        image = _image_module().fromarray(by_turbo)
+    return _owned(np.asarray(image if size is None else _cropped(image, size)), out)
+
+
+def _covers_exactly(shape: Sequence[int], size: tuple[int, int]) -> bool:
+    """Whether nothing has to be resized, only cut off."""
+    return min(shape[0] / size[0], shape[1] / size[1]) == 1
+
+
+def _as_rgb(image: Image) -> Image:
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
+        image = _image_module().fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    elif "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _cropped(image: Image, size: tuple[int, int]) -> Image:
+    """Resize an image until it covers `size`, and cut out its centre: both in one go."""
+    height, width = size
+    scale = min(image.height / height, image.width / width)
+    left = max((image.width - width * scale) / 2, 0)
+    top = max((image.height - height * scale) / 2, 0)
+    box = (left, top, image.width - left, image.height - top)
+    return image.resize((width, height), _image_module().Resampling.BILINEAR, box)
+
+
+def _turbo_pixels(
+    data: bytes,
+    out: npt.NDArray[Any] | None,
+    *,
+    rgb: bool = False,
+    size: tuple[int, int] | None = None,
+) -> npt.NDArray[Any] | None:
+    """Decode a JPEG file by simplejpeg, where that delivers what Pillow would.
+
+    With a `size` the pixels are a fraction of the file's that is not smaller.
+    """
+    turbo = _turbo() if data[:2] == b"\xff\xd8" else None
+    if turbo is None:
         return None
-    shape = (height, width) if colours == "Gray" else (height, width, 3)
-    if out is None or out.shape != shape or out.dtype != np.uint8:
-        out = np.empty(shape, np.uint8)
-    turbo.decode_jpeg(data, _TURBO_COLOURS[colours], buffer=out)
+    try:
+        height, width, colours, _ = turbo.decode_jpeg_header(data)
+        if colours not in _TURBO_COLOURS or height * width > _MAX_PIXELS:
+            return None
+        colours = "RGB" if rgb else _TURBO_COLOURS[colours]
+        if size is not None:
+            least = {"min_height": size[0], "min_width": size[1], "min_factor": 1.0}
+            if not _covers_exactly(turbo.decode_jpeg_header(data, **least), size):
+                least["min_factor"] = _LEAST_FACTOR
+            scaled: npt.NDArray[Any] = turbo.decode_jpeg(data, colours, **least)
+            return scaled
+        shape = (height, width) if colours == "GRAY" else (height, width, 3)
+        if out is None or out.shape != shape or out.dtype != np.uint8:
+            out = np.empty(shape, np.uint8)
+        turbo.decode_jpeg(data, colours, buffer=out)
+    except (LookupError, ValueError):  # it is stricter than Pillow
+        return None
     return out
 
 
@@ -202,10 +290,11 @@ def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
 
 
 def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Copy pixels that belong to somebody else."""
+    """Copy pixels that belong to somebody else, unless they are where they are wanted."""
     if out is None or out.shape != pixels.shape or out.dtype != pixels.dtype:
         out = np.empty(pixels.shape, pixels.dtype.newbyteorder("="))
-    np.copyto(out, pixels)
+    if out is not pixels:
+        np.copyto(out, pixels)
     return out
 
 

@@ -135,11 +135,12 @@ def _batches(
     element: Callable[[Mapping[str, Any]], Any],
 ) -> Any:
     cut_here = _must_cut_here(specs, batch_size)
+    has_images = runs.reading.options.has_images
 
     def read() -> Iterator[Any]:
         for leg in runs.legs():
             recorder = runs.recorder(leg)
-            for block in runs.blocks(leg, None if cut_here else _BLOCK_ROWS):
+            for block in runs.blocks(leg, None if cut_here or has_images else _BLOCK_ROWS):
                 for part in block.batches() if cut_here else _parts(block, batch_size):
                     made = element({spec.name: to_tf(part[spec.name], spec) for spec in specs})
                     rows = num_rows(part)
@@ -201,6 +202,7 @@ def dataset_class() -> Any:
             runs = self._runs()
             options = runs.reading.options
             sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
+            sizes = [*options.shown, *sizes]
             found = describe_data(options.dataset, full=full)
             shown = options.delivered.__contains__
             found = in_order(found, options.order, len(options.dataset), sizes, shown)

@@ -119,6 +119,7 @@ class DatasetInfo:
     columns = Argument()
     num_epochs = Argument()
     transform = Argument()
+    decode = Argument()
     fill_nulls = Argument()
     null_masks = Argument()
     workers = Argument()

@@ -21,6 +21,7 @@ from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.sample_maker import SampleMaker
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import find_world
+from mdstorm_backend.read.decoded_images import ImageDecoder
 from mdstorm_backend.read.source import SampleSource
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ class OpenedDataset:
         opened, order = self.__dict__.get("dataset"), self.order
         if opened is not None:
             found, size = describe_data(opened, full=full), len(opened)
-            return in_order(found, order, size, delivers=self.delivers)
+            options = self.__dict__.get("options")
+            shown = options.shown if options else ()
+            return in_order(found, order, size, shown, delivers=self.delivers)
         return in_order(self._unopened(full=full), order, delivers=self.delivers)
 
     def delivers(self, name: str) -> bool:
@@ -93,7 +96,13 @@ class OpenedDataset:
         """How it is read."""
         if isinstance(self.order, ElasticShare) and not self.order.streams:
             self.order = self._weighed(self.order)
-        return ReaderOptions(self.dataset, self.order, **self.settings.read_options)
+        settings = self.settings
+        options = ReaderOptions(self.dataset, self.order, **settings.read_options)
+        images = ImageDecoder.of(options.schema, settings.decode, settings.size)
+        if images is None:
+            return options
+        transform = options.transform and images.before(options.transform)
+        return replace(options, images=images, transform=transform)
 
     def _weighed(self, share: ElasticShare) -> ElasticShare:
         """Work out what each stream has of an epoch."""

@@ -17,6 +17,7 @@ from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.block import Transform
+from mdstorm_backend.read.decoded_images import Decode, Size
 
 
 class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
@@ -79,6 +80,13 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         Columns to read; all by default.
     num_epochs, transform, fill_nulls, null_masks, workers, prefetch
         See `ReaderOptions`.
+    decode : str or list of str, optional
+        Columns of images (encodings ``bytes``, ``jpeg``, ``png`` and ``pil``) to deliver as uint8
+        arrays ``(height, width, 3)``, which batches stack. A transform gets them decoded.
+    size : int or (int, int), optional
+        Height and width of these images. Each is resized until it covers the size, and its centre
+        is cut out. Without it, all images of a batch must have one shape. As an attribute, `size`
+        is the number of samples.
     storage_options : dict, optional
         Arguments of the fsspec file system.
 
@@ -141,6 +149,8 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         columns: Sequence[str] | None = None,
         num_epochs: int | None = 1,
         transform: Transform | None = None,
+        decode: Decode | None = None,
+        size: Size | None = None,
         fill_nulls: Mapping[str, Any] | None = None,
         null_masks: Sequence[str] = (),
         workers: int = 2,
@@ -175,6 +185,8 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
             columns=columns,
             num_epochs=num_epochs,
             transform=transform,
+            decode=decode,
+            size=size,
             fill_nulls=fill_nulls,
             null_masks=null_masks,
             workers=workers,

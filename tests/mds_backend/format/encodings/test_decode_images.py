@@ -11,7 +11,12 @@ from PIL import Image
 
 from mdstorm_backend.errors import MissingDependencyError
 from mdstorm_backend.format.encodings import decode_images
-from mdstorm_backend.format.encodings.decode_images import image_array, open_image, split_images
+from mdstorm_backend.format.encodings.decode_images import (
+    image_array,
+    open_image,
+    rgb_pixels,
+    split_images,
+)
 
 
 @pytest.fixture(params=["pillow", "simplejpeg"])
@@ -166,6 +171,63 @@ def test_pixels_go_where_they_are_wanted_if_they_fit(decoder: str, fits: bool) -
         assert place.any() == fits
 
 
+ROTATED = Image.Exif()
+ROTATED[0x0112] = 6
+RGB = [
+    *[("JPEG", mode, {"quality": 95}) for mode in ("L", "RGB", "CMYK")],
+    *[("PNG", mode, {}) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")],
+    ("PNG", "P", {"transparency": bytes(range(256))}),
+    ("PNG", "RGB", {"transparency": (0, 0, 255)}),
+    ("WEBP", "RGB", {"quality": 95}),
+    ("JPEG", "RGB", {"quality": 95, "exif": ROTATED}),
+]
+
+
+def distance(one: Any, other: Any) -> int:
+    return int(np.abs(np.asarray(one).astype(int) - np.asarray(other).astype(int)).max())
+
+
+@pytest.mark.parametrize(("format_", "mode", "options"), RGB)
+@pytest.mark.parametrize("size", [None, (24, 40), (12, 12), (21, 35), (20, 13), (50, 60)])
+def test_any_image_becomes_rgb_of_the_size(
+    decoder: str, format_: str, mode: str, options: dict[str, Any], size: tuple[int, int] | None
+) -> None:
+    data = file(picture(mode), format_, **options)
+    image = Image.open(io.BytesIO(data)).convert("RGBA").convert("RGB")  # as it is stored
+    if size is not None:
+        scale = min(40 / size[1], 24 / size[0])
+        x, y = (40 - size[1] * scale) / 2, (24 - size[0] * scale) / 2
+        image = image.resize(size[::-1], Image.Resampling.BILINEAR, (x, y, 40 - x, 24 - y))
+    place = np.zeros((*(size or (24, 40)), 3), np.uint8)
+    assert rgb_pixels("bytes", data, size, place) is place
+    # Palettes and two colours have edges, at which a scaled decoding would differ.
+    assert distance(place, image) <= (3 if mode in "1P" or size is None else 12)
+    elsewhere = np.zeros((1, 1, 3), np.uint8)
+    np.testing.assert_array_equal(rgb_pixels("bytes", data, size, elsewhere), place)
+
+
+def test_grey_of_sixteen_bits_and_raw_images_become_rgb() -> None:
+    grey = Image.frombytes("I;16", (2, 1), np.array([511, 65535], "<u2").tobytes())
+    assert rgb_pixels("png", file(grey, "PNG")).tolist() == [[[1] * 3, [255] * 3]]
+    assert distance(rgb_pixels("pil", raw(picture("RGBA"))), picture("RGB")) == 0
+    assert rgb_pixels("pil", raw(picture("L")), (8, 8)).shape == (8, 8, 3)
+
+
+def test_a_large_jpeg_is_decoded_at_the_smallest_scale_that_covers_the_size(
+    decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    cropped = decode_images._cropped
+    monkeypatch.setattr(
+        decode_images,
+        "_cropped",
+        lambda image, size: sizes.append(image.size) or cropped(image, size),
+    )
+    data = file(picture("RGB", 640, 480), "JPEG")
+    assert rgb_pixels("jpeg", data, (224, 224)).shape == (224, 224, 3)
+    assert sizes == [(320, 240)]
+
+
 def damaged_files() -> Iterator[tuple[str, bytes]]:
     jpeg, png = file(picture("RGB"), "JPEG"), file(picture("RGB"), "PNG")
     yield "nothing", b""
@@ -182,8 +244,9 @@ def damaged_files() -> Iterator[tuple[str, bytes]]:
 )
 def test_a_damaged_file_is_an_error(decoder: str, data: bytes) -> None:
     for kind in ("jpeg", "png"):
-        with pytest.raises((OSError, ValueError, SyntaxError)):
-            image_array(kind, data)
+        for decode in (image_array, rgb_pixels):
+            with pytest.raises((OSError, ValueError, SyntaxError)):
+                decode(kind, data)
 
 
 def test_a_file_that_claims_more_pixels_than_anybody_has_is_not_decoded(decoder: str) -> None:

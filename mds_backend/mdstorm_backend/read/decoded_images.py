@@ -1,0 +1,212 @@
+"""Decode columns of encoded images to arrays of pixels, for loaders and transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from multiprocessing import current_process
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.checks import check_list
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    InvalidArgumentError,
+    MDStormError,
+    NullValueError,
+)
+from mdstorm_backend.format.encodings.decode_images import rgb_pixels
+from mdstorm_backend.format.encodings.dtypes import array_encoding
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
+from mdstorm_backend.read.block import Transform
+from mdstorm_backend.read.parallel import default_workers, map_in_threads
+
+#: Encodings that an image may have.
+_STORED = ("bytes", "jpeg", "png", "pil")
+
+#: Columns as users name them, and a size: of squares, or height and width.
+Decode: TypeAlias = str | Sequence[str]
+Size: TypeAlias = int | tuple[int, int]
+
+#: Numbers of the samples that are being read, for messages.
+_numbers: ContextVar[Callable[[], Sequence[int]]] = ContextVar("numbers", default=tuple)
+
+
+@contextmanager
+def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
+    """Let errors about the rows that are decoded meanwhile name these samples."""
+    token = _numbers.set(numbers)
+    try:
+        yield
+    finally:
+        _numbers.reset(token)
+
+
+def check_decode(decode: Decode | None, size: Size | None) -> None:
+    """Refuse what cannot name columns, or be the size of an image.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `decode` is not a name or a list.
+    InvalidArgumentError
+        If `size` is none, or has no column to apply to.
+    """
+    check_list("decode", None if isinstance(decode, str) else decode)
+    if size is None:
+        return
+    sides = _sides(size)
+    if len(sides) != 2 or not all(is_integer(side) and side > 0 for side in sides):
+        raise InvalidArgumentError(
+            f"size must be a number of pixels, or (height, width), found {size!r}"
+        )
+    if not decode:
+        raise InvalidArgumentError(
+            f"size={size!r} has no effect without decode: name the columns of images, decode=[…]"
+        )
+
+
+def _sides(size: Size) -> tuple[int, int]:
+    return tuple(size) if isinstance(size, Sequence) else (size, size)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class ImageDecoder:
+    """Decodes columns of encoded images to RGB. Safe to share between threads; it pickles.
+
+    Attributes
+    ----------
+    stored : tuple of Column
+        The columns as they are stored.
+    size : (int, int) or None
+        Height and width to which images are resized and cropped; None for their own.
+    """
+
+    stored: tuple[Column, ...]
+    size: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, decode: Decode | None, size: Size | None) -> ImageDecoder | None:
+        """Return what decodes columns of `schema` as `check_decode` allows; None for none of them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a column is not read, or holds no images.
+        """
+        names = [decode] if isinstance(decode, str) else list(decode or ())
+        for name in names:
+            column = schema.get(name)
+            if column is None or column.parsed_encoding.kind not in _STORED:
+                found = "is not read" if column is None else f"is of type {column.shown_type}"
+                raise InvalidArgumentError(
+                    f"decode names column {name!r}, which {found}; read are {list(schema.names)}. "
+                    "Name binary columns that hold image files"
+                )
+        stored = tuple(schema[name] for name in names)
+        return cls(stored, None if size is None else _sides(size)) if names else None
+
+    def __str__(self) -> str:
+        names = ", ".join(column.name for column in self.stored)
+        return names if self.size is None else f"{names} as {self.size[0]}x{self.size[1]}"
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns as they are delivered: uint8 arrays, or images of any size."""
+        sized = self.size and array_encoding(np.dtype(np.uint8), (*self.size, 3))
+        return [replace(c, encoding=sized or "png", spark_type=None) for c in self.stored]
+
+    def before(self, transform: Transform) -> Transform:
+        """Return a transform that gets images decoded, unless it leaves all of them as they are."""
+        return transform if self.after(transform) == self else _DecodedFirst(self, transform)
+
+    def after(self, transform: Transform | None) -> ImageDecoder | None:
+        """Return what decodes the images that a transform has left as they are."""
+        if transform is None:
+            return self
+        unchanged = getattr(transform, "unchanged", ())
+        left = tuple(column for column in self.stored if column.name in unchanged)
+        return replace(self, stored=left) if left else None
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Decode the images of some rows in threads, each into its place in one array.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If an image is damaged.
+        InvalidArgumentError
+            If there is no size, and images differ in theirs.
+        NullValueError
+            If there is none.
+        MissingDependencyError
+            If Pillow is needed and not installed.
+        """
+        with work(Cause.DECODING):
+            columns = [column for column in self.stored if column.name in batch]
+            return {**batch, **{c.name: self._decoded(c, batch[c.name]) for c in columns}}
+
+    def _decoded(self, column: Column, values: Values) -> npt.NDArray[np.uint8]:
+        images = as_arrow(values).to_numpy(zero_copy_only=False).tolist()
+        kind, rows, url = column.parsed_encoding.kind, len(images), column.origin.url
+        read = _numbers.get()  # which the threads do not know
+
+        def place(row: int) -> str:
+            numbers = read()  # more of them, if a filter has left out rows
+            where = f"sample {numbers[row]}" if len(numbers) == rows else f"row {row} of {rows}"
+            return f"column {column.name!r} of {where} of {url}"
+
+        def pixels(row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
+            if images[row] is None:
+                raise NullValueError(
+                    f"{place(row)} is null, not an image: give fill_nulls the bytes of one, or "
+                    "leave such rows out"
+                )
+            try:
+                return rgb_pixels(kind, images[row], self.size, out)
+            except (MDStormError, MemoryError):
+                raise
+            except Exception as error:  # image libraries raise whatever they like
+                raise CorruptDatasetError(
+                    f"{place(row)} is no image that can be decoded ({type(error).__name__}: "
+                    f"{error}). Write the dataset again without it, or leave it out with a filter",
+                    url=url,
+                ) from error
+
+        shape = (*self.size, 3) if self.size else pixels(0).shape if rows else (0, 0, 3)
+        stack = np.empty((rows, *shape), np.uint8)
+
+        def fill(row: int) -> None:
+            found = pixels(row, stack[row])
+            if found.shape != shape:
+                raise InvalidArgumentError(
+                    f"{place(row)} has {found.shape[0]} by {found.shape[1]} pixels, but "
+                    f"{place(0)} {shape[0]} by {shape[1]}: give size= to resize and crop all "
+                    "images to one size"
+                )
+
+        # Workers of a PyTorch loader, which are daemons, leave the other processors to each other.
+        map_in_threads(fill, range(rows), 1 if current_process().daemon else default_workers())
+        return stack
+
+
+class _DecodedFirst:
+    """A transform that gets images decoded, with the attributes of the one that it calls."""
+
+    def __init__(self, images: ImageDecoder, transform: Transform) -> None:
+        self._images = images
+        self._transform = transform
+        self.columns = transform.columns
+        decoded = {column.name for column in images.stored}
+        self.unchanged = frozenset(getattr(transform, "unchanged", ())) - decoded
+        self.leaves_out_rows = getattr(transform, "leaves_out_rows", False)
+
+    def __call__(self, batch: Batch) -> Batch:
+        return self._transform(self._images(batch))

@@ -1,0 +1,127 @@
+"""``decode=`` and ``size=`` of loaders and readers: binary columns as arrays of pixels."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from PIL import Image
+from tests.compat.spark.converters import IN_ORDER
+from tests.mds_backend.convert.parquet_files import write
+
+from mdstorm import TransformSpec, make_batch_reader, make_reader
+from mdstorm.errors import InvalidArgumentError, NullValueError
+from mdstorm.predicates import in_lambda
+from mdstorm.spark import SparkDatasetConverter
+
+ROWS = 6
+READERS = pytest.mark.parametrize("make", [make_batch_reader, make_reader])
+
+
+def file(number: int) -> bytes:
+    """An image whose brightness is its number."""
+    stream = io.BytesIO()
+    Image.new("RGB", (32, 24), (number, number, number)).save(stream, "JPEG")
+    return stream.getvalue()
+
+
+def converter(folder: Path, images: Any = None) -> SparkDatasetConverter:
+    images = list(map(file, range(ROWS))) if images is None else images
+    table = pa.table({"id": range(ROWS), "image": pa.array(images, pa.binary())})
+    write(folder, table.slice(0, 4), table.slice(4))
+    return SparkDatasetConverter(
+        f"file://{folder}", [f"file://{folder}/{n}.parquet" for n in (0, 1)], ROWS
+    )
+
+
+def torch_pixels(made: SparkDatasetConverter, **arguments: Any) -> Any:
+    (batch,) = made.make_torch_dataloader(ROWS, **IN_ORDER, **arguments)
+    return batch["image"].numpy()
+
+
+def tf_pixels(made: SparkDatasetConverter, **arguments: Any) -> Any:
+    (batch,) = made.make_tf_dataset(ROWS, **IN_ORDER, **arguments)
+    return batch.image.numpy()
+
+
+FRAMEWORKS = pytest.mark.parametrize("pixels", [torch_pixels, tf_pixels], ids=["torch", "tf"])
+
+
+@FRAMEWORKS
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+@pytest.mark.parametrize(("size", "shape"), [(None, (24, 32)), (16, (16, 16)), ((8, 20), (8, 20))])
+def test_batches_are_stacks_of_pixels(
+    tmp_path: Path, pixels: Callable[..., Any], order: str, size: Any, shape: tuple[int, int]
+) -> None:
+    found = pixels(converter(tmp_path), decode="image", size=size, order=order)
+    assert (found.dtype, found.shape) == (np.uint8, (ROWS, *shape, 3))
+    np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
+
+
+def test_tensorflow_knows_the_size(tmp_path: Path) -> None:
+    made = converter(tmp_path)
+    spec = made.make_tf_dataset(decode=["image"], size=(8, 20)).element_spec.image
+    assert (spec.dtype.name, spec.shape.as_list()) == ("uint8", [None, 8, 20, 3])
+    x, y = next(iter(made.make_tf_dataset(decode="image", size=4, features="image", labels="id")))
+    assert (x.shape[1:], y.dtype.name) == ((4, 4, 3), "int64")
+
+
+def brighter(frame: pd.DataFrame) -> pd.DataFrame:
+    frame["id"] = [cell.mean() for cell in frame["image"]]
+    return frame
+
+
+@FRAMEWORKS
+@pytest.mark.parametrize("edits", [{}, {"edit_fields": [("id", np.float64, (), False)]}])
+def test_functions_get_pixels(tmp_path: Path, pixels: Callable[..., Any], edits: Any) -> None:
+    spec = TransformSpec(brighter if edits else None, **edits)
+    found = pixels(converter(tmp_path), decode="image", size=16, transform_spec=spec)
+    np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
+
+
+@READERS
+@pytest.mark.parametrize("spec", [None, TransformSpec(lambda rows: rows)])
+@pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only Petastorm")
+def test_readers_state_and_deliver_pixels(
+    tmp_path: Path, make: Callable[..., Any], spec: Any
+) -> None:
+    converter(tmp_path)
+    gets_files = in_lambda(["image"], lambda image: isinstance(image, bytes))
+    options = {"decode": "image", "transform_spec": spec, "shuffle_row_groups": False}
+    with make(f"file://{tmp_path}", size=16, predicate=gets_files, **options) as reader:
+        field = reader.schema.fields["image"]
+        assert (field.numpy_dtype, field.shape) == (np.uint8, (16, 16, 3))
+        image = next(reader).image
+        assert (image.dtype, image.shape[-3:]) == (np.uint8, (16, 16, 3))
+
+
+def test_a_cache_keeps_what_functions_make_of_each_size(tmp_path: Path) -> None:
+    converter(tmp_path / "data")
+    cache = {"cache_type": "local-disk", "cache_location": str(tmp_path / "cache")}
+    cache |= {"cache_size_limit": 1 << 30, "cache_row_size_estimate": 1_000}
+    cache |= {"cache_extra_settings": {"cleanup": False}}
+    for spec in (None, TransformSpec(lambda rows: rows)):
+        for size in (8, 16, 8):
+            with make_batch_reader(
+                f"file://{tmp_path}/data", decode="image", size=size, transform_spec=spec, **cache
+            ) as reader:
+                assert next(reader).image.shape[1:] == (size, size, 3)
+
+
+def test_null_is_no_image(tmp_path: Path) -> None:
+    made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
+    with pytest.raises(NullValueError, match=r"column 'image' of sample 1 of .* is null"):
+        torch_pixels(made, decode="image")
+    filled = torch_pixels(made, decode="image", fill_nulls={"image": file(9)})
+    assert filled[1].mean() == 9
+
+
+def test_a_column_that_is_not_read_is_an_error_when_the_data_are_opened(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="'image', which is not read"):
+        torch_pixels(converter(tmp_path), schema_fields=["id"], decode="image")
+    with pytest.raises(InvalidArgumentError, match="size must be"):
+        converter(tmp_path).make_tf_dataset(decode="image", size=-1)

@@ -1,0 +1,212 @@
+"""``decode=`` and ``size=``: columns of encoded images as arrays of pixels."""
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    InvalidArgumentError,
+    MDStormError,
+    MissingDependencyError,
+)
+from mdstorm_backend.format.encodings import decode_images
+from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.order import ExactOrder
+
+ROWS = 40
+ORDERS = pytest.mark.parametrize(
+    "order", [None, ExactOrder(shuffle_rows=True)], ids=["elastic", "exact"]
+)
+
+
+def image(number: int, height: int = 24, width: int = 32) -> Image.Image:
+    """An image whose brightness is its number."""
+    return Image.new("RGB", (width, height), (number, number, number))
+
+
+def file(number: int, height: int = 24, width: int = 32) -> bytes:
+    """A JPEG, or a PNG if the number is odd."""
+    stream = io.BytesIO()
+    image(number, height, width).save(stream, "PNG" if number % 2 else "JPEG")
+    return stream.getvalue()
+
+
+def write(folder: Path, images: Sequence[Any], encoding: str = "bytes") -> str:
+    columns = {"id": "int", "image": encoding}
+    with MDSWriter(out=str(folder), columns=columns, size_limit=6_000) as writer:
+        for number, value in enumerate(images):
+            writer.write({"id": number, "image": value})
+    return str(folder)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> str:
+    return write(tmp_path, [file(number) for number in range(ROWS)])
+
+
+def loader(local: str, num_workers: int = 0, **options: Any) -> StreamingDataLoader[Any]:
+    dataset = StreamingDataset(local=local, batch_size=8, **{"decode": "image", **options})
+    return StreamingDataLoader(dataset, batch_size=8, num_workers=num_workers)
+
+
+def check(batch: Any, shape: tuple[int, int]) -> int:
+    """Check that the pixels of a batch are those of its rows, and return how many there are."""
+    pixels = np.asarray(batch["image"])
+    assert (pixels.dtype, pixels.shape) == (np.uint8, (len(batch["id"]), *shape, 3))
+    brightness = pixels.mean(axis=(1, 2, 3))
+    np.testing.assert_allclose(brightness, np.asarray(batch["id"]), atol=1)
+    return len(pixels)
+
+
+@ORDERS
+@pytest.mark.parametrize(
+    ("size", "shape"), [(None, (24, 32)), (16, (16, 16)), ((8, 20), (8, 20)), ([9, 9], (9, 9))]
+)
+def test_batches_hold_the_pixels_of_their_rows(
+    local: str, order: Any, size: Any, shape: tuple[int, int]
+) -> None:
+    batches = loader(local, decode=["image"], size=size, order=order)
+    assert sum(check(batch, shape) for batch in batches) == ROWS
+
+
+@ORDERS
+def test_workers_decode_and_a_state_goes_on_behind_what_was_decoded(local: str, order: Any) -> None:
+    decoding = loader(local, 2, size=16, order=order)
+    batches = iter(decoding)
+    seen = [next(batches)["id"].tolist() for _ in range(2)]
+    state = decoding.state_dict()
+    rest = loader(local, decode=None, order=order)  # the state does not depend on decoding
+    rest.load_state_dict(state)
+    seen += [batch["id"].tolist() for batch in rest]
+    assert sorted(number for batch in seen for number in batch) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("encoding", ["jpeg", "png", "pil"])
+def test_columns_of_images_are_decoded_to_rgb(tmp_path: Path, encoding: str) -> None:
+    grey = [image(number).convert("L") for number in range(ROWS)]
+    local = write(tmp_path, grey, encoding)
+    assert sum(check(batch, (12, 16)) for batch in loader(local, size=(12, 16))) == ROWS
+
+
+class Darker:
+    """A transform that halves the pixels it gets."""
+
+    columns = ("id", "image")
+
+    def __call__(self, batch: Batch) -> Batch:
+        assert isinstance(batch["image"], np.ndarray)
+        return {**batch, "image": batch["image"] // 2}  # type: ignore[operator]
+
+
+@ORDERS
+def test_transforms_get_pixels(local: str, order: Any) -> None:
+    for batch in loader(local, size=16, transform=Darker(), order=order):
+        batch["image"] *= 2
+        check({**batch, "id": batch["id"] // 2 * 2}, (16, 16))
+
+
+class Odd:
+    """A transform that leaves out every second row of those it gets, and changes no value."""
+
+    columns = ("id", "image")
+    unchanged = frozenset(columns)
+
+    def __call__(self, batch: Batch) -> Batch:
+        assert not isinstance(batch["image"], np.ndarray)
+        return {name: values[1::2] for name, values in batch.items()}
+
+
+@ORDERS
+def test_rows_that_a_filter_leaves_out_are_not_decoded(
+    local: str, order: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = []
+    monkeypatch.setattr(decode_images, "_owned", lambda pixels, out: decoded.append(out) or pixels)
+    rows = sum(len(batch["id"]) for batch in loader(local, transform=Odd(), order=order))
+    assert 0 < rows < ROWS
+    assert len(decoded) < rows + 10  # without a size the first image of a batch is decoded twice
+
+
+def test_samples_are_decoded_as_batches_are(local: str) -> None:
+    dataset = StreamingDataset(local=local, batch_size=8, decode="image", size=16)
+    for sample in (dataset[5], next(iter(dataset))):
+        check({name: value[None] for name, value in sample.items()}, (16, 16))
+    assert len(dataset) == ROWS
+
+
+def test_what_is_decoded_is_shown(local: str) -> None:
+    batches = loader(local, size=(8, 20))
+    next(iter(batches))
+    assert "decode=image as 8x20" in repr(batches)
+
+
+@ORDERS
+def test_batches_may_differ_in_shape_but_not_their_images(tmp_path: Path, order: Any) -> None:
+    by_batch = write(tmp_path / "by_batch", [file(i, height=8 + i // 8) for i in range(ROWS)])
+    heights = [len(batch["image"][0]) for batch in loader(by_batch, order=ExactOrder())]
+    assert heights == [8, 9, 10, 11, 12]
+    one = write(tmp_path / "one", [file(i, height=24 + (i == 11)) for i in range(ROWS)])
+    with pytest.raises(InvalidArgumentError, match=r"sample 11 of .* 25 by 32 pixels.*give size="):
+        list(loader(one, order=ExactOrder()))
+    assert sum(check(batch, (24, 24)) for batch in loader(one, size=24, order=order)) == ROWS
+
+
+DAMAGED = [file(i) if i != 29 else file(i)[:70] for i in range(ROWS)]
+
+
+@ORDERS
+@pytest.mark.parametrize("transform", [None, Darker()], ids=["", "transform"])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_damaged_image_is_named(
+    tmp_path: Path, order: Any, transform: Any, num_workers: int
+) -> None:
+    batches = loader(
+        write(tmp_path, DAMAGED), num_workers, size=16, transform=transform, order=order
+    )
+    with pytest.raises(CorruptDatasetError, match="column 'image' of sample 29 of "):
+        list(batches)
+
+
+def test_a_damaged_image_behind_a_filter_is_named_by_its_batch(tmp_path: Path) -> None:
+    batches = loader(write(tmp_path, DAMAGED), transform=Odd(), order=ExactOrder(), size=16)
+    with pytest.raises(CorruptDatasetError, match=r"column 'image' of row \d+ of \d+ of "):
+        list(batches)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"decode": "picture"}, InvalidArgumentError, "'picture', which is not read"),
+        ({"decode": ["image", "id"]}, InvalidArgumentError, "'id', which is of type int"),
+        ({"columns": ["id"]}, InvalidArgumentError, "'image', which is not read"),
+        ({"decode": 3}, ArgumentTypeError, "decode must be a list"),
+        ({"size": 0}, InvalidArgumentError, "size must be"),
+        ({"size": "224"}, InvalidArgumentError, "size must be"),
+        ({"size": (1, 2, 3)}, InvalidArgumentError, "size must be"),
+        ({"size": 16, "decode": None}, InvalidArgumentError, "without decode"),
+    ],
+)
+def test_mistakes_are_named(
+    local: str, options: Any, error: type[MDStormError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        list(loader(local, **options))
+
+
+def test_without_pillow_the_error_says_what_to_install(
+    local: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> Callable[..., Any]:
+        raise MissingDependencyError('pip install "mdstorm[images]"', extra="images")
+
+    monkeypatch.setattr(decode_images, "_image_module", missing)
+    with pytest.raises(MissingDependencyError, match=r"mdstorm\[images\]"):
+        list(loader(local, size=16))
