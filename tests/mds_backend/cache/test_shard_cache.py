@@ -31,6 +31,7 @@ from tests.mds_backend.cache.shards import (
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import try_lock
+from mdstorm_backend.cache.records import Record
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
@@ -385,6 +386,13 @@ def test_somebody_elses_damaged_file_is_named_and_left_alone(source: Path, local
     with pytest.raises(CorruptDatasetError, match=f"{local}.* has the sha1"):
         cache(source, directory=local, validate_hash="sha1").open(info)
     assert files_in(local) == [info.raw_data.basename]
+
+
+def test_a_record_of_another_version_counts_as_empty() -> None:
+    record = Record("abc", reserved=9)
+    assert Record.from_bytes(record.to_bytes()) == record
+    other = record.to_bytes().replace(b'"version": 1', b'"version": 2')
+    assert Record.from_bytes(other) == Record()
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ".mdstorm/x", "", "a\\..\\..\\x"])
