@@ -33,7 +33,7 @@ _RUN = re.compile(
 
 
 #: Code that is an argument of Python, what of it is a name, and what it imports from a module.
-_CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>[^\n]*?)\1""")
+_CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""")
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
 _FROM = re.compile(rf"\bfrom[ \t]+({OLD_ROOT}(?:\.\w+)*)[ \t]+import[ \t]+([\w, \t]+)")
 
@@ -101,20 +101,25 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         else:
             remedy = "remove petastorm from this command and add `pip install mdstorm`"
             yield of_conda(found, rule, remedy)
+    yield from rewrite_runs(document, rule, 0, len(document.text))
+
+
+def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
+    """Yield what becomes of the commands between two characters that run Petastorm's modules."""
     if document.needs.importers or document.needs.is_unused:
         return
-    for ran in _RUN.finditer(document.text):
+    for ran in _RUN.finditer(document.text, start, stop):
         span = ran.span("path" if ran["path"] else "script")
         path = ran["path"] or SCRIPTS[ran["script"]]
         if not (is_commented_out(document.text, span[0]) or missing(path)):
             new = renamed(path) if ran["path"] else f"python3 -m {renamed(path)}"
             yield Edit(rule, "exact", *span, new, "run mdstorm's module", topic="run")
-    for code in _CODE.finditer(document.text):
+    for code in _CODE.finditer(document.text, start, stop):
         yield from _renamed(document, rule, *code.span("code"))
 
 
 def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield the edits of code on a line, if mdstorm has all that it names."""
+    """Yield the edits of code in a command, if mdstorm has all that it names."""
     text = document.text[start:stop]
     paths = [one["path"] for one in _NAME.finditer(text)]
     paths += [f"{module}.{name}" for module, names in _FROM.findall(text)

@@ -99,7 +99,7 @@ def _renamed(
         what += f"; `{lacked}` is not in mdstorm"
     elif is_both:
         what = f'this file names both "{value}" and "{new}"'
-    return Finding(CODE, "manual", *module.span(string), what, f"{what}: {advice}", holds=value)
+    return Finding(CODE, "manual", *module.span(string), what, f"{what}; {advice}", holds=value)
 
 
 def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import installed, rewrite_commands
+from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
 from mdstorm_migrate.packaging.ini_text import requirement_lines
 from mdstorm_migrate.packaging.places import Place
 from mdstorm_migrate.packaging.requirement import (
@@ -32,7 +32,7 @@ KIND = ("python", "setup_cfg")
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
-#: What runs Petastorm, in a text that installs it as well: both stay.
+#: What uses Petastorm, in a text that installs it as well: both stay, unless all of it moves.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install what they are given: ``dbutils.library.installPyPI``.
@@ -63,13 +63,16 @@ def _of_string(
     module: PythonModule, string: ast.Constant, is_setup: bool
 ) -> Iterator[Edit | Finding]:
     """Yield what becomes of a string of code, if it requires or installs Petastorm."""
-    value = str(string.value)
+    value, span = str(string.value), inner_span(module, string)
     if isinstance(module.scopes.parents.get(string), ast.Expr):  # a docstring, or an example
         return
+    runs = [] if span is None else list(rewrite_runs(module.document, CODE, *span))
+    is_using = len(runs) < len(_USING.findall(value))
+    yield from () if is_using else runs
     place: Place = "string"
     if _ADDRESS.match(value):
         found = list(find_addresses(value))
-    elif (commands := [one for _, one in installed(value)]) and not _USING.search(value):
+    elif (commands := [one for _, one in installed(value)]) and not is_using:
         found, place = commands, "word"
     elif is_requirement(value) and _is_required(module, string, is_setup):
         found = list(find_requirements(value))
@@ -79,7 +82,6 @@ def _of_string(
         if (is_setup and _PINNED.search(value)) or _is_key(module, string):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
         return
-    span = inner_span(module, string)
     for one in found:
         if span is None or module.text[slice(*span)] != value:  # of several pieces, or with escapes
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")

@@ -37,7 +37,8 @@ def check(document: Document) -> Iterator[Finding]:
     entry = _ENTRY.search(document.text)
     if entry is not None:
         name = document.path.name if document.path is not None else ""
-        command = _COMMANDS.get(name.lower(), "the tool that generated it")
+        command = _COMMANDS.get(name.lower())
+        by = f" with {command}" if command else ""
         hashes = " and its hashes" if _HASH.search(document.text, entry.end()) else ""
         yield Finding(
             CODE,
@@ -45,5 +46,5 @@ def check(document: Document) -> Iterator[Finding]:
             entry.start(),
             entry.end(),
             f"this generated file locks Petastorm{hashes}",
-            f"generate it again with {command} once its source requires mdstorm",
+            f"generate it again{by} once its source requires mdstorm",
         )

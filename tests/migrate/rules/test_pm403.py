@@ -92,6 +92,15 @@ def test_what_code_installs_by_conda_needs_manual_review(text: str) -> None:
     check_finding(text, "PM403", fragment, "module.py")
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["python3 -m {}.tools.copy_dataset a b", "pip install {0} && python -c 'import {0}.reader'"],
+)
+def test_commands_of_code_run_mdstorm(command: str) -> None:
+    before, after = (f'run("{command.format(name)}")\n' for name in ("petastorm", "mdstorm"))
+    check_rewrite(before, after, "module.py")
+
+
 @pytest.mark.parametrize("version", ['version="0.9.8"', "version=PINNED", '"0.9.8"'])
 def test_a_version_that_is_given_apart_goes(version: str) -> None:
     before = f'dbutils.library.installPyPI("petastorm", {version}, repo="x")\n'

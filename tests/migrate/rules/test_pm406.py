@@ -26,8 +26,8 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
             "python -c 'import a, mdstorm as p; mdstorm.reader.make_reader(\"petastorm\")'",
         ),
         (
-            'python -u -c "from petastorm import make_reader as r, TransformSpec" && x',
-            'python -u -c "from mdstorm import make_reader as r, TransformSpec" && x',
+            'python -u -c "\nfrom petastorm import make_reader as r, TransformSpec\n" && x',
+            'python -u -c "\nfrom mdstorm import make_reader as r, TransformSpec\n" && x',
         ),
         (
             "x && petastorm-throughput.py file:///a",
