@@ -164,9 +164,9 @@ class ImageDecoder:
             return f"column {column.name!r} of {where} of {url}"
 
         def pixels(row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
-            if images[row] is None:
+            if not images[row]:  # a null, or what null_masks put in its place
                 raise NullValueError(
-                    f"{place(row)} is null, not an image: give fill_nulls the bytes of one, or "
+                    f"{place(row)} is null or empty: give fill_nulls the bytes of one, or "
                     "leave such rows out"
                 )
             try:

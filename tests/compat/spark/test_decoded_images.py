@@ -84,14 +84,20 @@ def test_functions_get_pixels(tmp_path: Path, pixels: Callable[..., Any], edits:
 
 
 @READERS
+@pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
 @pytest.mark.parametrize("spec", [None, TransformSpec(lambda rows: rows)])
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only Petastorm")
 def test_readers_state_and_deliver_pixels(
-    tmp_path: Path, make: Callable[..., Any], spec: Any
+    tmp_path: Path, make: Callable[..., Any], spec: Any, pool: str
 ) -> None:
     converter(tmp_path)
     gets_files = in_lambda(["image"], lambda image: isinstance(image, bytes))
-    options = {"decode": "image", "transform_spec": spec, "shuffle_row_groups": False}
+    options = {
+        "decode": "image",
+        "reader_pool_type": pool,
+        "transform_spec": spec,
+        "shuffle_row_groups": False,
+    }
     with make(f"file://{tmp_path}", size=16, predicate=gets_files, **options) as reader:
         field = reader.schema.fields["image"]
         assert (field.numpy_dtype, field.shape) == (np.uint8, (16, 16, 3))
@@ -114,8 +120,9 @@ def test_a_cache_keeps_what_functions_make_of_each_size(tmp_path: Path) -> None:
 
 def test_null_is_no_image(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
-    with pytest.raises(NullValueError, match=r"column 'image' of sample 1 of .* is null"):
-        torch_pixels(made, decode="image")
+    for masks in ([], ["image"]):
+        with pytest.raises(NullValueError, match=r"column 'image' of sample 1 of .* is null"):
+            torch_pixels(made, decode="image", null_masks=masks)
     filled = torch_pixels(made, decode="image", fill_nulls={"image": file(9)})
     assert filled[1].mean() == 9
 
