@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from multiprocessing import current_process
 from typing import TypeAlias
 
 import numpy as np
@@ -192,8 +191,7 @@ class ImageDecoder:
                     "images to one size"
                 )
 
-        # Workers of a PyTorch loader, which are daemons, leave the other processors to each other.
-        map_in_threads(fill, range(rows), 1 if current_process().daemon else default_workers())
+        map_in_threads(fill, range(rows), default_workers())
         return stack
 
 

@@ -99,9 +99,7 @@ class LateDecoder:
         check_safe(column)
         self._column = column
 
-    def __call__(
-        self, values: pa.Array, *, as_: Form = "array", workers: int | None = None
-    ) -> npt.NDArray[Any]:
+    def __call__(self, values: pa.Array, *, as_: Form = "array") -> npt.NDArray[Any]:
         """Decode stored values.
 
         Parameters
@@ -110,8 +108,6 @@ class LateDecoder:
             Values as the core delivers them, binary or string; null stays None.
         as_ : {"object", "array"}
             What becomes of images.
-        workers : int, optional
-            Threads that decode images; by default as many as there are processors, at most 8.
 
         Returns
         -------
@@ -127,7 +123,7 @@ class LateDecoder:
         """
         column, encoding = self._column, self._column.parsed_encoding
         stored = values.to_numpy(zero_copy_only=False).tolist()
-        workers = workers or default_workers()
+        workers = default_workers()
         decode = object_decoder(encoding, column, column.origin.url, as_)
         if encoding.is_image and as_ == "array":
             return decode_pixels(decode, stored, workers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import current_process
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +22,12 @@ _MAX_STACK_BYTES = 1 << 30
 
 
 def default_workers() -> int:
-    """Threads to decode with: as many as there are processors for this process, at most 8."""
+    """Threads to decode with: as many as there are processors for this process, at most 8.
+
+    In a daemon, such as a worker process of PyTorch's loader, it is one: others have the rest.
+    """
+    if current_process().daemon:
+        return 1
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(usable or 1, _MAX_WORKERS)
 

@@ -184,4 +184,4 @@ def _read_column(shard: MDSShard, name: str, exact_nulls: bool) -> None:
         values = shard.read(np.arange(shard.num_samples), [name], exact_nulls=exact_nulls)[name]
         assert len(values) == shard.num_samples
         if column.is_late:
-            assert len(LateDecoder(column)(values, workers=1)) == shard.num_samples
+            assert len(LateDecoder(column)(values)) == shard.num_samples

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
-from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data import default_collate
 
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
@@ -94,9 +94,7 @@ def to_torch(
         objects = [_object_to_torch(value, name, promotes) for value in values]
         return _Alike(objects) if column.is_array else objects
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
-        # In a worker process of PyTorch the other processors are busy with other batches.
-        workers = None if get_worker_info() is None else 1
-        decoded = _late_to_torch(LateDecoder(column)(values, workers=workers), name, promotes)
+        decoded = _late_to_torch(LateDecoder(column)(values), name, promotes)
         is_alike = column.is_image or (
             column.parsed_encoding.joins_arrays
             and all(isinstance(value, torch.Tensor) for value in decoded)
