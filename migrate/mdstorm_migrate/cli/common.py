@@ -94,7 +94,7 @@ def _table(path: Path, name: str, around: dict[str, Any]) -> dict[str, Any]:
 def _check_keys(path: Path, name: str, table: dict[str, Any], known: set[str]) -> None:
     for key in table:
         if key not in known:
-            raise ConfigError(f"{path}: [{name}] has no key {key!r}; it knows {sorted(known)}")
+            raise ConfigError(f"{path}: [{name}] has no key {key!r}; its keys are {sorted(known)}")
 
 
 def _value(path: Path, name: str, value: Any) -> Any:

@@ -48,15 +48,15 @@ def checklist(report: Report) -> str:
         '<div class="bar needs-js">'
         f'<progress id="done" max="{count}" value="0" aria-label="Done"></progress>'
         '<span id="done-text" role="status"></span>'
-        '<input type="search" id="todo-search" placeholder="Part of a path or of a text"'
-        ' aria-label="Show only what has this in its path or text">'
+        '<input type="search" id="todo-search" placeholder="Part of a path or text"'
+        ' aria-label="Show only entries with this in their path or text">'
         '<span id="todo-shown" class="quiet" role="status"></span>'
         '<button type="button" id="export">Save as Markdown</button>'
         '<button type="button" id="print">Print the list</button></div>'
     )
     hint = (
-        "No rule can decide these. Your ticks are kept in this browser, "
-        "also for the report of the next run."
+        "No rule can decide these. Your browser keeps your ticks, "
+        "even for the report of the next run."
     )
     return (
         '<section class="checklist" aria-labelledby="todo">'
@@ -216,7 +216,7 @@ def _filters(report: Report) -> str:
         f"<fieldset><legend>Class</legend>{''.join(boxes)}</fieldset>"
         f"<fieldset><legend>Rule</legend>{''.join(rules)}{ticks}</fieldset>"
         '<div class="bar"><input type="search" id="search" placeholder="Part of a path"'
-        ' aria-label="Show only files whose path has this in it">'
+        ' aria-label="Show only files with this in their path">'
         '<button type="button" id="expand">Unfold all</button>'
         '<button type="button" id="collapse">Fold all</button>'
         '<span id="shown" class="quiet" role="status"></span></div></form></section>'

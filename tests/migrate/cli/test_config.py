@@ -43,7 +43,7 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
         ("unsafe = yes", "pyproject.toml cannot be read: Invalid value"),
         (
             "[tool.mdstorm]\nunsafe = true",
-            "has no key 'unsafe'; it knows ['migrate']",
+            "has no key 'unsafe'; its keys are ['migrate']",
         ),
         ("[tool.mdstorm]\nmigrate = true", "[tool.mdstorm.migrate] must be a table, found true"),
     ],
