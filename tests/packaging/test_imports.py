@@ -33,3 +33,13 @@ def test_the_modules_of_petastorm_load_no_framework() -> None:
     of_a_framework = {".pytorch", ".reader_impl.pytorch_shuffling_buffer", ".tf_utils"}
     names = [f"mdstorm{module}" for module in MODULES if module not in of_a_framework]
     assert heavy_modules_after(f"import {', '.join(names)}") == set()
+
+
+def test_workers_of_spark_import_little_to_write_shards() -> None:
+    """Each of them imports it anew: that is most of what the first conversion takes of theirs."""
+    program = "import sys, mdstorm_backend.executors.tasks; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    loaded = {*done.stdout.decode().split()}
+    unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")
+    assert not loaded.intersection(f"mdstorm_backend.{room}" for room in unneeded)
+    assert not loaded.intersection({"fsspec.asyn", "pyarrow.parquet", "rich", "urllib.request"})

@@ -11,7 +11,7 @@ import stat
 import tempfile
 import uuid
 
-from mdstorm_backend.cache.locks import NO_LOCKS, FileLock, wait_for_lock
+from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache.directory import CacheDirectory, cache_root, default_prefix
-from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
 from mdstorm_backend.cache.space import evict, remove_stale_parts
 from mdstorm_backend.errors import StorageError

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mdstorm_backend.base.locks import FileLock
 from mdstorm_backend.base.recorded_work import Cause, count_download, work
 from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.download import check_hash, decompressed, download, mapped
-from mdstorm_backend.cache.locks import FileLock
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format.index import FileInfo, ShardInfo

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from mdstorm_backend.base.locks import FileLock, try_lock
 from mdstorm_backend.base.recorded_work import count
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
 from mdstorm_backend.errors import StorageError
 

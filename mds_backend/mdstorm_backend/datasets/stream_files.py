@@ -6,9 +6,9 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mdstorm_backend.base.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.attempts import try_again
 from mdstorm_backend.cache.directory import NOTES, default_directory
-from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.datasets.stream_defaults import INHERITED
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo

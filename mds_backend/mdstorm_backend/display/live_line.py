@@ -11,8 +11,6 @@ from importlib import import_module
 from multiprocessing import parent_process
 from typing import Any, Protocol
 
-from mdstorm_backend.order import find_world
-
 #: Turns progress off, for all of this package: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
 _OFF = frozenset({"off", "0", "false", "no"})
@@ -85,6 +83,8 @@ def _is_first() -> bool:
     """Whether this process shows progress for all ranks, and for its workers."""
     if parent_process() is not None:
         return False
+    from mdstorm_backend.order import find_world  # for whoever shows progress alone
+
     try:
         return find_world().rank == 0
     except Exception:  # variables that do not make sense: whoever needs the world will say so

@@ -14,19 +14,25 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     UnsupportedTypeError,
 )
+from mdstorm_backend.executors.partition_writer import (
+    PartitionJob,
+    ToSamples,
+    directory_name,
+    write_batches,
+    write_frames,
+)
+from mdstorm_backend.executors.tasks import REPORT_SCHEMA, make_task
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.partition_commit import (
     abandon_partitions,
     make_directories,
     publish_partitions,
 )
-from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.spark.user_columns import plan_columns
@@ -43,7 +49,6 @@ _KNOWN = (
     *("out", "columns", "compression", "hashes", "size_limit", "keep_local", "progress_bar"),
     *("max_workers", "retry", "exist_ok", "storage_options"),
 )
-_MODULE = "mdstorm_backend.spark.partition_writer"
 
 
 def dataframe_to_mds(
@@ -193,13 +198,12 @@ def _run(
             stack.enter_context(write_progress(session, job.locations[-1]))
         if schema is not None:
             chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
-            task = make_task(
-                {"job": job.to_json(), "schema": schema.to_json()}, (_MODULE, "write_batches")
-            )
+            task = make_task(write_batches, {"job": job.to_json(), "schema": schema.to_json()})
             mapped = chosen.mapInArrow(task, REPORT_SCHEMA)
         else:
             require("pandas")
             task = make_task(
+                write_frames,
                 {
                     "job": job.to_json(),
                     "names": names,
@@ -207,7 +211,6 @@ def _run(
                     "to_samples": to_samples,
                     "arguments": arguments,
                 },
-                (_MODULE, "write_frames"),
             )
             mapped = plain.mapInPandas(task, REPORT_SCHEMA)
         return collect_reports(mapped)

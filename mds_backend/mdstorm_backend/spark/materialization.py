@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.executors.tasks import (
+    REPORT_SCHEMA,
+    make_task,
+    reports_by_partition,
+    write_partition,
+)
 from mdstorm_backend.format.compression import check_compression
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
@@ -16,7 +22,6 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import simple_name
-from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
@@ -146,7 +151,7 @@ def materialize(
         ):
             # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
             plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
-            task = make_task(task_arguments)
+            task = make_task(write_partition, task_arguments)
             texts = collect_reports(plain.mapInArrow(task, REPORT_SCHEMA))
         partitions = reports_by_partition(texts)
         reports = [report for found in partitions.values() for report in found]

@@ -10,10 +10,10 @@ from functools import partial
 from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.executors.partition_writer import PartitionJob, directory_name
+from mdstorm_backend.executors.tasks import reports_by_partition
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.spark.executor import reports_by_partition
-from mdstorm_backend.spark.partition_writer import PartitionJob, directory_name
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
 from mdstorm_backend.write.directories import make_directory

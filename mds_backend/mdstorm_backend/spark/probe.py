@@ -5,12 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from mdstorm_backend.errors import CredentialsError, MissingDependencyError, StorageError
-from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
+from mdstorm_backend.executors.probe import PROBE_NAME, write_probe
+from mdstorm_backend.executors.tasks import REPORT_SCHEMA, make_task
 from mdstorm_backend.spark.refusals import short_reason
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.storage import Location
@@ -19,7 +18,6 @@ from mdstorm_backend.write.directories import unwritable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NAME = "probe"
 _DRIVER_NAME = "driver"
 
 
@@ -62,7 +60,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
     """
     with _probe_directory(location) as directory:
         arguments = {"url": directory.url, "storage_options": directory.storage_options}
-        task = make_task(arguments, (__name__, "write_probe"))
+        task = make_task(write_probe, arguments)
         try:
             mapped = session.range(0, 1, 1, 1).mapInArrow(task, REPORT_SCHEMA)
             (refused,) = collect_reports(mapped)
@@ -72,7 +70,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
             return short_reason(error)
         if refused:
             return refused
-        if not directory.exists(_NAME):
+        if not directory.exists(PROBE_NAME):
             return "what an executor wrote there cannot be seen from the driver"
         return ""
 
@@ -98,28 +96,5 @@ def _probe_directory(location: Location) -> Iterator[Location]:
 def _remove(directory: Location) -> None:
     with suppress(OSError):
         directory.remove(_DRIVER_NAME)
-        directory.remove(_NAME)
+        directory.remove(PROBE_NAME)
         directory.remove_directory_if_empty()
-
-
-def write_probe(
-    batches: Iterator[pa.RecordBatch], *, url: str, storage_options: dict[str, Any]
-) -> Iterator[pa.RecordBatch]:
-    """Write the file; runs on an executor.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        One text: what went wrong, or nothing.
-    """
-    for _ in batches:
-        pass
-    location = Location(url, storage_options)
-    refused = ""
-    try:
-        location.write(_NAME, [b"Executors can write here.\n"])
-    except FileNotFoundError as error:
-        refused = f"the directory that the driver has made is not there on executors: {error}"
-    except Exception as error:  # whatever a storage raises, it cannot be written to
-        refused = f"{type(error).__name__}: {error}"
-    yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])

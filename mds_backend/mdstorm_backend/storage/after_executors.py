@@ -6,8 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import fsspec.asyn
-
 
 class _InlineExecutor(ThreadPoolExecutor):
     """Runs what is submitted at once, in the thread that submits it."""
@@ -28,4 +26,6 @@ def use_no_executors() -> None:
     and Azure let the executor of fsspec's event loop look up hosts and load certificates: from now
     on the loop's own thread, which still runs, does that.
     """
-    fsspec.asyn.get_loop().set_default_executor(_InlineExecutor())
+    from fsspec.asyn import get_loop  # and asyncio with it
+
+    get_loop().set_default_executor(_InlineExecutor())

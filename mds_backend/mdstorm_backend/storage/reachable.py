@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import socket
-import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,4 +72,6 @@ def _endpoint(filesystem: Any) -> str:
 
 def _has_proxy(scheme: str, host: str) -> bool:
     """Whether a proxy connects to the host, which may have no address here."""
-    return scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+    from urllib.request import getproxies, proxy_bypass  # and the modules of HTTP with it
+
+    return scheme in getproxies() and not proxy_bypass(host)

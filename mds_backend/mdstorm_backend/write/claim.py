@@ -11,7 +11,7 @@ import os
 import weakref
 from contextlib import suppress
 
-from mdstorm_backend.cache.locks import NO_LOCKS, FileLock, try_lock
+from mdstorm_backend.base.locks import NO_LOCKS, FileLock, try_lock
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable

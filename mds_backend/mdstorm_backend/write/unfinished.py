@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import compress
+from typing import TYPE_CHECKING
 
 from mdstorm_backend.base.shard_threads import map_files
-from mdstorm_backend.cache import CachedDataset
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.format.shard_info import INDEX_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location, seconds_of
 from mdstorm_backend.write.claim import CLAIM_NAME, check_free
 from mdstorm_backend.write.commit import is_ours
+
+if TYPE_CHECKING:
+    from mdstorm_backend.cache import CachedDataset
 
 #: Where there are no locks, a job that has written nothing for so many seconds was killed.
 _PATIENCE = 86_400
@@ -48,6 +51,8 @@ def remove_unfinished(location: Location) -> None:
 
 
 def _left_in(location: Location) -> CachedDataset | None:
+    from mdstorm_backend.cache import CachedDataset  # which executors do without
+
     with suppress(DatasetExistsError, OSError):  # a writer has it, or has removed it
         files = dict(location.list_files())
         if INDEX_NAME in files or MARKER_NAME not in files:

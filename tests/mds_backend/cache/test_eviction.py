@@ -17,9 +17,9 @@ from tests.mds_backend.cache.shards import (
     remote,
 )
 
+from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import Record
 from mdstorm_backend.cache.space import _entries, reserve
 from mdstorm_backend.errors import InvalidArgumentError, StorageError

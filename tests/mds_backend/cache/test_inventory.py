@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, remote
 
+from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, read_index
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.inventory import clear_cached, list_cached
-from mdstorm_backend.cache.locks import try_lock
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ from tests.mds_backend.cache.shards import (
     truncated,
 )
 
+from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import Record
 from mdstorm_backend.errors import (
     CorruptDatasetError,

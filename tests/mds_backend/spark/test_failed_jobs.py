@@ -71,8 +71,8 @@ def test_shards_that_the_driver_cannot_see_are_an_error(
 ) -> None:
     make_task = materialization.make_task
 
-    def make_task_on_a_disk_of_its_own(job: dict[str, Any]) -> Any:
-        write_shards, directory = make_task(job), str(target)
+    def make_task_on_a_disk_of_its_own(write: Any, job: dict[str, Any]) -> Any:
+        write_shards, directory = make_task(write, job), str(target)
 
         def write_and_lose(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pathlib import Path
@@ -100,8 +100,8 @@ from mdstorm_backend.spark import materialization as module
 
 make_task = module.make_task
 
-def make_flaky_task(job):
-    write_shards, directory = make_task(job), sys.argv[1]
+def make_flaky_task(write, job):
+    write_shards, directory = make_task(write, job), sys.argv[1]
 
     def fail_at_first(batches):
         context = TaskContext.get()

@@ -9,13 +9,13 @@ import pytest
 from tests.mds_backend.small_datasets import files_in, numbers_in, plan
 
 from mdstorm_backend.errors import DatasetExistsError, WriteError
+from mdstorm_backend.executors.partition_writer import PartitionJob
 from mdstorm_backend.spark import partition_commit
 from mdstorm_backend.spark.partition_commit import (
     abandon_partitions,
     make_directories,
     publish_partitions,
 )
-from mdstorm_backend.spark.partition_writer import PartitionJob
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardFormat
 from mdstorm_backend.write.shard_writer import ShardWriter

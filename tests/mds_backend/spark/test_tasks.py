@@ -12,8 +12,8 @@ import pytest
 from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.errors import ArgumentTypeError, EncodingError
-from mdstorm_backend.spark.executor import write_partition
-from mdstorm_backend.spark.partition_writer import PartitionJob, write_frames
+from mdstorm_backend.executors.partition_writer import PartitionJob, write_frames
+from mdstorm_backend.executors.tasks import write_partition
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardFormat
 

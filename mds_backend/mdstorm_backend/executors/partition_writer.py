@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.errors import ArgumentTypeError
+from mdstorm_backend.executors.tasks import Batches, join_small, report_texts, this_task
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.spark.executor import Batches, join_small, report_texts, this_task
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.file_sink import FileSink

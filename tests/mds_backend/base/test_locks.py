@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_backend.cache.locks import FileLock, share_lock, try_lock, wait_for_lock
+from mdstorm_backend.base.locks import FileLock, share_lock, try_lock, wait_for_lock
 from mdstorm_backend.errors import StorageError
 
 

@@ -28,7 +28,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def make_task(
-    arguments: dict[str, Any], entry: tuple[str, str] = (__name__, "write_partition")
+    function: Callable[..., Iterator[Any]], arguments: dict[str, Any]
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return the function for ``df.mapInArrow`` or ``df.mapInPandas``.
 
@@ -37,14 +37,14 @@ def make_task(
 
     Parameters
     ----------
+    function : callable
+        A function of a module in this folder, which takes the batches of a partition.
     arguments : dict
-        Arguments of the function, as plain values.
-    entry : pair of str
-        Module and name of the function, which takes the batches of a partition.
+        Its other arguments, as plain values.
     """
     from pyspark import cloudpickle
 
-    module, name = entry
+    module, name = function.__module__, function.__name__
     # Pickled apart: they are made from classes of mdstorm, which the executor may lack.
     foreign = cloudpickle.dumps(foreign_encodings())  # type: ignore[no-untyped-call]
 
@@ -54,7 +54,7 @@ def make_task(
         import socket
 
         try:
-            function = getattr(importlib.import_module(module), name)
+            write = getattr(importlib.import_module(module), name)
             registry = importlib.import_module("mdstorm_backend.format.encodings.registry")
         except ImportError as error:
             raise ImportError(
@@ -64,7 +64,7 @@ def make_task(
                 "has it"
             ) from error
         registry.adopt(*pickle.loads(foreign))  # noqa: S301  # what `make_task` pickled
-        yield from function(batches, **arguments)
+        yield from write(batches, **arguments)
 
     return write_shards
 
