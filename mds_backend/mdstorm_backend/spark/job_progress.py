@@ -18,6 +18,9 @@ _INTERVAL_SECONDS = 1.0
 #: Looking at the directory takes at most this part of the time: on remote storage it may be slow.
 _SHARE_OF_LISTING = 0.1
 
+#: A session's first job starts the workers, which may take longer than all else.
+_NO_SHARDS = "no shards yet: Python starts first"
+
 #: Tasks that are done, and all that are known; None where the session does not tell.
 _Tasks: TypeAlias = tuple[int, int] | None
 
@@ -96,7 +99,8 @@ class _Job:
             return
         try:
             found = [size for name, size in self._location.list_sizes() if parse_shard_name(name)]
-            self._files = f"{counted(len(found), 'shard')}, {human_bytes(sum(found))}"
+            written = f"{counted(len(found), 'shard')}, {human_bytes(sum(found))}"
+            self._files = written if found else _NO_SHARDS
         except Exception:  # executors may write where this process cannot look
             self._location = None
         self._listed_at = time.monotonic()

@@ -61,10 +61,17 @@ def _quick_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [(True, "2 shards, 3.0 MB"), (False, "no shards yet: Python starts first")],
+)
 def test_shards_and_bytes_are_shown_on_a_terminal(
-    location: Location, monkeypatch: pytest.MonkeyPatch
+    written: bool, shown: str, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terminal = Terminal(awaited="2 shards, 3.0 MB")
+    if not written:
+        location = location.child("empty")
+        location.make_directory()
+    terminal = Terminal(awaited=shown)
     monkeypatch.setattr(sys, "stderr", terminal)
     with write_progress(session(), location):
         assert watchers()
