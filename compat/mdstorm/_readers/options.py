@@ -90,7 +90,10 @@ def reader_options(
         source = SplitShards(source, parts, overlap=overlap)
     images = ImageDecoder.of(schema, arguments.decode, arguments.size)
     spec = arguments.transform_spec
-    change = None if spec is None else _change(spec, schema, names, batched, images)
+    read = schema if images is None else schema.with_columns(images.columns)
+    change = None if spec is None else _change(spec, read, names, batched)
+    if images is not None and change is not None:
+        change = images.before(change)
     cache = arguments.cache
     is_kept = not isinstance(cache, NullCache)
     if is_kept and any(isinstance(step, PredicateFilter) for step in filters):
@@ -119,20 +122,12 @@ def reader_options(
     return options
 
 
-def _change(
-    spec: TransformSpec,
-    schema: Schema,
-    names: Sequence[str],
-    batched: bool,
-    images: ImageDecoder | None,
-) -> Transform:
-    """Return what changes columns as a TransformSpec says, and decodes images before that."""
+def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: bool) -> Transform:
+    """Return what changes columns as a TransformSpec says."""
     if spec.func is None and not spec.edit_fields:
         return ColumnSelection(spec, schema, names)
     make = PandasTransform if batched else RowTransform
-    if images is None:
-        return make(spec, schema, names)
-    return images.before(make(spec, schema.with_columns(images.columns), names))
+    return make(spec, schema, names)
 
 
 def _filtered(
