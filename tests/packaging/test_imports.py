@@ -42,4 +42,4 @@ def test_workers_of_spark_import_little_to_write_shards() -> None:
     loaded = {*done.stdout.decode().split()}
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")
     assert not loaded.intersection(f"mdstorm_backend.{room}" for room in unneeded)
-    assert not loaded.intersection({"fsspec.asyn", "pyarrow.parquet", "rich", "urllib.request"})
+    assert not loaded.intersection({"fsspec", "pyarrow.parquet", "rich", "urllib.request"})

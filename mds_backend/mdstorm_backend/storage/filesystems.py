@@ -1,13 +1,13 @@
-"""Find and open the fsspec file system for a URL."""
+"""Find and open the fsspec file system for a URL.
+
+fsspec is imported when it is needed: Spark's workers do without it on local disks.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from typing import Any
-
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.errors import MissingDependencyError, NameNodeError, UnsupportedURLError
 from mdstorm_backend.storage.environment_variables import protocol_of, with_variables
@@ -69,6 +69,8 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
             arguments = client_arguments(path, options)
             return _shared(DatabricksFileSystem, arguments), path
+        from fsspec.implementations.local import LocalFileSystem
+
         return LocalFileSystem(), path
     scheme = scheme_of(url)
     protocol = protocol_of(scheme, options)
@@ -76,8 +78,10 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     if kind.async_impl and "::" not in url:
         fs = _shared(kind, _arguments(kind, url, options))
         return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
+    from fsspec.core import url_to_fs
+
     try:
-        fs, path = fsspec.core.url_to_fs(url, **options)
+        fs, path = url_to_fs(url, **options)
     except OSError as error:
         if scheme != "hdfs":
             raise
@@ -118,8 +122,10 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _class_of(url: str, protocol: str) -> Any:
+    from fsspec import get_filesystem_class
+
     try:
-        return fsspec.get_filesystem_class(protocol)
+        return get_filesystem_class(protocol)
     except ValueError as error:
         raise UnsupportedURLError(
             f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
@@ -135,7 +141,9 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     fsspec keeps one per thread (older versions even of those that any thread may use); each has its
     own connections and looks for credentials again.
     """
-    key = (os.getpid(), kind, fsspec.utils.tokenize(arguments))
+    from fsspec.utils import tokenize
+
+    key = (os.getpid(), kind, tokenize(arguments))
     fs = _instances.get(key)
     if fs is None or fs._fs_token not in kind._cache:  # as `clear_instance_cache` leaves it
         fs = kind(**arguments)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import ArgumentTypeError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 
 def is_local(filesystem: Any) -> bool:
     """Whether a file system is that of this machine: paths in it are local paths."""
+    from fsspec.implementations.local import LocalFileSystem
+
     return isinstance(filesystem, LocalFileSystem) or (
         _is_arrow(filesystem) and filesystem.type_name == "local"
     )
 
 
-def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
+def as_fsspec(filesystem: Any) -> AbstractFileSystem:
     """Return a file system as one of fsspec.
 
     Raises
@@ -25,7 +27,9 @@ def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
     ArgumentTypeError
         If it is neither of fsspec nor of pyarrow.
     """
-    if isinstance(filesystem, fsspec.AbstractFileSystem):
+    from fsspec import AbstractFileSystem
+
+    if isinstance(filesystem, AbstractFileSystem):
         return filesystem
     if not _is_arrow(filesystem):
         raise ArgumentTypeError(
@@ -40,7 +44,7 @@ def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
     return ArrowFSWrapper(filesystem)
 
 
-def url_in(filesystem: fsspec.AbstractFileSystem, url: str) -> str:
+def url_in(filesystem: AbstractFileSystem, url: str) -> str:
     """Return the URL in a file system of `url`, which may be a path."""
     path = str(filesystem._strip_protocol(url)).rstrip("/")
     names = filesystem.protocol
@@ -53,7 +57,7 @@ def path_in_given(url: str) -> str:
     return url if url.startswith(("http://", "https://")) else url.partition("://")[2]
 
 
-def read_range(filesystem: fsspec.AbstractFileSystem, path: str, start: int, stop: int) -> bytes:
+def read_range(filesystem: AbstractFileSystem, path: str, start: int, stop: int) -> bytes:
     """Read the bytes `start` to `stop` of a file."""
     wrapped: Any = getattr(filesystem, "fs", None)
     if not _is_arrow(wrapped):
