@@ -180,7 +180,7 @@ def checked_urls(urls: Any) -> Any:
 
 
 def checked_url(url: Any) -> str:
-    """Return a URL, or that of a path object, without a slash at its end.
+    """Return a URL, or that of a path object.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def checked_url(url: Any) -> str:
         raise InvalidArgumentError(
             f"directory url must be a string, found {url!r}: pass a URL or a list of them"
         )
-    return url[:-1] if url[-1] == "/" else url
+    return url
 
 
 def scheme_less(path: str, what: str) -> str:

@@ -38,8 +38,8 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     if isinstance(dataset_url_or_urls, list):
         if not dataset_url_or_urls:
             raise InvalidArgumentError("dataset url list must be non-empty. Name a file")
-        return [checked_url(url) for url in dataset_url_or_urls]
-    return checked_url(dataset_url_or_urls)
+        return [checked_url(url).removesuffix("/") for url in dataset_url_or_urls]
+    return checked_url(dataset_url_or_urls).removesuffix("/")
 
 
 @public("mdstorm.reader")

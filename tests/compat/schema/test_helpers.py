@@ -114,8 +114,8 @@ def test_file_systems_are_found(tmp_path: Path) -> None:
     assert made.exists(f"{tmp_path}/a")
     fs, path = get_filesystem_and_path_or_paths(f"file://{tmp_path}")
     assert (fs.exists(path), path) == (True, str(tmp_path))
-    _, paths = get_filesystem_and_path_or_paths(["file:///a", "file:///b"])
-    assert paths == ["/a", "/b"]
+    _, paths = get_filesystem_and_path_or_paths(["file:///a", "file:///b/"])
+    assert paths == ["/a", "/b/"]
     pytest.importorskip("s3fs")
     options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b"}
     far = FilesystemResolver("s3://bucket/a", storage_options=options)  # connects to nothing
