@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
 from mdstorm_backend.read.batch_formats import column_to_numpy
+from mdstorm_backend.read.late import objects
 
 #: A mask column is named after the column it belongs to.
 MASK_SUFFIX = "_is_null"
@@ -92,20 +94,29 @@ class NullPolicy:
         """Fill and mask the nulls of a batch that was read with exact nulls."""
         result = {column.name: self._treat(batch[column.name], column) for column in self._schema}
         for name in self.masks:
-            result[name + MASK_SUFFIX] = np.asarray(as_arrow(batch[name]).is_null()).copy()
+            result[name + MASK_SUFFIX] = _are_null(batch[name])
         return result
 
     def _treat(self, values: Values, column: Column) -> Values:
-        if isinstance(values, np.ndarray) or not column.may_have_nulls:
+        is_array = isinstance(values, np.ndarray)
+        if not column.may_have_nulls or (is_array and values.dtype != object):
             return values
         if (column.is_nested or column.is_late) and column.name not in self.fill:
             return values  # delivered as Python objects, which have None
         if self._is_treated(column):
             fill = self.fill.get(column.name, default_of(column))
+            if is_array:
+                row = fill if is_row(fill) else []
+                dtype = column.element_type.to_pandas_dtype()
+                return objects([np.array(row, dtype) if v is None else v for v in values])
             return _to_values(filled(values, fill, column), self.afterwards(column))
-        if column.is_numpy():
-            return column_to_numpy(values, column)
-        return values
+        return column_to_numpy(values, column) if column.is_numpy() else values
+
+
+def _are_null(values: Values) -> npt.NDArray[np.bool_]:
+    if isinstance(values, np.ndarray) and values.dtype == object:  # arrays of several shapes
+        return np.array([value is None for value in values], bool)
+    return np.array(as_arrow(values).is_null(), bool)
 
 
 def _to_values(values: pa.Array, column: Column) -> Values:

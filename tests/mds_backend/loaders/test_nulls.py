@@ -18,9 +18,12 @@ from mdstorm_backend.errors import (
     MDStormError,
     NullValueError,
 )
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.spark_types import SparkType
+from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read.late import objects
 
 NAN = float("nan")
 
@@ -218,6 +221,15 @@ def test_masks_tell_which_rows_are_null(
 def test_an_array_that_cannot_stand_in_the_column_is_refused(fill: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"fill_nulls gives .* column 'a'"):
         read(write(tmp_path, array_of("integer"), [[1, 2], None]), fill_nulls={"a": fill})
+
+
+@pytest.mark.parametrize(("fill", "filled"), [({}, []), ({"a": 7}, []), ({"a": [1, 2]}, [1, 2])])
+def test_null_arrays_among_arrays_of_several_shapes_are_filled(fill: Any, filled: Any) -> None:
+    policy = NullPolicy(Schema((Column("a", "ndarray:int16", null_count=1),)), fill, ["a"])
+    batch = policy({"a": objects([np.ones((1, 2), np.int16), None, np.ones((2, 2), np.int16)])})
+    shapes = [array.shape for array in batch["a"]]
+    assert (shapes[::2], batch["a"][1].tolist()) == ([(1, 2), (2, 2)], filled)
+    assert (batch["a"][1].dtype, batch["a_is_null"].tolist()) == (np.int16, [False, True, False])
 
 
 @pytest.mark.parametrize("framework", ["PyTorch", "TensorFlow"])
