@@ -92,7 +92,7 @@ class DatasetReader(Described, OwnContext):
         self.schema = delivered_schema(
             opened.unischema,
             options.delivered,
-            [] if options.images is None else options.images.columns,
+            options.images,
             chosen=bool(arguments.schema_fields),
             spec=arguments.transform_spec,
         )
@@ -140,7 +140,7 @@ class DatasetReader(Described, OwnContext):
             describe_data(self.dataset, full=False),
             options.order,
             len(self.dataset),
-            [("delivers", "batches" if self.is_batched_reader else "rows")],
+            [*options.shown, ("delivers", "batches" if self.is_batched_reader else "rows")],
         )
         facts = [*found.facts, ("state", "stopped" if self.stopped else "open")]
         return replace(found, facts=facts, headings=FIELDS, rows=shown_fields(self.schema))

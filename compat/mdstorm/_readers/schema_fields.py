@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._schema.inferred_fields import fields_of_columns, is_left_out
+from mdstorm._schema.inferred_fields import is_left_out
 from mdstorm._schema.unischema_field import UnischemaField
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm.transform import TransformSpec
 from mdstorm.unischema import Unischema, warn_of_prefixes
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.format import Column, Schema, holds_decimals
+from mdstorm_backend.format import Schema, holds_decimals
 from mdstorm_backend.loaders import MASK_SUFFIX
+from mdstorm_backend.read import ImageDecoder
 
 _OR_AS_FLOATS = ', or pass decimals="float64" for arrays of numbers'
 
@@ -126,7 +127,7 @@ def field_patterns(fields: Any) -> list[str]:
 def delivered_schema(
     unischema: Unischema,
     delivered: Sequence[str],
-    images: Iterable[Column] = (),
+    images: ImageDecoder | None = None,
     *,
     chosen: bool,
     spec: TransformSpec | None,
@@ -139,8 +140,8 @@ def delivered_schema(
         All fields of the dataset.
     delivered : sequence of str
         Names of the columns that are delivered, in order.
-    images : iterable of Column
-        Columns of images that are decoded.
+    images : ImageDecoder or None
+        Decodes columns of images.
     chosen : bool
         Whether the user named some of the fields.
     spec : TransformSpec or None
@@ -152,14 +153,15 @@ def delivered_schema(
         Nested columns, which Petastorm never reads, are objects.
     """
     edited = {} if spec is None else spec._mdstorm_edited()
-    pixels = {field.name: field for field in fields_of_columns(images)}
 
     def field_of(name: str) -> UnischemaField:
         if name in edited:
             _, dtype, shape, nullable = edited[name]
             return UnischemaField(name, dtype, shape, None, nullable)
-        if name in pixels or name in unischema.fields:
-            return pixels.get(name) or unischema.fields[name]
+        if images is not None and name in images.names:
+            return UnischemaField(name, np.uint8, images.shape, None, False)
+        if name in unischema.fields:
+            return unischema.fields[name]
         if name.removesuffix(MASK_SUFFIX) in unischema.fields:
             return UnischemaField(name, np.bool_, (), None, False)
         return UnischemaField(name, np.object_, (), None, True)

@@ -60,7 +60,7 @@ def _transformed_specs(
     return [
         declared_spec(name, *edited[name][1:3])
         if name in edited
-        else spec_of_column(options.decoded_schema[name])
+        else spec_of_column(options.schema[name], options.images)
         if name in options.schema
         else ColumnSpec(name, "bool")
         for name in names

@@ -162,11 +162,6 @@ class ReaderOptions:
         return self.dataset.schema.select(self.dataset.select(self.columns))
 
     @cached_property
-    def decoded_schema(self) -> Schema:
-        """The columns that are read, with images as they are decoded."""
-        return self.schema if self.images is None else self.schema.with_columns(self.images.columns)
-
-    @cached_property
     def nulls(self) -> NullPolicy:
         """What happens to nulls."""
         return NullPolicy(self.schema, self.fill_nulls, self.null_masks)
@@ -198,7 +193,9 @@ class ReaderOptions:
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
-        return {column.name: self.nulls.afterwards(column) for column in self.decoded_schema}
+        decoded = () if self.images is None else self.images.columns
+        columns = self.schema.with_columns(decoded)
+        return {column.name: self.nulls.afterwards(column) for column in columns}
 
     @property
     def shown(self) -> list[tuple[str, str]]:

@@ -100,7 +100,7 @@ class ImageDecoder:
         InvalidArgumentError
             If a column is not read, or holds no images.
         """
-        names = [decode] if isinstance(decode, str) else list(decode or ())
+        names = [decode] if isinstance(decode, str) else list(dict.fromkeys(decode or ()))
         for name in names:
             column = schema.get(name)
             if column is None or column.parsed_encoding.kind not in _STORED:
@@ -113,8 +113,18 @@ class ImageDecoder:
         return cls(stored, None if size is None else _sides(size)) if names else None
 
     def __str__(self) -> str:
-        names = ", ".join(column.name for column in self.stored)
+        names = ", ".join(self.names)
         return names if self.size is None else f"{names} as {self.size[0]}x{self.size[1]}"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.stored]
+
+    @property
+    def shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of an image: height, width and channels, None where images have their own."""
+        return (*(self.size or (None, None)), 3)
 
     @property
     def columns(self) -> list[Column]:
@@ -179,7 +189,8 @@ class ImageDecoder:
                     url=url,
                 ) from error
 
-        shape = (*self.size, 3) if self.size else pixels(0).shape if rows else (0, 0, 3)
+        first = pixels(0) if rows and not self.size else None
+        shape = (*(self.size or (0, 0)), 3) if first is None else first.shape
         stack = np.empty((rows, *shape), np.uint8)
 
         def fill(row: int) -> None:
@@ -191,7 +202,9 @@ class ImageDecoder:
                     "images to one size"
                 )
 
-        map_in_threads(fill, range(rows), default_workers())
+        if first is not None:
+            stack[0] = first
+        map_in_threads(fill, range(first is not None, rows), default_workers())
         return stack
 
 
@@ -202,8 +215,7 @@ class _DecodedFirst:
         self._images = images
         self._transform = transform
         self.columns = transform.columns
-        decoded = {column.name for column in images.stored}
-        self.unchanged = frozenset(getattr(transform, "unchanged", ())) - decoded
+        self.unchanged = frozenset(getattr(transform, "unchanged", ())).difference(images.names)
         self.leaves_out_rows = getattr(transform, "leaves_out_rows", False)
 
     def __call__(self, batch: Batch) -> Batch:

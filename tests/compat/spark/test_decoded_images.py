@@ -62,10 +62,13 @@ def test_batches_are_stacks_of_pixels(
     np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
 
 
-def test_tensorflow_knows_the_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [(8, 20), None])
+@pytest.mark.parametrize("transform", [None, TransformSpec(lambda rows: rows)])
+def test_tensorflow_knows_the_size(tmp_path: Path, size: Any, transform: Any) -> None:
     made = converter(tmp_path)
-    spec = made.make_tf_dataset(decode=["image"], size=(8, 20)).element_spec.image
-    assert (spec.dtype.name, spec.shape.as_list()) == ("uint8", [None, 8, 20, 3])
+    options = {"decode": ["image"], "size": size, "transform_spec": transform}
+    spec = made.make_tf_dataset(**options).element_spec.image
+    assert (spec.dtype.name, spec.shape.as_list()) == ("uint8", [None, *(size or (None, None)), 3])
     x, y = next(iter(made.make_tf_dataset(decode="image", size=4, features="image", labels="id")))
     assert (x.shape[1:], y.dtype.name) == ((4, 4, 3), "int64")
 
@@ -98,9 +101,12 @@ def test_readers_state_and_deliver_pixels(
         "transform_spec": spec,
         "shuffle_row_groups": False,
     }
+    with make(f"file://{tmp_path}", **options) as reader:
+        assert reader.schema.fields["image"].shape == (None, None, 3)
     with make(f"file://{tmp_path}", size=16, predicate=gets_files, **options) as reader:
         field = reader.schema.fields["image"]
         assert (field.numpy_dtype, field.shape) == (np.uint8, (16, 16, 3))
+        assert "decode=image as 16x16" in repr(reader)
         image = next(reader).image
         assert (image.dtype, image.shape[-3:]) == (np.uint8, (16, 16, 3))
 

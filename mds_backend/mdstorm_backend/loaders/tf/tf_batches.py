@@ -113,7 +113,7 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
         if column is None:
             specs.append(ColumnSpec(name, "bool"))
             continue
-        specs.append(spec_of_column(column))
+        specs.append(spec_of_column(column, options.images))
     check_nulls_of(options)
     return specs
 

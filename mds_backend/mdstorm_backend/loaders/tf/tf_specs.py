@@ -13,6 +13,7 @@ import tensorflow as tf
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
+from mdstorm_backend.read.decoded_images import ImageDecoder
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,16 @@ class ColumnSpec:
         return tf.TensorSpec((None, *self.shape), dtype)
 
 
-def spec_of_column(column: Column) -> ColumnSpec:
-    """Return how a stored column arrives.
+def spec_of_column(column: Column, images: ImageDecoder | None = None) -> ColumnSpec:
+    """Return how a stored column arrives, which `images` may decode.
 
     Raises
     ------
     UnsupportedTypeError
         If TensorFlow has no type for it.
     """
+    if images is not None and column.name in images.names:
+        return ColumnSpec(column.name, "uint8", images.shape)
     encoding, type_ = column.parsed_encoding, column.arrow_type
     dtype, depth = encoding.tensorflow_dtype(element_type(type_)), depth_of(type_)
     if dtype is None:
