@@ -35,7 +35,7 @@ _RUN = re.compile(
 #: Code that is an argument of Python, what of it is a name, and what it imports from a module.
 _CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""")
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
-_FROM = re.compile(rf"\bfrom[ \t]+({OLD_ROOT}(?:\.\w+)*)[ \t]+import[ \t]+([\w, \t]+)")
+_FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w, \t]+)")
 
 
 @cache

@@ -53,6 +53,7 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
         'pip install -e .[dev,petastorm] && pip install "${WHEEL}[petastorm]" dist/*[petastorm]\n',
         "python -c 'from petastorm.reader import make_reader, ArrowReaderWorker'\n",
+        "python -c 'from petastorm.reader import (make_reader,\n  ArrowReaderWorker)'\n",
         "python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n",
         "./petastorm-copy-dataset.py a\npetastorm-copy-dataset.py.bak\n",
         "pip install -r petastorm.txt\n",
