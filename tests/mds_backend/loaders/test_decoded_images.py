@@ -210,3 +210,9 @@ def test_without_pillow_the_error_says_what_to_install(
     monkeypatch.setattr(decode_images, "_image_module", missing)
     with pytest.raises(MissingDependencyError, match=r"mdstorm\[images\]"):
         list(loader(local, size=16))
+
+
+def test_an_image_that_only_has_to_be_cut_keeps_its_pixels(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (16, 19, 3), np.uint8)
+    local = write(tmp_path, [Image.fromarray(pixels)], "png")
+    np.testing.assert_array_equal(next(iter(loader(local, size=16)))["image"][0], pixels[:, 1:17])

@@ -199,9 +199,6 @@ def rgb_pixels(
         image = _as_rgb(image)
     elif size is None:
         return _owned(by_turbo, out)
-    elif _covers_exactly(by_turbo.shape, size):
-        top, left = (by_turbo.shape[0] - size[0]) // 2, (by_turbo.shape[1] - size[1]) // 2
-        return _owned(by_turbo[top : top + size[0], left : left + size[1]], out)
     else:
         image = _image_module().fromarray(by_turbo)
     return _owned(np.asarray(image if size is None else _cropped(image, size)), out)
@@ -224,6 +221,9 @@ def _cropped(image: Image, size: tuple[int, int]) -> Image:
     """Resize an image until it covers `size`, and cut out its centre: both in one go."""
     height, width = size
     scale = min(image.height / height, image.width / width)
+    if scale == 1:  # no pixel is to become a mean of two
+        x, y = (image.width - width) // 2, (image.height - height) // 2
+        return image.crop((x, y, x + width, y + height))
     left = max((image.width - width * scale) / 2, 0)
     top = max((image.height - height * scale) / 2, 0)
     box = (left, top, image.width - left, image.height - top)
