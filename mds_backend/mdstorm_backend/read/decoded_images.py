@@ -64,7 +64,7 @@ def check_decode(decode: Decode | None, size: Size | None) -> None:
     sides = _sides(size)
     if len(sides) != 2 or not all(is_integer(side) and side > 0 for side in sides):
         raise InvalidArgumentError(
-            f"size must be a number of pixels, or (height, width), found {size!r}"
+            f"size must be a positive number of pixels, or (height, width), found {size!r}"
         )
     if not decode:
         raise InvalidArgumentError(
