@@ -2,7 +2,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from click.testing import Result
 from tests.mds_backend.small_datasets import write_dataset
 
@@ -38,8 +37,3 @@ def test_long_values_and_line_breaks_do_not_break_the_table(tmp_path: Path, run:
     write_dataset(tmp_path, {"a": ["x" * 1000, "one\ntwo", "[bold]"]}, {"a": "string"})
     found = cells(run("head", tmp_path))
     assert found[3:] == ["x" * 59 + "…", "one two", "[bold]"]
-
-
-@pytest.mark.parametrize("arguments", [["-n", "-1"], ["-n", "x"]])
-def test_a_wrong_number_is_a_usage_error(arguments: list[str], dataset: Path, run: Run) -> None:
-    assert run("head", dataset, *arguments).exit_code == 2

@@ -14,10 +14,7 @@ from tests.compat.etl.rows_of_all_codecs import SCHEMA, TextCodec, encoded, row,
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm.codecs import NdarrayCodec
-from mdstorm.errors import (
-    DatasetExistsError,
-    PetastormMetadataGenerationError,
-)
+from mdstorm.errors import DatasetExistsError, PetastormMetadataGenerationError
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index

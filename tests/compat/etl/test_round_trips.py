@@ -18,12 +18,7 @@ from mdstorm._datasets.metadata_keys import UNISCHEMA_KEY
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._pickles.schema_pickle import dump_unischema
 from mdstorm._schema.spark_types import NamedSparkType
-from mdstorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
+from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import decode_row

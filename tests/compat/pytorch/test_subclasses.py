@@ -5,12 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.readers import (
-    ItemReader,
-    batch_reader,
-    items,
-    numbers,
-)
+from tests.compat.readers import ItemReader, batch_reader, items, numbers
 
 from mdstorm.errors import ShufflingBufferError, StateMismatchError
 from mdstorm.pytorch import BatchedDataLoader, DataLoader

@@ -12,11 +12,7 @@ from tests.compat.schema.schemas import EVERYTHING
 
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import DecodeFieldError, InvalidArgumentError
-from mdstorm.fs_utils import (
-    FilesystemResolver,
-    get_dataset_path,
-    get_filesystem_and_path_or_paths,
-)
+from mdstorm.fs_utils import FilesystemResolver, get_dataset_path, get_filesystem_and_path_or_paths
 from mdstorm.generator import generate_datapoint
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from mdstorm.utils import decode_row

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.predicates import (
-    PredicateBase,
-    in_intersection,
-    in_pseudorandom_split,
-    in_set,
-)
+from mdstorm.predicates import PredicateBase, in_intersection, in_pseudorandom_split, in_set
 
 
 def test_dates_of_numpy_are_in_a_set_of_dates() -> None:

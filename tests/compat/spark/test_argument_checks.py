@@ -6,8 +6,6 @@ import pytest
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
-NOWHERE = SparkDatasetConverter("file:///nowhere", ["file:///nowhere/part.mds"], 10)
-
 
 def test_numpy_integers_are_integers(ten: SparkDatasetConverter) -> None:
     with ten.make_torch_dataloader(

@@ -13,10 +13,7 @@ from tests.conftest import runs_python_on_executors
 from tests.naming import value_id
 
 from mdstorm._spark.make_converter import _tell_of_dtype
-from mdstorm.errors import (
-    NotADataFrameError,
-    NotOnDriverError,
-)
+from mdstorm.errors import NotADataFrameError, NotOnDriverError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.spark import read_conf

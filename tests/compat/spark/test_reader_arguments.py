@@ -9,9 +9,7 @@ import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
-from mdstorm.errors import (
-    InvalidArgumentError,
-)
+from mdstorm.errors import InvalidArgumentError
 from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
 

@@ -10,13 +10,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import (
-    IN_ORDER,
-    Read,
-    converter_of,
-    with_either,
-    with_tf,
-)
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_tf
 from tests.mds_backend.small_datasets import array_of, map_of
 
 from mdstorm import TransformSpec

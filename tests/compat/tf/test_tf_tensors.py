@@ -9,11 +9,7 @@ import tensorflow as tf
 from tests.compat.readers import row_reader, write_parquet
 
 from mdstorm.ngram import NGram
-from mdstorm.tf_utils import (
-    RANDOM_SHUFFLING_QUEUE_SIZE,
-    make_namedtuple_tf_ngram,
-    tf_tensors,
-)
+from mdstorm.tf_utils import RANDOM_SHUFFLING_QUEUE_SIZE, make_namedtuple_tf_ngram, tf_tensors
 from mdstorm.unischema import Unischema, UnischemaField
 
 v1 = tf.compat.v1
