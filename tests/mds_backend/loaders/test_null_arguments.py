@@ -65,11 +65,9 @@ def test_a_fill_that_fits_is_taken(type_: SparkType, value: Any) -> None:
     assert NullPolicy(plan({"q": type_}), fill={"q": value}).fill == {"q": value}
 
 
-def test_a_mask_never_replaces_a_column() -> None:
-    with pytest.raises(InvalidArgumentError, match="replace one that exists"):
-        NullPolicy(plan({"n": "long", "n_is_null": "long"}), masks=["n"])
-
-
-def test_a_mask_is_named_once() -> None:
-    with pytest.raises(InvalidArgumentError, match="twice"):
-        NullPolicy(plan({"n": "long"}), masks=["n", "n"])
+@pytest.mark.parametrize(
+    ("masks", "message"), [(["n"], "replace one that exists"), (["m", "m"], "twice")]
+)
+def test_a_mask_is_named_once_and_never_replaces_a_column(masks: list[str], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        NullPolicy(plan({"n": "long", "n_is_null": "long", "m": "long"}), masks=masks)
