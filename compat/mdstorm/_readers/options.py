@@ -88,7 +88,8 @@ def reader_options(
     parts = arguments.shuffle_row_drop_partitions
     if parts != 1:
         source = SplitShards(source, parts, overlap=overlap)
-    images = ImageDecoder.of(schema, arguments.decode, arguments.size)
+    decode = arguments.decode
+    images = ImageDecoder.of(schema, decode, arguments.size) if decode else None
     spec = arguments.transform_spec
     read = schema if images is None else schema.with_columns(images.columns)
     change = None if spec is None else _change(spec, read, names, batched)

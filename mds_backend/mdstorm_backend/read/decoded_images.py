@@ -92,15 +92,15 @@ class ImageDecoder:
     size: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, schema: Schema, decode: Decode | None, size: Size | None) -> ImageDecoder | None:
-        """Return what decodes columns of `schema` as `check_decode` allows; None for none of them.
+    def of(cls, schema: Schema, decode: Decode, size: Size | None) -> ImageDecoder:
+        """Return what decodes columns of `schema`, as `check_decode` allows.
 
         Raises
         ------
         InvalidArgumentError
             If a column is not read, or holds no images.
         """
-        names = [decode] if isinstance(decode, str) else list(dict.fromkeys(decode or ()))
+        names = [decode] if isinstance(decode, str) else list(dict.fromkeys(decode))
         for name in names:
             column = schema.get(name)
             if column is None or column.parsed_encoding.kind not in _STORED:
@@ -110,7 +110,7 @@ class ImageDecoder:
                     "Name binary columns that hold image files"
                 )
         stored = tuple(schema[name] for name in names)
-        return cls(stored, None if size is None else _sides(size)) if names else None
+        return cls(stored, None if size is None else _sides(size))
 
     def __str__(self) -> str:
         names = ", ".join(self.names)

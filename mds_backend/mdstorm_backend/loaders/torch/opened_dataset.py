@@ -98,9 +98,9 @@ class OpenedDataset:
             self.order = self._weighed(self.order)
         settings = self.settings
         options = ReaderOptions(self.dataset, self.order, **settings.read_options)
-        images = ImageDecoder.of(options.schema, settings.decode, settings.size)
-        if images is None:
+        if not settings.decode:
             return options
+        images = ImageDecoder.of(options.schema, settings.decode, settings.size)
         transform = options.transform and images.before(options.transform)
         return replace(options, images=images, transform=transform)
 
