@@ -4,7 +4,7 @@
 # make quick AREA=read   the tests of one area, in under a minute
 # make docs        the site, in docs/_build/html
 # make demo        the first example, in an environment of its own (1.7 GB)
-# make benchmark   speed, compared with the libraries that mdstorm replaces
+# make benchmark   speed, compared with other libraries
 #
 # Each creates the virtual environments that it needs. Prerequisites: Python 3.11 and Java 17 or
 # newer. If npm is installed, the tests also run against Azure's storage.
@@ -94,12 +94,13 @@ docs: $(DOCS)/.complete
 demo: java $(DEMO)/.complete
 	$(call with_spark,$(DEMO)) $(DEMO)/bin/python examples/quickstart.py
 
-# Compares with Petastorm and MosaicML Streaming, whose environments it creates. All of it runs, and
-# its page is written, also where a target is missed; the exit code says so.
+# Compares with other libraries, whose environments it creates. All of it runs, and its page is
+# written, also where a target is missed; the exit code says so.
 benchmark: java $(DEV)/.complete
 	@status=0; \
 	$(DEV)/bin/python benchmarks/run.py || status=1; \
 	$(DEV)/bin/python benchmarks/run_samples.py || status=1; \
+	$(DEV)/bin/python benchmarks/run_peers.py || status=1; \
 	$(call with_spark,$(DEV)) $(DEV)/bin/python benchmarks/measure_convert.py || status=1; \
 	$(DEV)/bin/python benchmarks/measure_migrate.py || status=1; \
 	$(DEV)/bin/python benchmarks/measure_delta.py || status=1; \

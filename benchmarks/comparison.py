@@ -23,6 +23,7 @@ INTERPRETERS = {
     "mdstorm": Path(sys.executable),
     "petastorm": ENVIRONMENTS / "petastorm" / "bin" / "python",
     "mosaic": ENVIRONMENTS / "mosaic" / "bin" / "python",
+    "peers": ENVIRONMENTS / "peers" / "bin" / "python",
 }
 
 # Numbers in the results that are not measurements.

@@ -1,34 +1,37 @@
 #!/usr/bin/env bash
-# Makes the environments of the libraries that the benchmarks compare with, below benchmarks/.environments/:
-# `petastorm` and `mosaic`. Each library gets the versions it was released for, which exclude one another.
+# Makes the environments of the libraries that the benchmarks compare with, below benchmarks/.environments/. Each gets
+# the versions it was released for, which exclude one another.
 #
-# Repeating the call costs nothing while the pinned versions stay the same. PYTHON names the interpreter (3.11).
+#   benchmarks/make_environments.sh [petastorm] [mosaic] [peers]
+#
+# Without names, it makes all of them. Repeating the call costs nothing while the pinned versions stay the same. PYTHON
+# names the interpreter (3.11).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 environments=$here/.environments
 mkdir -p "$environments"
 
-"$here/../tests/interop/make_environment.sh" "$environments/mosaic"
+# $1: the name of the environment and of its list of versions. $2: the modules that it must be able to import.
+make_environment() {
+    local target=$environments/$1 requirements=$here/../constraints/$1.txt
+    local stamp=$target/.complete identity
+    identity=$(sha256sum < "$requirements")
+    if [[ -f $stamp && $(< "$stamp") == "$identity" ]]; then
+        return
+    fi
+    # The list is complete, so nothing need be resolved; see its head for why it must not.
+    "$here/../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
+    "$target/bin/python" -c "import $2"
+    printf '%s\n' "$identity" > "$stamp"
+}
 
-target=$environments/petastorm
-requirements=$here/../constraints/petastorm.txt
-stamp=$target/.complete
-identity=$(sha256sum < "$requirements")
-
-if [[ -f $stamp && $(< "$stamp") == "$identity" ]]; then
-    exit 0
-fi
-
-# The list is complete, so nothing need be resolved; see its head for why it must not.
-"$here/../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
-
-"$target/bin/python" - <<'CHECK'
-import petastorm
-import petastorm.pytorch
-import petastorm.spark
-import petastorm.tf_utils
-
-print("Petastorm", petastorm.__version__, "is ready")
-CHECK
-printf '%s\n' "$identity" > "$stamp"
+[[ $# -gt 0 ]] || set -- petastorm mosaic peers
+for name in "$@"; do
+    case $name in
+        petastorm) make_environment petastorm "petastorm.pytorch, petastorm.spark, petastorm.tf_utils" ;;
+        mosaic) "$here/../tests/interop/make_environment.sh" "$environments/mosaic" ;;
+        peers) make_environment peers "datasets, lance.torch.data, litdata, ray.data, webdataset" ;;
+        *) echo "error: there is no environment $name" >&2; exit 2 ;;
+    esac
+done

@@ -17,12 +17,11 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import samples
 import torch
-from measuring import emit, reading_speed
+from measuring import emit, pillow_alone, reading_speed
 
 LIBRARY = sys.argv[1]
 OURS = LIBRARY == "mdstorm"
@@ -83,11 +82,7 @@ def image_speeds(folder: Path) -> dict[str, Any]:
     """Measure with Pillow, which both use, and with simplejpeg, which ours prefers."""
     if not OURS:
         return {"images": image_speed(folder)}
-    from mdstorm_backend.format.encodings import decode_images
-
-    with mock.patch.object(
-        decode_images, "_turbo", return_value=None
-    ):  # as if it were not installed
+    with pillow_alone():
         pillow = image_speed(folder)
     return {"images": pillow, "images_turbo": image_speed(folder)}
 

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from table import FIRST_COLUMN, LAST_COLUMN, ROWS, numeric_table
 
@@ -111,6 +112,50 @@ def reading_speed(
         "passes": len(took),
         "rows_per_pass": rows,
     }
+
+
+def rows_per_cpu_second(
+    read: Callable[[], Iterable[Any]],
+    touch: Callable[[Any], int],
+    expected_rows: int,
+    seconds: float = 1.0,
+) -> float:
+    """Divide the rows of 1, 2, 4… passes, which last `seconds` at least, by their CPU time.
+
+    Unlike the time on the clock, CPU time compares libraries that use one thread with those that
+    use several processes, and other programs on the machine change it little. One batch goes before
+    all passes, to warm up.
+    """
+    next(iter(read()))
+    passes = 1
+    while True:
+        before = _cpu_seconds()
+        rows = sum(touch(batch) for _ in range(passes) for batch in read())
+        after = _cpu_seconds()
+        if rows != passes * expected_rows:
+            raise RuntimeError(f"read {rows} rows, expected {passes * expected_rows}")
+        # Of processes that have ended meanwhile, nothing is known any more.
+        spent = sum(after[pid] - before.get(pid, 0) for pid in after)
+        if spent >= seconds:
+            return rows / spent
+        passes *= 2
+
+
+def _cpu_seconds() -> dict[int, float]:
+    """Return the CPU time so far of this process and of all below it."""
+    import psutil
+
+    me = psutil.Process()
+    times = {process.pid: process.cpu_times() for process in me.children(recursive=True)}
+    below = {pid: spent.user + spent.system for pid, spent in times.items()}
+    return {me.pid: time.process_time(), **below}
+
+
+def pillow_alone() -> AbstractContextManager[Any]:
+    """Let mdstorm decode images as if simplejpeg were not installed."""
+    from mdstorm_backend.format.encodings import decode_images
+
+    return mock.patch.object(decode_images, "_turbo", return_value=None)
 
 
 def peak_memory_in_a_process(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, float]:

@@ -2,8 +2,9 @@
 
     python benchmarks/page.py
 
-Reads `results.json` and `results_samples.json`; `docs/images/benchmarks.svg` shows the ratios. The
-drawing has no library behind it: its few lines adapt to light and dark pages, and stay small.
+Reads `results.json`, `results_samples.json` and `results_peers.json`; `docs/images/benchmarks.svg`
+shows the ratios. The drawing has no library behind it: its few lines adapt to light and dark pages,
+and stay small.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ WIDTH, LABELS, VALUES, ROW, BAR = 800, 400, 70, 23, 13
 _DECADE = (WIDTH - LABELS - VALUES) / math.log10(3_000)
 
 _SIGN = "\N{MULTIPLICATION SIGN}"
+_DASH = "\N{EN DASH}"
 _STYLE = """\
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 .title { font-weight: 600 }
@@ -66,6 +68,20 @@ smaller with larger batches.
 Both read the same files, with 0 or 2 workers, whichever is faster.
 
 {samples}
+
+## Against libraries with formats of their own
+
+Rows per second of CPU time: of all threads and processes, because what one library does in threads,
+another does in processes, and because other programs on the machine change it little. The best
+figure of each row is bold. All libraries read the same rows from local files, without worker
+processes of PyTorch, and decode images by Pillow. The machine's load average was {load} during this
+run. `python benchmarks/run_peers.py` repeats only this table.
+
+{peers}
+
+Each library is used as its documentation says, by the fastest way that we found:
+
+{settings}
 """
 
 
@@ -100,8 +116,14 @@ def page() -> str:
         f"The machine: {machine['cpus']} cores ({machine['machine']}, {machine['system']}), "
         f"Python {machine['python']}, otherwise idle."
     )
-    tables = (_table(comparisons(name)) for name in ("results.json", "results_samples.json"))
-    return _HEAD.format(machine=sentence) + _TABLES.format(table=next(tables), samples=next(tables))
+    peers = _results("results_peers.json")
+    return _HEAD.format(machine=sentence) + _TABLES.format(
+        table=_table(comparisons("results.json")),
+        samples=_table(comparisons("results_samples.json")),
+        peers=_peers_table(peers),
+        load=round(peers["load"]),
+        settings=_settings(peers),
+    )
 
 
 def image() -> str:
@@ -111,6 +133,10 @@ def image() -> str:
     for title, name in (
         ("A table of 26 numeric columns: times faster", "results.json"),
         ("Samples, against MosaicML Streaming: times faster", "results_samples.json"),
+        (
+            "Libraries with formats of their own: times as many rows per CPU-second",
+            "results_peers.json",
+        ),
     ):
         compared = comparisons(name)
         lines += _chart(title, compared, top)
@@ -135,6 +161,27 @@ def _table(compared: list[Comparison]) -> str:
         for one in compared
     ]
     return "\n".join(["| | mdstorm | the other | times faster |", "|---|--:|--:|--:|", *rows])
+
+
+def _peers_table(results: dict[str, Any]) -> str:
+    """Return a row for each task and a column for each library."""
+    libraries = results["rounds"][0]
+    names = [found["name"] for found in libraries.values()]
+    rows = []
+    for task, title in results["tasks"].items():
+        rates = [results["medians"].get(f"{library}.{task}", 0.0) for library in libraries]
+        cells = [_figure(rate, seconds=False) if rate else _DASH for rate in rates]
+        cells[rates.index(max(rates))] = f"**{cells[rates.index(max(rates))]}**"
+        rows.append([title, *cells])
+    head = [["", *names], ["---", *["--:"] * len(names)]]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [*head, *rows])
+
+
+def _settings(results: dict[str, Any]) -> str:
+    return "\n".join(
+        f"- **{found['name']} {found['version']}**: {found['setting']}"
+        for found in results["rounds"][0].values()
+    )
 
 
 def _figure(value: float, seconds: bool) -> str:
@@ -177,7 +224,9 @@ def _x(ratio: float) -> int:
 
 def _label(name: str) -> str:
     """Shorten what would not fit; the page has the whole of it."""
-    return name.replace(" over the epoch", "").replace(" with 100,000 rows", "")
+    for words in (" over the epoch", " with 100,000 rows", "sequences of "):
+        name = name.replace(words, "")
+    return name
 
 
 if __name__ == "__main__":

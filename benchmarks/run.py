@@ -14,7 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from comparison import HERE, INTERPRETERS, Target, compare, measure
+from comparison import HERE, Target, compare, measure
+
+LIBRARIES = ("mdstorm", "petastorm", "mosaic")
 
 TARGETS = (
     Target(
@@ -101,13 +103,13 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=HERE / "results.json")
     options = parser.parse_args()
 
-    subprocess.run([HERE / "make_environments.sh"], check=True)
+    subprocess.run([HERE / "make_environments.sh", "petastorm", "mosaic"], check=True)
     settings = {"batch_size": options.batch_size, "rows": options.rows}
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     rounds = []
     for number in range(1, options.rounds + 1):
         one = {}
-        for library in INTERPRETERS:
+        for library in LIBRARIES:
             print(f"round {number} of {options.rounds}: {library}", file=sys.stderr, flush=True)
             one[library] = measure(library, f"measure_{library}.py", *arguments)
         rounds.append(one)

@@ -85,7 +85,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=HERE / "results_samples.json")
     options = parser.parse_args()
 
-    subprocess.run([HERE / "make_environments.sh"], check=True)
+    subprocess.run([HERE / "make_environments.sh", "mosaic"], check=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run([INTERPRETERS["mosaic"], HERE / "samples.py", name], check=True)

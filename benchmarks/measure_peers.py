@@ -1,0 +1,264 @@
+"""A table, images and tokens, read by mdstorm or by a library that people pick instead.
+
+    python measure_peers.py LIBRARY FOLDER
+
+FOLDER holds the Parquet files of `run_peers.py`, from which each library writes its own format
+first. The docstring of each function says how its library is used; `page.py` shows it.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from functools import partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from measuring import emit, pillow_alone, rows_per_cpu_second
+from samples import images
+
+ROWS = {"numbers": 200_000, "images": 512, "tokens": 5_000}
+TOKENS = 2048
+BUFFER_ROWS = 10_000
+RAY_FILES = 4
+
+Batches = Callable[[], Iterable[Any]]
+
+
+class Task(NamedTuple):
+    """What is read: one of the files, and how."""
+
+    title: str
+    data: str
+    batch_size: int
+    shuffle: bool = False
+
+
+TASKS = {
+    "in_order": Task("26 float32 columns, in order", "numbers", 1024),
+    "shuffled": Task("26 float32 columns, shuffled", "numbers", 1024, shuffle=True),
+    "images": Task("JPEG images of 224 by 224", "images", 64),
+    "tokens": Task("sequences of 2,048 uint16 tokens", "tokens", 64),
+}
+
+
+def write_data(folder: Path) -> None:
+    """Write what is read as Parquet files."""
+    rng = np.random.default_rng(0)
+    numbers = {f"n{i:02}": rng.random(ROWS["numbers"], np.float32) for i in range(26)}
+    tokens = rng.integers(0, 50_000, ROWS["tokens"] * TOKENS, np.uint16)
+    tables = {
+        "numbers": pa.table(numbers),
+        "images": pa.table(
+            {"images": [sample["image"] for sample in islice(images(), ROWS["images"])]}
+        ),
+        "tokens": pa.table({"tokens": pa.FixedSizeListArray.from_arrays(tokens, TOKENS)}),
+    }
+    for data, table in tables.items():
+        pq.write_table(table, folder / f"{data}.parquet")
+
+
+def stored(folder: Path, data: str) -> pa.Table:
+    return pq.read_table(folder / f"{data}.parquet")
+
+
+def samples_of(folder: Path, data: str) -> Iterator[Any]:
+    """Yield the rows one by one: an array of 26 numbers or of tokens, or the bytes of an image."""
+    table = stored(folder, data)
+    if data == "images":
+        yield from table[data].to_pylist()
+    else:
+        columns = [column.numpy() for column in tensors(table).values()]
+        yield from columns[0] if data == "tokens" else np.stack(columns, axis=1)
+
+
+def decoded(batch: list[bytes]) -> Any:
+    """Decode images as Pillow does."""
+    import torch
+    from PIL import Image
+
+    return torch.from_numpy(
+        np.stack([np.asarray(Image.open(io.BytesIO(image))) for image in batch])
+    )
+
+
+def tensors(batch: pa.Table | pa.RecordBatch, **_: Any) -> dict[str, Any]:
+    """Make tensors of Arrow's columns: views of numbers, and decoded images."""
+    import torch
+
+    made = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_binary(column.type):
+            made[name] = decoded(column.to_pylist())
+        elif pa.types.is_fixed_size_list(column.type):
+            values = pc.list_flatten(column).to_numpy()
+            made[name] = torch.from_numpy(values).reshape(len(column), -1)
+        else:
+            made[name] = torch.from_numpy(column.to_numpy())
+    return made
+
+
+def mdstorm(folder: Path, task: Task) -> Batches:
+    """`StreamingDataLoader`, shuffled over the whole epoch."""
+    from mdstorm import convert
+    from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
+
+    out = folder / "mdstorm" / task.data
+    if not out.exists() and task.data == "numbers":
+        convert(folder / "numbers.parquet", out)
+    elif not out.exists():
+        encoding = {"images": "jpeg", "tokens": f"ndarray:uint16:{TOKENS}"}[task.data]
+        with MDSWriter(out=str(out), columns={task.data: encoding}) as writer:
+            for sample in samples_of(folder, task.data):
+                writer.write({task.data: sample})
+    dataset = StreamingDataset(local=str(out), batch_size=task.batch_size, shuffle=task.shuffle)
+    return lambda: StreamingDataLoader(dataset, batch_size=task.batch_size)
+
+
+def litdata(folder: Path, task: Task) -> Batches:
+    """Chunks of 64 MB that `optimize` makes of an array for each row; tokens by `TokensLoader`.
+
+    `shuffle=True` shuffles the order of chunks, and of rows within windows of 256.
+    """
+    from litdata import StreamingDataLoader, StreamingDataset, TokensLoader, optimize
+
+    out = str(folder / "litdata" / task.data)
+    tokens = TokensLoader(block_size=TOKENS) if task.data == "tokens" else None
+    if not Path(out).exists():
+        write = partial(litdata_samples, folder)
+        optimize(write, [task.data], out, num_workers=1, chunk_bytes="64MB", item_loader=tokens)
+
+    dataset = StreamingDataset(out, shuffle=task.shuffle, item_loader=tokens)
+    options: dict[str, Any] = {"collate_fn": decoded} if task.data == "images" else {}
+    return lambda: StreamingDataLoader(dataset, batch_size=task.batch_size, **options)
+
+
+def litdata_samples(folder: Path, data: str) -> Iterator[Any]:
+    """Yield what litData writes, in a process of its own: tokens as tensors."""
+    import torch
+
+    for sample in samples_of(folder, data):
+        yield torch.from_numpy(sample.copy()) if data == "tokens" else sample
+
+
+def datasets(folder: Path, task: Task) -> Batches:
+    """`with_format("arrow")`: tensors are views of the mapped file, which cannot be written to.
+
+    With `with_format("torch")`, tables are read at a fortieth of this speed. Shuffled by
+    `to_iterable_dataset(num_shards=8).shuffle(buffer_size=10_000)`.
+    """
+    from datasets import load_dataset
+
+    file = str(folder / f"{task.data}.parquet")
+    found = load_dataset("parquet", data_files=file, split="train").with_format("arrow")
+    if task.shuffle:
+        streamed = found.to_iterable_dataset(num_shards=8).with_format("arrow")
+        found = streamed.shuffle(seed=0, buffer_size=BUFFER_ROWS)
+    return lambda: map(tensors, found.iter(task.batch_size))
+
+
+def webdataset(folder: Path, task: Task) -> Batches:
+    """A tar file of `.jpg` or `.npy` files, read by `decode`, `to_tuple` and `batched`.
+
+    It has no format for tables: each row would be a file in the tar file, 15 times as large.
+    """
+    from webdataset import TarWriter, WebDataset
+
+    out = str(folder / f"{task.data}.tar")
+    kind = "jpg" if task.data == "images" else "npy"
+    if not Path(out).exists():
+        with TarWriter(out) as writer:
+            for number, sample in enumerate(samples_of(folder, task.data)):
+                writer.write({"__key__": f"{number:06}", kind: sample})
+    found = WebDataset(out, shardshuffle=False).decode("rgb8").to_tuple(kind)
+    return lambda: found.batched(task.batch_size)
+
+
+def lance(folder: Path, task: Task) -> Batches:
+    """`lance.torch.data.LanceDataset`, whose tensors are views that cannot be written to.
+
+    Shuffled by `ShardedBatchSampler`, which shuffles the order of batches, not their rows.
+    """
+    from lance import write_dataset
+    from lance.sampler import ShardedBatchSampler
+    from lance.torch.data import LanceDataset
+
+    out = str(folder / f"{task.data}.lance")
+    if not Path(out).exists():
+        write_dataset(stored(folder, task.data), out)
+    sampler = ShardedBatchSampler(0, 1, randomize=True) if task.shuffle else None
+    return lambda: LanceDataset(
+        out, task.batch_size, batch_readahead=4, sampler=sampler, to_tensor_fn=tensors
+    )
+
+
+def ray(folder: Path, task: Task) -> Batches:
+    """`read_parquet`, and `iter_batches` of Arrow tables, shuffled by a buffer of 10,000 rows.
+
+    An epoch is four times as long as those of the others, as each epoch starts processes.
+    """
+    import ray
+
+    start = partial(ray.init, num_cpus=2, include_dashboard=False, log_to_driver=False)
+    if not ray.is_initialized():
+        try:
+            start()
+        except Exception:  # its processes have 30 s to start, too few on a busy machine
+            ray.shutdown()
+            start()
+    out = folder / "ray" / task.data
+    if not out.exists():
+        out.mkdir(parents=True)
+        for number in range(RAY_FILES):
+            (out / f"{number}.parquet").hardlink_to(folder / f"{task.data}.parquet")
+    found = ray.data.read_parquet(str(out))
+    options: dict[str, Any] = {"batch_size": task.batch_size, "batch_format": "pyarrow"}
+    if task.shuffle:
+        options["local_shuffle_buffer_size"] = BUFFER_ROWS
+    return lambda: map(tensors, found.iter_batches(**options))
+
+
+#: Each library as people know it, its package, and how it is read.
+LIBRARIES: dict[str, tuple[str, str, Callable[[Path, Task], Batches]]] = {
+    "mdstorm": ("mdstorm", "mdstorm", mdstorm),
+    "litdata": ("litData", "litdata", litdata),
+    "datasets": ("Hugging Face datasets", "datasets", datasets),
+    "webdataset": ("WebDataset", "webdataset", webdataset),
+    "lance": ("Lance", "pylance", lance),
+    "ray": ("Ray Data", "ray", ray),
+}
+
+
+def arrays(batch: Any) -> list[Any]:
+    """Return what a batch holds, be it a dict, a tuple, or a single tensor."""
+    parts = batch.values() if isinstance(batch, dict) else batch
+    return list(parts) if isinstance(batch, dict | tuple | list) else [batch]
+
+
+def rows_of(batch: Any) -> int:
+    return len(arrays(batch)[0])
+
+
+def main() -> None:
+    library, folder = sys.argv[1], Path(sys.argv[2])
+    name, package, batches_of = LIBRARIES[library]
+    figures = {}
+    with pillow_alone() if library == "mdstorm" else nullcontext():
+        for key, task in TASKS.items():
+            if library != "webdataset" or task.data != "numbers":
+                rows = ROWS[task.data] * (RAY_FILES if library == "ray" else 1)
+                figures[key] = rows_per_cpu_second(batches_of(folder, task), rows_of, rows)
+    setting = " ".join((batches_of.__doc__ or "").split())
+    emit({"name": name, "version": version(package), "setting": setting, **figures})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Measures mdstorm beside the libraries that people pick instead; they need not read MDS.
+
+    python benchmarks/run_peers.py [--rounds 3]
+
+Each library reads the same rows from its own format, in a process of its own, one after the other,
+round by round. Writes `results_peers.json` next to this file, or `--output`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from comparison import HERE, INTERPRETERS, Target, compare, measure
+from measure_peers import LIBRARIES, TASKS, write_data
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=HERE / "results_peers.json")
+    options = parser.parse_args()
+
+    subprocess.run([HERE / "make_environments.sh", "peers"], check=True)
+    rounds = []
+    with tempfile.TemporaryDirectory() as folder:
+        write_data(Path(folder))
+        environment = {"HF_HOME": f"{folder}/datasets", "HF_HUB_OFFLINE": "1"}
+        for number in range(1, options.rounds + 1):
+            one = {}
+            for library in LIBRARIES:
+                print(f"round {number} of {options.rounds}: {library}", file=sys.stderr, flush=True)
+                python = library if library in INTERPRETERS else "peers"
+                one[library] = measure(python, "measure_peers.py", library, folder, **environment)
+            rounds.append(one)
+    # No promises: these libraries serve other ends as well, and some rows are theirs.
+    targets = [
+        Target(f"{task.title}, against {name}", f"mdstorm.{key}", f"{library}.{key}", None)
+        for key, task in TASKS.items()
+        for library, (name, *_) in LIBRARIES.items()
+        if library != "mdstorm" and key in rounds[0][library]
+    ]
+    titles = {key: task.title for key, task in TASKS.items()}
+    load = os.getloadavg()[2]
+    compare(rounds, targets, options.output, unit="rows per CPU-second", load=load, tasks=titles)
+
+
+if __name__ == "__main__":
+    main()
