@@ -107,7 +107,7 @@ def tensors(batch: pa.Table | pa.RecordBatch, **_: Any) -> dict[str, Any]:
 
 
 def mdstorm(folder: Path, task: Task) -> Batches:
-    """`StreamingDataLoader`, shuffled over the whole epoch."""
+    """`StreamingDataLoader`, shuffled over the whole epoch, with `decode=` for images."""
     from mdstorm import convert
     from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 
@@ -119,7 +119,10 @@ def mdstorm(folder: Path, task: Task) -> Batches:
         with MDSWriter(out=str(out), columns={task.data: encoding}) as writer:
             for sample in samples_of(folder, task.data):
                 writer.write({task.data: sample})
-    dataset = StreamingDataset(local=str(out), batch_size=task.batch_size, shuffle=task.shuffle)
+    decode = "images" if task.data == "images" else None
+    dataset = StreamingDataset(
+        local=str(out), batch_size=task.batch_size, shuffle=task.shuffle, decode=decode
+    )
     return lambda: StreamingDataLoader(dataset, batch_size=task.batch_size)
 
 
@@ -168,7 +171,7 @@ def datasets(folder: Path, task: Task) -> Batches:
 def webdataset(folder: Path, task: Task) -> Batches:
     """A tar file of `.jpg` or `.npy` files, read by `decode`, `to_tuple` and `batched`.
 
-    It has no format for tables: each row would be a file in the tar file, 15 times as large.
+    It has no format for tables: each row would be a file in the tar file, ten times as large.
     """
     from webdataset import TarWriter, WebDataset
 

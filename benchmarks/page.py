@@ -47,7 +47,8 @@ process and environment, one after the other, in several rounds; the figures are
 rounds. `benchmarks/page.py` writes this page.
 
 {machine}
-Absolute figures differ on other machines; the ratios differ less.
+Absolute figures differ on other machines; the ratios differ less. The last table is of a run of its
+own.
 
 ![How many times faster mdstorm is](images/benchmarks.svg)
 """
@@ -72,10 +73,12 @@ Both read the same files, with 0 or 2 workers, whichever is faster.
 ## Against libraries with formats of their own
 
 Rows per second of CPU time: of all threads and processes, because what one library does in threads,
-another does in processes, and because other programs on the machine change it little. The best
-figure of each row is bold. All libraries read the same rows from local files, without worker
-processes of PyTorch, and decode images by Pillow. The machine's load average was {load} during this
-run. `python benchmarks/run_peers.py` repeats only this table.
+another does in processes, and because other programs on the machine change it less than the time
+on the clock. The processes that Ray keeps in the background count, too. The best figure of each row
+is bold. All libraries read the same rows from local files, without worker processes of PyTorch, and
+decode images by Pillow. The machine's load average was {load} during this run, so small differences
+are noise: `benchmarks/results_peers.json` has the ratios of each round.
+`python benchmarks/run_peers.py` repeats only this table.
 
 {peers}
 
