@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mdstorm_migrate.base.needs import Wanted
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
@@ -30,11 +29,11 @@ _LIBRARIES = (
 )
 #: What is taken from objects of either library alone, and what it means with mdstorm.
 _MEANS = {
-    "_results_queue_reader": "mdstorm's readers do not have it",
-    "_workers_pool": "mdstorm's readers do not have it",
-    "file_urls": "a converter's are MDS shards now, not Parquet files",
+    b"_results_queue_reader": "mdstorm's readers do not have it",
+    b"_workers_pool": "mdstorm's readers do not have it",
+    b"file_urls": "a converter's are MDS shards now, not Parquet files",
 }
-_TAKEN = re.compile(rf"\.({'|'.join(_MEANS)})\b")
+_TAKEN = re.compile(rb"\.(%s)\b" % b"|".join(_MEANS))
 #: Folders that hold what belongs to the folder above.
 _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
@@ -70,7 +69,7 @@ def before_running(
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
-        found += _taken(path for path in paths if path not in {one.path for one in outcomes})
+        found += _taken(set(paths).difference(one.path for one in outcomes))
     return list(dict.fromkeys([*found, *_named_still(outcomes)]))
 
 
@@ -81,11 +80,14 @@ def _is_page(one: FileOutcome) -> bool:
 
 def _taken(paths: Iterable[Path]) -> Iterator[Condition]:
     """Yield where code that does not name Petastorm takes what mdstorm's objects lack."""
-    for path in paths:
-        file = read_file(path) if path.suffix == ".py" else None
-        if file is not None and (found := _TAKEN.search(file.text)):
-            line = file.text.count("\n", 0, found.start()) + 1
-            yield Condition("names", f"`{found[1]}`: {_MEANS[found[1]]}", path, line)
+    for path in sorted(path for path in paths if path.suffix == ".py"):
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        if found := _TAKEN.search(data):
+            line = data.count(b"\n", 0, found.start()) + 1
+            yield Condition("names", f"`{found[1].decode()}`: {_MEANS[found[1]]}", path, line)
 
 
 def _of_mdstorm(
@@ -99,19 +101,17 @@ def _of_mdstorm(
             "URL to --requirement"
         )
         yield Condition("from", message)
-    if use.moved and not any(map(_installs, outcomes)) and not _is_required(around):
+    if use.moved and not _is_installed(outcomes, around):
         extras = use.extras - ({"spark"} if use.on_databricks else set())
-        wanted: Wanted = settings.wanted
-        named = replace(wanted, extras=tuple(sorted({*extras, *wanted.extras})))
+        extras |= set(settings.wanted.extras)
+        named = replace(settings.wanted, extras=tuple(sorted(extras)))
         yield Condition("installed", f'nothing here installs mdstorm: install "{named}"')
 
 
-def _installs(one: FileOutcome) -> bool:
-    return one.requires and NEW_ROOT.encode() in one.outcome.after
-
-
-def _is_required(around: Iterable[Path]) -> bool:
-    return any(NEW_ROOT in required_names(documents_of(path)) for path in around)
+def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bool:
+    """Whether an edited file, or another list of the project, requires mdstorm."""
+    edited = any(one.requires and NEW_ROOT.encode() in one.outcome.after for one in outcomes)
+    return edited or any(NEW_ROOT in required_names(documents_of(path)) for path in around)
 
 
 def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
