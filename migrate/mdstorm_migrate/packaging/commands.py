@@ -122,8 +122,8 @@ def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[E
     """Yield the edits of code in a command, if mdstorm has all that it names."""
     text = document.text[start:stop]
     paths = [one["path"] for one in _NAME.finditer(text)]
-    paths += [f"{module}.{name}" for module, names in _FROM.findall(text)
-              for name in re.findall(r"(?<!\bas )\b(?!as\b)\w+", names)]  # fmt: skip
+    for module, names in _FROM.findall(text):
+        paths += [f"{module}.{name}" for name in re.findall(r"(?<!\bas )\b(?!as\b)\w+", names)]
     is_compared = "__version__" in text and re.search(r"[=!<>]=|<|>|assert", text)
     if not (is_compared or is_commented_out(document.text, start) or any(map(missing, paths))):
         for one in _NAME.finditer(document.text, start, stop):
