@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import io
 import struct
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -204,9 +203,9 @@ def rgb_pixels(
     return _owned(np.asarray(image if size is None else _cropped(image, size)), out)
 
 
-def _covers_exactly(shape: Sequence[int], size: tuple[int, int]) -> bool:
-    """Whether nothing has to be resized, only cut off."""
-    return min(shape[0] / size[0], shape[1] / size[1]) == 1
+def _scale(height: int, width: int, size: tuple[int, int]) -> float:
+    """Return how many pixels become one where an image just covers `size`."""
+    return min(height / size[0], width / size[1])
 
 
 def _as_rgb(image: Image) -> Image:
@@ -220,7 +219,7 @@ def _as_rgb(image: Image) -> Image:
 def _cropped(image: Image, size: tuple[int, int]) -> Image:
     """Resize an image until it covers `size`, and cut out its centre: both in one go."""
     height, width = size
-    scale = min(image.height / height, image.width / width)
+    scale = _scale(image.height, image.width, size)
     if scale == 1:  # no pixel is to become a mean of two
         x, y = (image.width - width) // 2, (image.height - height) // 2
         return image.crop((x, y, x + width, y + height))
@@ -251,7 +250,8 @@ def _turbo_pixels(
         colours = "RGB" if rgb else _TURBO_COLOURS[colours]
         if size is not None:
             least = {"min_height": size[0], "min_width": size[1], "min_factor": 1.0}
-            if not _covers_exactly(turbo.decode_jpeg_header(data, **least), size):
+            height, width, *_ = turbo.decode_jpeg_header(data, **least)
+            if _scale(height, width, size) != 1:  # something has to be resized, not only cut off
                 least["min_factor"] = _LEAST_FACTOR
             scaled: npt.NDArray[Any] = turbo.decode_jpeg(data, colours, **least)
             return scaled
