@@ -240,14 +240,10 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Path, Task], Batches]]] = {
 }
 
 
-def arrays(batch: Any) -> list[Any]:
-    """Return what a batch holds, be it a dict, a tuple, or a single tensor."""
-    parts = batch.values() if isinstance(batch, dict) else batch
-    return list(parts) if isinstance(batch, dict | tuple | list) else [batch]
-
-
 def rows_of(batch: Any) -> int:
-    return len(arrays(batch)[0])
+    """Return the length of a batch, be it a dict, a tuple, or a single tensor."""
+    parts = list(batch.values()) if isinstance(batch, dict) else batch
+    return len(parts[0] if isinstance(parts, tuple | list) else parts)
 
 
 def main() -> None:

@@ -23,7 +23,6 @@ TICK = 0.007
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Errors = type[Exception] | Sequence[type[Exception]]
 
-
 _logger = logging.getLogger(__name__)
 
 

@@ -9,18 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.errors import (
-    DatasetExistsError,
-    InvalidArgumentError,
-)
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.claim import Claim
-from mdstorm_backend.write.directories import (
-    DEFAULT_RETRY,
-    file_errors,
-    make_directory,
-    retried,
-)
+from mdstorm_backend.write.directories import DEFAULT_RETRY, file_errors, make_directory, retried
 
 #: Threads, where the caller does not say: enough to hide the latency of an object store, and few
 #: enough for memory, since each holds a shard.
