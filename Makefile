@@ -23,6 +23,7 @@ DEMO := .venv-demo
 AZURITE := .azurite
 GCS := .venv-gcs
 DATABRICKS := .venv-databricks
+UV := .venv-uv
 
 # Spark's driver and workers must run the same Python. $(1): environment.
 with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
@@ -199,6 +200,15 @@ define install
 	touch $@
 endef
 
+# What the other environments are made with.
+$(UV)/.complete: constraints/dev.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $< uv
+	touch $@
+
+$(addsuffix /.complete,$(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(GCS) \
+	$(DATABRICKS)): | $(UV)/.complete
+
 $(DEV)/.complete: pyproject.toml constraints/dev.txt
 	$(call install,dev)
 
@@ -245,4 +255,4 @@ clean:
 
 distclean: clean
 	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(AZURITE) $(GCS) \
-		$(DATABRICKS)
+		$(DATABRICKS) $(UV)

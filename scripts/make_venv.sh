@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a virtual environment, and installs into it with uv: it resolves fast, and unpacks a wheel once for all
-# environments.
+# environments. uv has an environment of its own, .venv-uv.
 #
 #   scripts/make_venv.sh TARGET_VENV_DIR ARGUMENTS OF pip install…
 #
@@ -15,12 +15,9 @@ fi
 
 target=$1
 shift
-constraints=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/constraints/dev.txt
-python=$target/bin/python
-
-rm -rf "$target"
-"${PYTHON:-python3.11}" -m venv "$target"
-"$python" -m pip install --quiet --disable-pip-version-check --constraint "$constraints" uv
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tools=$root/.venv-uv
+[[ -e $tools/.complete ]] || make --no-print-directory --directory "$root" .venv-uv/.complete
 
 if [[ -n ${PIP_INDEX_URL:-} ]]; then
     export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}
@@ -34,9 +31,10 @@ if [[ -n ${PIP_FIND_LINKS:-} ]]; then
 fi
 
 # PyTorch's own index has the build for CPUs, which the constraints mean.
-settings=$("$python" -m pip config list)
+settings=$("$tools/bin/python" -m pip config list)
 if [[ $settings != *index-url* && $settings != *find-links* ]]; then
     export UV_TORCH_BACKEND=${UV_TORCH_BACKEND:-cpu}
 fi
 
-"$target/bin/uv" pip install --python "$python" "$@"
+"$tools/bin/uv" venv --quiet --clear --python "${PYTHON:-python3.11}" "$target"
+"$tools/bin/uv" pip install --python "$target/bin/python" "$@"
