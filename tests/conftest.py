@@ -5,7 +5,6 @@ import gc
 import os
 import re
 import signal
-import socket
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests import refusing
+from tests.ports import free_port
 
 # The same examples every time, so that a test which fails does so again, and no limit for one of
 # them, which a loaded machine exceeds. For others: pytest --hypothesis-profile=default
@@ -142,19 +142,13 @@ def volume(request: Any, mounted_volume: Path, monkeypatch: pytest.MonkeyPatch) 
     return directory
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The session of this process, of the kind that MDSTORM_TEST_SESSION names."""
     from pyspark.sql import SparkSession
 
     assert SESSION_KIND in SESSION_KINDS, f"MDSTORM_TEST_SESSION is one of {SESSION_KINDS}"
-    conf, port = dict(_SPARK_CONF), _free_port()
+    conf, port = dict(_SPARK_CONF), free_port()
     if IS_CONNECT:
         conf["spark.connect.grpc.binding.port"] = str(port)
     # Settings of the JVM, which a Connect client cannot make later.

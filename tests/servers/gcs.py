@@ -3,12 +3,12 @@
 import http.client
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 BUCKET = "bucket"
@@ -35,8 +35,7 @@ class GoogleServer(Server):
         program = Path(os.environ.get("MDSTORM_GCS", _DIRECTORY)) / "bin/gcp-storage-emulator"
         if not program.exists():
             pytest.skip("gcp-storage-emulator is not installed: run `make .venv-gcs/.complete`")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = str(free.getsockname()[1])
+        self._port = str(free_port())
         self._process = subprocess.Popen(
             [
                 *(program, "start", "--in-memory", "--default-bucket", BUCKET),

@@ -2,12 +2,17 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+
+from tests.ports import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -79,6 +84,10 @@ class Run:
         assert self.delivered("resumed1").rows == each_once(rows)
 
 
+#: `launch` or `fork`.
+Start = Callable[..., Run]
+
+
 def launch(
     program: str,
     *args: object,
@@ -123,6 +132,37 @@ def launch(
     )
     assert (done.returncode != 0) is fails, done.stdout
     return Run(at, done.stdout)
+
+
+def fork(program: str, *args: object, at: Path, processes: int = 1) -> Run:
+    """Run a program as `launch` does, in forks of this process, which has imported the frameworks.
+
+    Starting Python anew for each rank, as users do, takes longer than what the programs do.
+    """
+    several = {"MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}
+    ranks = []
+    for rank in map(str, range(processes)):
+        own = {"RANK": rank, "LOCAL_RANK": rank, **several} if processes > 1 else {}
+        words = [str(PROGRAMS / program), *map(str, args)]
+        arguments = (words, at, {**_QUIET, "MDSTORM_TEST_RECORDS": str(at), **own})
+        ranks.append(get_context("fork").Process(target=_run_in_fork, args=arguments))
+        ranks[-1].start()
+    for process in ranks:
+        process.join(_TIMEOUT_SECONDS)
+        process.kill()
+    output = "".join(path.read_text() for path in at.glob("*.output"))
+    assert [process.exitcode for process in ranks] == [0] * processes, output
+    return Run(at, output)
+
+
+def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> None:
+    sys.stdout = sys.stderr = (at / f"{os.getpid()}.output").open("w", buffering=1)
+    warnings.resetwarnings()
+    os.environ.update(environment)
+    os.chdir(at)
+    sys.argv = words
+    sys.path.insert(0, str(PROGRAMS))
+    runpy.run_path(words[0], run_name="__main__")
 
 
 #: One thread for each rank, no GPU, no messages home, and no look at a network that is not there.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import EVEN_ROWS, ROWS
-from tests.trainers.launching import each_once, launch
+from tests.trainers.launching import Start, each_once, fork, launch
 
 #: Parts of accelerate_evaluation.py, each one pass over a prepared loader.
 PARTS = (
@@ -13,11 +13,18 @@ PARTS = (
 )
 
 
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize(
+    ("start", "processes"),
+    [
+        (fork, 2),
+        pytest.param(launch, 1, marks=pytest.mark.long),
+        pytest.param(launch, 2, marks=pytest.mark.long),
+    ],
+)
 def test_gather_for_metrics_gives_each_row_once(
-    url: str, even_url: str, processes: int, tmp_path: Path
+    url: str, even_url: str, start: Start, processes: int, tmp_path: Path
 ) -> None:
-    run = launch("accelerate_evaluation.py", url, even_url, at=tmp_path, processes=processes)
+    run = start("accelerate_evaluation.py", url, even_url, at=tmp_path, processes=processes)
 
     for part in PARTS:
         expected = each_once(EVEN_ROWS if part == "none" else ROWS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import SAVED_AT, Run, each_once, launch
+from tests.trainers.launching import SAVED_AT, Run, each_once, fork, launch
 
 CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
@@ -42,7 +42,8 @@ def resume(url: str, kind: str, at: Path, *, devices: int = 1, **options: Any) -
 
 
 def test_the_data_module_reads_every_row_once_on_two_processes(url: str, tmp_path: Path) -> None:
-    run = fit(url, "module", tmp_path, devices=2, strategy="ddp")
+    options = ("--strategy=ddp", "--devices=2", "--epochs=2")
+    run = fork("lightning_fit.py", url, "module", *options, at=tmp_path, processes=2)
 
     validated = ("train0_validation", "train1_validation")
     for part in ("train0", "train1", *validated, "test", "predict"):

@@ -1,7 +1,9 @@
 """Statistics in MLflow, TensorBoard and OpenTelemetry, read back by their own clients."""
 
 import gc
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -45,8 +47,12 @@ def test_mlflow_has_the_metrics_of_each_step(
     assert history("loader/waited_seconds")[0][1] == pytest.approx(first.waited_seconds)
 
 
-def test_tensorboard_reads_the_scalars_back(loader: Any, tmp_path: Path) -> None:
+def test_tensorboard_reads_the_scalars_back(
+    loader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("tensorboard")
+    # So that TensorBoard does without TensorFlow, which takes seconds to import.
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.notf", ModuleType("notf"))
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 

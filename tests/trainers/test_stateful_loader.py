@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import each_once, launch
+from tests.trainers.launching import Start, each_once, fork, launch
 
 from mdstorm_backend import ExactOrder, StreamingDataset
 
 
-def resumes_exactly(url: str, at: Path, cases: list[str], processes: int = 1) -> None:
-    run = launch("stateful_loader.py", url, *cases, at=at, processes=processes)
+def resumes_exactly(start: Start, url: str, at: Path, cases: list[str], processes: int = 1) -> None:
+    run = start("stateful_loader.py", url, *cases, at=at, processes=processes)
     for case in cases:
         whole, resumed = (run.delivered(f"{case}-{part}") for part in ("whole", "resumed"))
         assert resumed == whole, case
@@ -24,7 +24,7 @@ def resumes_exactly(url: str, at: Path, cases: list[str], processes: int = 1) ->
 
 
 def test_an_epoch_goes_on_where_each_worker_stood(url: str, tmp_path: Path) -> None:
-    resumes_exactly(url, tmp_path, ["exact:samples:2:5", "elastic:batches:2:5"])
+    resumes_exactly(fork, url, tmp_path, ["exact:samples:2:5", "elastic:batches:2:5"])
 
 
 @pytest.mark.long
@@ -40,7 +40,7 @@ def test_any_place_in_an_epoch_is_found_again(
         for stop in (0, 1, 2, 7, 31 // processes)
     ]
     cases = [f"{order}:{what}:{workers}:{stop}" for what, workers, stop in places]
-    resumes_exactly(url, tmp_path, cases, processes)
+    resumes_exactly(launch, url, tmp_path, cases, processes)
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata itself calls it

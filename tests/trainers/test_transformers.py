@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import EVEN_ROWS, ROWS
-from tests.trainers.launching import Delivered, Run, each_once, launch
+from tests.trainers.launching import Delivered, Run, Start, each_once, fork, launch
 
 #: What trainer_with_mixin.py trains on.
 PARTS = ("converter", "accumulated", "collated", "loader", "dataset", "workers")
 
 
-@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("start", "processes", "parts"),
+    [(fork, 1, PARTS), pytest.param(launch, 2, PARTS[:1], marks=pytest.mark.long)],
+)
 def test_the_mixin_reads_each_row_once_and_resumes_exactly(
-    url: str, even_url: str, processes: int, tmp_path: Path
+    url: str, even_url: str, start: Start, processes: int, parts: Sequence[str], tmp_path: Path
 ) -> None:
-    parts = PARTS if processes == 1 else PARTS[:1]
-
-    run = launch("trainer_with_mixin.py", url, even_url, *parts, at=tmp_path, processes=processes)
+    run = start("trainer_with_mixin.py", url, even_url, *parts, at=tmp_path, processes=processes)
 
     _check_training(run, parts, processes)
     for rank in run.delivered("predicted").batches:
