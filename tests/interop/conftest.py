@@ -3,41 +3,48 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 SCRIPTS = Path(__file__).parent / "in_mosaic"
-#: Seconds; MosaicML Streaming may wait for ever for a shard that it cannot prepare.
-TIMEOUT = 120
+#: MosaicML Streaming may wait for ever for a shard that it cannot prepare.
+TIMEOUT_SECONDS = 120
 
 RunInMosaic = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
-def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> RunInMosaic:
+def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunInMosaic]:
     """Run a script of `in_mosaic` and return the JSON that it prints."""
     python = os.environ.get("MDSTORM_INTEROP_PYTHON")
     if not python:
         pytest.skip("MDSTORM_INTEROP_PYTHON does not name a Python with MosaicML Streaming")
+    directory = tmp_path_factory.mktemp("in_mosaic")
+    output, errors = directory / "output", directory / "errors"
     # MosaicML Streaming keeps lock files there.
-    environment = {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("locks"))}
+    environment = {**os.environ, "TMPDIR": str(directory)}
+    with subprocess.Popen(
+        [python, SCRIPTS / "forks.py"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        commands, statuses = forks.stdin, forks.stdout
 
-    def run(script: str, *arguments: object, timeout: int = TIMEOUT) -> Any:
-        done = subprocess.run(
-            [python, SCRIPTS / script, *map(str, arguments)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        def run(script: str, *arguments: object) -> Any:
+            words = [SCRIPTS / script, output, errors, TIMEOUT_SECONDS, *arguments]
+            commands.write(json.dumps(words, default=str) + "\n")
+            commands.flush()
+            assert statuses.readline().strip() == "0", errors.read_text()
+            return json.loads(output.read_text())
 
-    return run
+        yield run
 
 
 @pytest.fixture(scope="module")
