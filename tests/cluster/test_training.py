@@ -11,14 +11,17 @@ from tests.cluster.hosts import Host
 from tests.cluster.launchers import finish, mpirun, torchrun
 from tests.cluster.store import Store
 
-#: Saves the rows of a rank of Open MPI's in the directory that hosts share.
-SAVE = """
+EPOCHS = 3
+#: Saves the rows of a rank in the directory that hosts share.
+SAVE = f"""
 import os, sys
 import numpy as np
 from mdstorm import make_batch_reader
-with make_batch_reader(sys.argv[1], cur_shard="auto", shuffle_rows=True) as reader:
+shuffled = dict(shuffle_rows=True, num_epochs={EPOCHS})
+with make_batch_reader(sys.argv[1], cur_shard="auto", **shuffled) as reader:
     rows = [row for batch in reader for row in batch.id]
-np.save(f"/srv/{os.uname().nodename}{os.environ['OMPI_COMM_WORLD_RANK']}", rows)
+rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"]
+np.save(f"/srv/{{os.uname().nodename}}{{rank}}", rows)
 """
 
 
@@ -37,14 +40,38 @@ def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int =
         assert downloaded <= times * (1.05 * share + max(numbers.shard_bytes)), host.name
 
 
+def check_saved(hosts: list[Host], numbers: Numbers, ranks: list[str]) -> None:
+    """These ranks together have saved each row once an epoch."""
+    saved = {}
+    for path in (hosts[0].disk / "srv").glob("*.npy"):
+        saved[path.stem] = np.load(path)
+        path.unlink()
+    assert sorted(saved) == ranks
+    counts = np.bincount(np.concatenate([*saved.values()]), minlength=numbers.rows)
+    assert counts.tolist() == [EPOCHS] * numbers.rows
+
+
+def test_ranks_read_each_row_once_and_each_host_downloads_its_share_once(
+    store: Store, hosts: list[Host], numbers: Numbers, cold: dict[str, str]
+) -> None:
+    store.forget()
+    environment = {**store.environment, **cold, "WORLD_SIZE": str(len(hosts))}
+    started = [
+        host.start("python", "-c", SAVE, numbers.url, RANK=str(rank), **environment)
+        for rank, host in enumerate(hosts)
+    ]
+    finish(started)
+    check_saved(hosts, numbers, ["one0", "two1"])
+    check_shares(store, hosts, numbers)
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     ("program", "processes"),
     [
         pytest.param(EXAMPLES / "train_torchrun.py", 1, id="exact order, 1 rank a host"),
-        pytest.param(
-            EXAMPLES / "train_torchrun.py", 2, id="exact order", marks=pytest.mark.cluster
-        ),
-        pytest.param(PROGRAMS / "streaming.py", 2, id="elastic order", marks=pytest.mark.cluster),
+        pytest.param(EXAMPLES / "train_torchrun.py", 2, id="exact order"),
+        pytest.param(PROGRAMS / "streaming.py", 2, id="elastic order"),
     ],
 )
 def test_three_shuffled_epochs_have_each_row_once_and_each_host_downloads_its_share_once(
@@ -76,9 +103,7 @@ def test_ranks_of_open_mpi_read_each_row_once(
     store.forget()
     environment = {**store.environment, **cold}
     mpirun(hosts, "python", "-c", SAVE, numbers.url, processes=2, **environment)
-    saved = {path.stem: np.load(path) for path in (hosts[0].disk / "srv").glob("*.npy")}
-    assert sorted(saved) == ["one0", "one1", "two2", "two3"]
-    assert sorted(np.concatenate([*saved.values()])) == list(range(numbers.rows))
+    check_saved(hosts, numbers, ["one0", "one1", "two2", "two3"])
     check_shares(store, hosts, numbers)
 
 

@@ -3,6 +3,7 @@
 import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,12 @@ def test_a_section_names_what_the_table_says(section: str) -> None:
     assert found <= in_table | modules
 
 
-@pytest.mark.parametrize("name", ABSENT.names)
+def _marked(name: str) -> Any:
+    # To look there imports TensorFlow.
+    return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
+
+
+@pytest.mark.parametrize("name", [_marked(name) for name in ABSENT.names])
 def test_a_name_of_the_table_is_absent(name: str) -> None:
     parent, _, last = f"mdstorm.{name}".rpartition(".")
     try:
