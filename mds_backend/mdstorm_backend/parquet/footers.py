@@ -134,7 +134,7 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     """
     try:
         return pq.read_metadata(pa.BufferReader(content))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last of a name
         if "Unrecognized type" in str(error):
             raise CorruptDatasetError(
                 f"{url} holds columns of a type that pyarrow {pa.__version__} does not know "

@@ -1,41 +1,40 @@
-"""Run by `test_fuzz`: many cases in one process of little memory; prints their number.
+"""Many cases in one process of little memory; as a program it prints their number.
 
-Argument: a factor of that number.
+Arguments of the program: the module of the targets, and a factor of the number.
 """
 
+import importlib
+import os
 import resource
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
-
-from tests.mds_backend.fuzz.targets import (
-    CODECS,
-    NAMES,
-    ORDERS,
-    attack_compression,
-    attack_index,
-    attack_shard,
-    attack_state,
-)
+_ROOT = Path(__file__).parents[3]
 
 #: Far more than any of these small files needs, far less than the sizes they can be made to state.
 _ROOM = 384 << 20
 #: Seconds of processor time that a case may take.
 _SECONDS = 5
 
-PLAN = [
-    (attack, name, cases)
-    for attack, names, cases in (
-        (attack_shard, NAMES, 25 * int(sys.argv[1])),
-        (attack_index, NAMES, 15 * int(sys.argv[1])),
-        (attack_compression, CODECS, 50 * int(sys.argv[1])),
-        (attack_state, ORDERS, 25 * int(sys.argv[1])),
+
+def check_cases(targets: str, factor: int, scratch: Path) -> int:
+    """Attack the targets of a module in a process of its own; return the number of cases."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-W", "error", __file__, targets, str(factor)],
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "TMPDIR": str(scratch)},
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
     )
-    for name in names
-]
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    cases, opened = map(int, done.stdout.split())
+    assert opened > cases / 10  # the damage gets past the first check
+    return cases
 
 
 def limit_memory() -> None:
@@ -43,13 +42,15 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _ROOM,) * 2)
 
 
-def main() -> None:
-    for attack, name, _ in PLAN:
+def main(targets: str, factor: str) -> None:
+    attacks = importlib.import_module(targets).ATTACKS
+    plan = [(attack, name, n * int(factor)) for attack, names, n in attacks for name in names]
+    for attack, name, _ in plan:
         attack(name, Random(0))  # imports what it needs
     limit_memory()
     signal.signal(signal.SIGVTALRM, signal.default_int_handler)
     opened = 0
-    for number, (attack, name, cases) in enumerate(PLAN):
+    for number, (attack, name, cases) in enumerate(plan):
         for case in range(cases):
             signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
             try:
@@ -57,8 +58,9 @@ def main() -> None:
             except BaseException:
                 print(f"{attack.__name__}({name!r}, Random({1_000 * number + case}))", flush=True)
                 raise
-    print(sum(cases for _, _, cases in PLAN), opened)
+    print(sum(cases for _, _, cases in plan), opened)
 
 
 if __name__ == "__main__":
-    main()
+    sys.path.insert(0, str(_ROOT))
+    main(*sys.argv[1:])

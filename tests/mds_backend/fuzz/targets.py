@@ -29,16 +29,6 @@ from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.read.mds_shard import MDSShard
 
-__all__ = [
-    "CODECS",
-    "NAMES",
-    "ORDERS",
-    "attack_compression",
-    "attack_index",
-    "attack_shard",
-    "attack_state",
-]
-
 CODECS = ("zstd", "gz", "bz2", "br", "snappy")
 _ELASTIC = ElasticOrder(batch_size=2, shuffle=True, shuffle_seed=3)
 ORDERS = {"exact": ExactOrder(3, True, True), "elastic": ElasticShare(_ELASTIC, World(0, 2))}
@@ -185,3 +175,12 @@ def _read_column(shard: MDSShard, name: str, exact_nulls: bool) -> None:
         assert len(values) == shard.num_samples
         if column.is_late:
             assert len(LateDecoder(column)(values)) == shard.num_samples
+
+
+#: What is attacked, which of it, and how often each.
+ATTACKS = (
+    (attack_shard, NAMES, 25),
+    (attack_index, NAMES, 15),
+    (attack_compression, CODECS, 50),
+    (attack_state, ORDERS, 25),
+)

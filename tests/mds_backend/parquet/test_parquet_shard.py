@@ -1,6 +1,7 @@
 """A row group is decoded once while it is open, and only the columns asked for."""
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,9 @@ def test_files_that_are_no_parquet(content: bytes, path: Path) -> None:
     assert found.value.url == f"file://{path.parent}/b.parquet"
 
 
-def test_a_file_that_was_cut_off(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-5])
+@pytest.mark.parametrize("damage", [lambda d: d[:-5], lambda d: d.replace(b"\x01s", b"\x01\xff")])
+def test_files_with_damaged_footers(damage: Callable[[bytes], bytes], path: Path) -> None:
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CorruptDatasetError, match="was truncated"):
         open_parquet(str(path))
 

@@ -1,0 +1,42 @@
+"""Damage done to the datasets that Petastorm wrote, and the reading that has to survive it."""
+
+import warnings
+from pathlib import Path
+from random import Random
+from shutil import copytree
+from tempfile import TemporaryDirectory
+
+from tests.mds_backend.fuzz.mutations import damaged_bytes
+
+from mdstorm import make_batch_reader, make_reader
+from mdstorm.errors import MDStormError
+
+_DATA = Path(__file__).with_name("data")
+
+
+def attack_dataset(name: str, random: Random) -> bool:
+    """Read a dataset with a damaged file; whether all could be read. Raises what it should not."""
+    with TemporaryDirectory() as folder:
+        copy = copytree(_DATA / name, Path(folder, name))
+        file = random.choice(sorted(path for path in copy.rglob("*") if path.is_file()))
+        file.write_bytes(_damaged_parquet(file.read_bytes(), random))
+        make = random.choice((make_reader, make_batch_reader))
+        warnings.simplefilter("ignore")
+        try:
+            with make(copy.as_uri(), reader_pool_type="dummy", num_epochs=1) as reader:
+                return sum(1 for _ in reader) >= 0
+        except MDStormError:
+            return False
+
+
+def _damaged_parquet(data: bytes, random: Random) -> bytes:
+    """Damage any bytes, or those of the footer: the metadata, and Petastorm's pickles in it."""
+    if random.random() < 0.3:
+        return damaged_bytes(data, random)
+    length = int.from_bytes(data[-8:-4], "little")
+    footer = damaged_bytes(data[-8 - length : -8], random)
+    return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + data[-4:]
+
+
+#: What is attacked, which of it, and how often each.
+ATTACKS = ((attack_dataset, ("cities", "codecs", "places", "series"), 20),)
