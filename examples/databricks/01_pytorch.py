@@ -20,7 +20,7 @@ import hyperopt, pyspark, sklearn, torch
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
 # MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`, or DBFS,
 # MAGIC `file:///dbfs/tmp/<you>/cache`.
 
@@ -33,7 +33,7 @@ CACHE = "file:///tmp/examples-cache"
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 
 # COMMAND ----------

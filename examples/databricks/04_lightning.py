@@ -19,7 +19,7 @@ import lightning, mdstorm, pyspark, sklearn, torch
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
 # MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
@@ -40,7 +40,7 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 digits = load_digits()
 rows = [
     (number, (pixels / 16).tolist(), int(label))

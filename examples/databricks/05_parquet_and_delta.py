@@ -2,8 +2,8 @@
 # MAGIC %md
 # MAGIC # Parquet files and Delta tables, read in place
 # MAGIC
-# MAGIC Existing files need no conversion before training. Parquet files are read as they are, and
-# MAGIC of a Delta table the live rows of one version. Nothing here needs Spark.
+# MAGIC Existing files need no conversion before training. Parquet files are read as they are; of
+# MAGIC a Delta table, the live rows of one version. Nothing here needs Spark.
 
 # COMMAND ----------
 
@@ -19,7 +19,7 @@ import deltalake, mdstorm, pyarrow, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC It is the only line to change: on Databricks a volume,
+# MAGIC Change this line only: on Databricks a volume,
 # MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/data`.
 
 # COMMAND ----------

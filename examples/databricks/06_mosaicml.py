@@ -20,7 +20,7 @@ import mdstorm, PIL, pyspark, sklearn, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
 # MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/data`, or a bucket,
 # MAGIC `s3://<bucket>/data`.
 
@@ -44,7 +44,7 @@ from pyspark.sql import SparkSession
 
 from mdstorm_backend import dataframe_to_mds
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 texts = spark.range(200).selectExpr("id", "concat('the ship ', id, ' comes in late') AS text")
 
 
@@ -117,7 +117,7 @@ print(f"{len(before)} rows, then {len(after)}: {len({*before, *after})} differen
 # MAGIC %md
 # MAGIC ## Several streams, mixed
 # MAGIC
-# MAGIC Three of four samples come from one stream, the fourth from the other.
+# MAGIC Three in four samples come from one stream, the rest from the other.
 
 # COMMAND ----------
 

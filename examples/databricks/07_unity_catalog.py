@@ -24,7 +24,7 @@ import databricks.sdk, mdstorm, pyspark, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC It is the only line to change: a directory of a volume that you may write to.
+# MAGIC Change this line only: a directory of a volume that you may write to.
 
 # COMMAND ----------
 
@@ -96,7 +96,7 @@ for name in names:
 spark = SparkSession.builder.getOrCreate()  # its workers are started without credentials
 os.environ.update(credentials)
 
-converter = make_spark_converter(VOLUME)  # a dataset that is there: no job, no copy
+converter = make_spark_converter(VOLUME)  # an existing dataset: no job, no copy
 
 
 def train(converter, environment):
@@ -113,7 +113,7 @@ def train(converter, environment):
 
 
 def train_on_a_worker(environment):
-    task = converter  # travels without secrets: it only says where the rows lie
+    task = converter  # travels without secrets: it only holds where the rows are
 
     def run(_):
         try:

@@ -20,7 +20,7 @@ import mdstorm, pyspark, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC It is the only line to change: a volume,
+# MAGIC Change this line only: a volume,
 # MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/cache`, which the notebook and the processes
 # MAGIC reach under the same path.
 
@@ -46,7 +46,7 @@ except ImportError:
 
 def run_distributed(function, *arguments):
     """Run a function in two processes, and return what the first one returns."""
-    if distributed is not None:  # as its documentation has it; nobody has tried this line
+    if distributed is not None:  # as its documentation says; not tried yet
         return distributed(gpus=2, gpu_type="A10")(function).distributed(*arguments)[0]
     from pyspark.ml.torch.distributor import TorchDistributor
 
@@ -69,7 +69,7 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 df = spark.range(4000).selectExpr("id", "float(id / 4000) AS x", "float(3 * id / 4000) AS y")
 converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 

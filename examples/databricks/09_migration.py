@@ -23,7 +23,7 @@ import mdstorm, PIL, pyspark, sklearn, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC It is the only line to change, on Databricks to a volume,
+# MAGIC Change this line only, on Databricks to a volume,
 # MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/data`.
 
 # COMMAND ----------
@@ -143,7 +143,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(repository))
 import train_digits
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 train_digits.write_digits(spark, f"{DATA}/digits")
 
 # COMMAND ----------

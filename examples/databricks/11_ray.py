@@ -22,7 +22,7 @@ import mdstorm, pyspark, ray.train, torch
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
 # MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 df = spark.range(1000).selectExpr("id", "float(id / 1000) AS x", "float(3 * id / 1000) AS y")
 converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
 

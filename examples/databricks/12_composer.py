@@ -22,7 +22,7 @@ import composer, mdstorm, pyspark, sklearn, torch
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
 # MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
@@ -37,7 +37,7 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 digits = load_digits()
 rows = [
     (number, (image.reshape(-1) / 16).tolist(), int(label))
@@ -110,7 +110,7 @@ print(f"stopped after {stopped.rows} rows")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Resumed from the checkpoint, the second epoch goes on with the rows that are left of it.
+# MAGIC Resumed from the checkpoint, the second epoch goes on with its remaining rows.
 
 # COMMAND ----------
 

@@ -22,7 +22,7 @@ import hyperopt, pyspark, sklearn, tensorflow
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
 # MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`, or DBFS,
 # MAGIC `file:///dbfs/tmp/<you>/cache`.
 
@@ -35,7 +35,7 @@ CACHE = "file:///tmp/examples-cache"
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
 spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 
 # COMMAND ----------
@@ -198,7 +198,7 @@ def train_on_worker(converter, learning_rate, steps):
     return [weight.numpy() for weight in weights]
 
 
-converter = converter_train  # a task takes it along, and no more of the notebook
+converter = converter_train  # all of the notebook that a task takes along
 tasks = spark.sparkContext.parallelize(range(2), 2).barrier()
 on_workers = tasks.mapPartitions(lambda _: [train_on_worker(converter, 0.2, 100)]).collect()
 difference = max(np.abs(one - other).max() for one, other in zip(*on_workers))
