@@ -65,16 +65,11 @@ def process_group(directory: Path) -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
-def test_without_a_launcher_this_process_is_alone() -> None:
-    assert find_world() == World(0, 1)
-
-
 @pytest.mark.parametrize(("rank", "size"), LAUNCHERS)
 def test_the_variables_of_each_launcher_are_read(
     rank: str, size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(rank, "2")
-    monkeypatch.setenv(size, "4")
+    set_all(monkeypatch, {rank: "2", size: "4"})
     assert find_world() == World(2, 4)
     assert f"'s variables {rank} and {size}" in find_world().source
 
@@ -121,6 +116,7 @@ def test_tasks_per_node_count_where_all_nodes_have_as_many(
 @pytest.mark.parametrize(
     "environment",
     [
+        {},
         BATCH_SCRIPT,
         {**BATCH_SCRIPT, "SLURM_STEP_ID": "4294967291", "SLURM_STEP_NUM_TASKS": "1"},
         {**STEP, "SLURM_STEP_ID": "4294967291"},
@@ -129,62 +125,22 @@ def test_tasks_per_node_count_where_all_nodes_have_as_many(
         {**STEP, "SLURM_STEP_ID": "extern"},
         {**STEP, "SLURM_STEP_NUM_TASKS": "1"},
     ],
-    ids=["sbatch", "batch step", "batch", "interactive", "batch name", "extern", "one task"],
+    ids=["", "sbatch", "batch step", "batch", "interactive", "batch name", "extern", "one task"],
 )
-def test_a_shell_of_slurm_is_none(
+def test_without_a_launcher_and_in_a_shell_of_slurm_this_process_is_alone(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_all(monkeypatch, environment)
     assert find_world() == World(0, 1)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"SLURM_PROCID": "4"}, "rank 4 of 4.*: SLURM_PROCID, SLURM_STEP_NUM_TASKS"),
-        ({"SLURM_STEP_TASKS_PER_NODE": "3(x2)"}, "4 ranks cannot be on nodes of 3"),
-    ],
-)
-def test_a_step_that_cannot_be_is_refused(
-    wrong: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_all(monkeypatch, {**STEP, **wrong})
-    with pytest.raises(InvalidArgumentError, match=message):
-        find_world()
-
-
 @pytest.mark.parametrize(("launcher", "local_size"), [*zip(LAUNCHERS, LOCAL_SIZES, strict=False)])
 def test_ranks_per_node_come_from_the_same_launcher(
     launcher: tuple[str, str], local_size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in LOCAL_SIZES:
-        monkeypatch.setenv(variable, "4" if variable == local_size else "3")
-    for variable, value in zip(launcher, ("5", "8"), strict=True):
-        monkeypatch.setenv(variable, value)
+    set_all(monkeypatch, {**dict.fromkeys(LOCAL_SIZES, "3"), local_size: "4"})
+    set_all(monkeypatch, dict(zip(launcher, ("5", "8"), strict=True)))
     assert find_world() == World(5, 8, 4)
-
-
-@pytest.mark.parametrize(
-    ("rank", "size", "local_size", "message"),
-    [
-        ("4", "4", "2", "rank 4 of 4 does not exist.*launcher set: RANK, WORLD_SIZE, LOCAL_WORLD_"),
-        ("-1", "4", "2", "rank -1 of 4 does not exist"),
-        ("0", "0", "1", "rank 0 of 0 does not exist"),
-        ("0", "3", "2", "3 ranks cannot be on nodes of 2 ranks each"),
-        ("0", "4", "0", "4 ranks cannot be on nodes of 0 ranks each"),
-        ("0", "4", "two", "LOCAL_WORLD_SIZE is 'two' and not an integer.*unset it"),
-        ("two", "1", "1", "RANK is 'two' and not an integer.*unset it"),
-        ("0", "two", "1", "WORLD_SIZE is 'two' and not an integer.*unset it"),
-    ],
-)
-def test_a_world_that_cannot_be_is_refused_with_its_variables(
-    rank: str, size: str, local_size: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", rank)
-    monkeypatch.setenv("WORLD_SIZE", size)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", local_size)
-    with pytest.raises(InvalidArgumentError, match=message):
-        find_world()
 
 
 def test_ranks_are_numbered_node_by_node() -> None:
@@ -244,23 +200,38 @@ def test_workers_of_tensorflow_are_counted_after_the_chief(
     assert find_world() == world
 
 
+NO_MEMBER = json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 2}})
+
+
+def ranks(rank: str, size: str, local_size: str) -> dict[str, str]:
+    """What torchrun sets."""
+    return {"RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": local_size}
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("environment", "message"),
     [
+        (ranks("4", "4", "2"), "rank 4 of 4 .*launcher set: RANK, WORLD_SIZE, LOCAL_WORLD_"),
+        (ranks("-1", "4", "2"), "rank -1 of 4 does not exist"),
+        (ranks("0", "0", "1"), "rank 0 of 0 does not exist"),
+        (ranks("0", "3", "2"), "3 ranks cannot be on nodes of 2 ranks each"),
+        (ranks("0", "4", "0"), "4 ranks cannot be on nodes of 0 ranks each"),
+        (ranks("0", "4", "two"), "LOCAL_WORLD_SIZE is 'two' and not an integer.*unset it"),
+        (ranks("two", "1", "1"), "RANK is 'two' and not an integer.*unset it"),
+        (ranks("0", "two", "1"), "WORLD_SIZE is 'two' and not an integer.*unset it"),
+        ({**STEP, "SLURM_PROCID": "4"}, "rank 4 of 4.*: SLURM_PROCID, SLURM_STEP_NUM_TASKS"),
+        ({**STEP, "SLURM_STEP_TASKS_PER_NODE": "3(x2)"}, "4 ranks cannot be on nodes of 3"),
         *(
-            (text, "TF_CONFIG")
+            ({"TF_CONFIG": text}, "TF_CONFIG")
             for text in ("{", "[]", '{"task": {"index": "x"}}', '{"cluster": []}')
         ),
-        (
-            json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 2}}),
-            r"TF_CONFIG says .*worker number 2.* has 2",
-        ),
+        ({"TF_CONFIG": NO_MEMBER}, r"TF_CONFIG says .*worker number 2.* has 2"),
     ],
 )
-def test_a_tf_config_without_a_cluster_or_its_member_is_named(
-    text: str, message: str, monkeypatch: pytest.MonkeyPatch
+def test_a_world_that_cannot_be_is_refused_with_its_variables(
+    environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TF_CONFIG", text)
+    set_all(monkeypatch, environment)
     with pytest.raises(InvalidArgumentError, match=message):
         find_world()
 
@@ -268,8 +239,7 @@ def test_a_tf_config_without_a_cluster_or_its_member_is_named(
 def test_torch_distributed_goes_before_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("RANK", "5")
-    monkeypatch.setenv("WORLD_SIZE", "7")
+    set_all(monkeypatch, {"RANK": "5", "WORLD_SIZE": "7"})
     assert find_world() == World(5, 7)
     with process_group(tmp_path):
         assert find_world() == World(0, 1)
