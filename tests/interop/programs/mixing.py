@@ -35,55 +35,6 @@ def proportions(folder: Path) -> Any:
     return [_names(dataset), weights]
 
 
-def repeats(folder: Path) -> Any:
-    streams = _streams(folder, [{"repeat": 2}, {"repeat": 0.5}])
-    return _names(StreamingDataset(streams=streams, batch_size=4))
-
-
-def choices(folder: Path) -> Any:
-    streams = _streams(folder, [{"choose": 7}, {"choose": 33}])
-    return _names(StreamingDataset(streams=streams, batch_size=4, shuffle=True, shuffle_seed=1))
-
-
-def streams_without_weights(folder: Path) -> Any:
-    dataset = StreamingDataset(streams=_streams(folder, [{}, {}]), batch_size=4)
-    return [_names(dataset), dataset.num_streams, dataset.num_shards]
-
-
-def an_epoch_of_another_size(folder: Path) -> Any:
-    streams = _streams(folder, [{"proportion": 1}, {"proportion": 1}])
-    dataset = StreamingDataset(streams=streams, batch_size=4, epoch_size=30, shuffle=True)
-    return [_names(dataset), _names(dataset)]
-
-
-def an_epoch_size_in_words(folder: Path) -> Any:
-    streams = _streams(folder, [{"proportion": 1}, {"proportion": 1}])
-    dataset = StreamingDataset(streams=streams, batch_size=4, epoch_size="0.06k")
-    return [len(dataset), dataset.epoch_size]
-
-
-def sampling_that_stays(folder: Path) -> Any:
-    streams = _streams(folder, [{"choose": 5}, {"choose": 5}])
-    dataset = StreamingDataset(
-        streams=streams, batch_size=2, sampling_method="fixed", sampling_granularity=3
-    )
-    return [_names(dataset), _names(dataset)]
-
-
-def batches_of_one_stream(folder: Path) -> Any:
-    streams = _streams(folder, [{}, {}])
-    dataset = StreamingDataset(
-        streams=streams, batch_size=5, batching_method="per_stream", shuffle=True
-    )
-    return [sorted({*b["name"]}) for b in StreamingDataLoader(dataset, batch_size=5)]
-
-
-def batches_of_all_streams(folder: Path) -> Any:
-    streams = _streams(folder, [{"proportion": 1}, {"proportion": 3}])
-    dataset = StreamingDataset(streams=streams, batch_size=8, batching_method="stratified")
-    return [Counter(b["name"]) for b in StreamingDataLoader(dataset, batch_size=8)]
-
-
 def weights_that_contradict(folder: Path) -> Any:
     found = []
     for weights in ([{"proportion": 1}, {"repeat": 1}], [{"proportion": 1, "choose": 1}, {}]):

@@ -1,6 +1,5 @@
 """First programs: write a dataset, read it back."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +30,6 @@ def write_and_read(folder: Path) -> Any:
     return [[batch["class"].tolist(), [len(image) for image in batch["image"]]] for batch in loader]
 
 
-def a_writer_that_is_finished_by_hand(folder: Path) -> Any:
-    out = MDSWriter(out=str(folder / "data"), columns={"x": "int", "y": "str"})
-    for i in range(5):
-        out.write({"x": i, "y": str(i * i)})
-    out.finish()
-    index = json.loads((folder / "data" / "index.json").read_text())
-    shard = index["shards"][0]
-    return [index["version"], shard["column_names"], shard["column_encodings"], shard["samples"]]
-
-
 def remote_and_local(folder: Path) -> Any:
     remote = _write(folder / "remote", size_limit=300)
     local = folder / "cache"
@@ -48,11 +37,6 @@ def remote_and_local(folder: Path) -> Any:
     ids = [sample["id"] for sample in dataset]
     files = sorted(path.name for path in local.iterdir() if path.is_file())
     return [ids, files]
-
-
-def one_sample_by_its_index(folder: Path) -> Any:
-    dataset = StreamingDataset(local=_write(folder / "data"), batch_size=1)
-    return [dataset[0], dataset[39]["text"], dataset[-1]["id"]]
 
 
 def several_samples_by_their_indices(folder: Path) -> Any:
@@ -63,20 +47,6 @@ def several_samples_by_their_indices(folder: Path) -> Any:
         [sample["id"] for sample in dataset[np.array([2, 30])]],
         [sample["id"] for sample in dataset[-3:]],
     ]
-
-
-def an_index_beyond_the_end(folder: Path) -> Any:
-    dataset = StreamingDataset(local=_write(folder / "data"), batch_size=1)
-    try:
-        dataset[40]
-    except IndexError:
-        return "IndexError"
-    return None
-
-
-def sizes(folder: Path) -> Any:
-    dataset = StreamingDataset(local=_write(folder / "data", 10), batch_size=4)
-    return [len(dataset), dataset.size, dataset.num_samples, dataset.epoch_size]
 
 
 def train_and_validation(folder: Path) -> Any:
@@ -94,23 +64,3 @@ def train_and_validation(folder: Path) -> Any:
         loader = StreamingDataLoader(dataset, batch_size=4)
         found[split] = [batch["id"].tolist() for batch in loader]
     return found
-
-
-def batches_of_a_streaming_loader(folder: Path) -> Any:
-    dataset = StreamingDataset(local=_write(folder / "data", 10), batch_size=4, shuffle=False)
-    loader = StreamingDataLoader(dataset, batch_size=4, drop_last=False)
-    return [len(loader), [{"id": batch["id"], "text": batch["text"]} for batch in loader]]
-
-
-def the_last_batch_dropped(folder: Path) -> Any:
-    dataset = StreamingDataset(local=_write(folder / "data", 10), batch_size=4)
-    loader = StreamingDataLoader(dataset, batch_size=4, drop_last=True)
-    return [len(loader), [batch["id"].tolist() for batch in loader]]
-
-
-def two_workers(folder: Path) -> Any:
-    dataset = StreamingDataset(
-        local=_write(folder / "data", 24, size_limit=256), batch_size=4, shuffle=True
-    )
-    loader = StreamingDataLoader(dataset, batch_size=4, num_workers=2)
-    return [batch["id"].tolist() for batch in loader]

@@ -31,22 +31,6 @@ def _where(state: dict[str, Any]) -> Any:
     return [state[key] for key in _KEYS]
 
 
-def epochs_in_new_orders(folder: Path) -> Any:
-    loader = _loader(_write(folder))
-    return [_ids(loader) for _ in range(3)]
-
-
-def every_shuffle(folder: Path) -> Any:
-    local = _write(folder)
-    algorithms = ("naive", "py1br", "py1e", "py1s", "py2s")
-    return {name: _ids(_loader(local, shuffle_algo=name)) for name in algorithms}
-
-
-def a_seed_of_its_own(folder: Path) -> Any:
-    local = _write(folder)
-    return [_ids(_loader(local, shuffle_seed=seed))[0] for seed in (1, 2, 1)]
-
-
 def in_the_middle_of_an_epoch(folder: Path) -> Any:
     local = _write(folder)
     first = _loader(local)
@@ -89,18 +73,6 @@ def a_state_of_the_dataset(folder: Path) -> Any:
     again = StreamingDataset(local=local, batch_size=4, shuffle=True)
     again.load_state_dict(state)
     return [_where(state), seen, [sample["id"] for sample in again]]
-
-
-def with_other_workers(folder: Path) -> Any:
-    local = _write(folder)
-    first = _loader(local, workers=2)
-    rows = iter(first)
-    seen = [next(rows)["id"].tolist() for _ in range(3)]
-    state = first.state_dict()
-    del rows
-    again = _loader(local, workers=0)
-    again.load_state_dict(state)
-    return [_where(state), seen, _ids(again)]
 
 
 def after_a_whole_epoch(folder: Path) -> Any:

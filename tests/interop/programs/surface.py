@@ -210,24 +210,6 @@ def loaders(folder: Path) -> Any:
     return found
 
 
-def json_columns(folder: Path) -> Any:
-    out = str(folder / "json")
-    with MDSWriter(columns={"value": "json", "word": "str"}, out=out) as writer:
-        for n in range(6):
-            writer.write({"value": {"x": n, "y": [n, 2.5], "z": str(n)}, "word": "a" * n})
-    dataset = StreamingDataset(local=out, batch_size=3)
-    batches = list(StreamingDataLoader(dataset, batch_size=3))
-    return [
-        [
-            b["value"]["x"].tolist(),
-            [c.tolist() for c in b["value"]["y"]],
-            b["value"]["z"],
-            b["word"],
-        ]
-        for b in batches
-    ]
-
-
 def unsigned_columns(folder: Path) -> Any:
     columns = {"a": "uint16", "b": "uint32", "c": "ndarray:uint16:2", "d": "ndarray"}
     out = str(folder / "unsigned")

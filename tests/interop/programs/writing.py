@@ -2,7 +2,6 @@
 
 import json
 import os
-from decimal import Decimal
 from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
@@ -34,53 +33,6 @@ def _index(folder: str | Path) -> Any:
     return json.loads((Path(folder) / "index.json").read_text())
 
 
-def every_number(folder: Path) -> Any:
-    kinds = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    columns = dict.fromkeys([*kinds, "float16", "float32", "float64", "int"], "")
-    columns = {name: name for name in columns}
-    with MDSWriter(out=str(folder), columns=columns) as out:
-        for i in range(4):
-            numbers = {name: np.array(i + 1).astype(name)[()] for name in columns}
-            out.write({**numbers, "int": i})
-    dataset = StreamingDataset(local=str(folder), batch_size=1)
-    return [dataset[2], dataset[3]]
-
-
-def numbers_as_text(folder: Path) -> Any:
-    columns = {"big": "str_int", "real": "str_float", "price": "str_decimal"}
-    with MDSWriter(out=str(folder), columns=columns) as out:
-        out.write({"big": 10**30, "real": 1.25, "price": Decimal("3.10")})
-        out.write({"big": -1, "real": -0.1, "price": Decimal("-7")})
-    return list(StreamingDataset(local=str(folder), batch_size=1))
-
-
-def arrays(folder: Path) -> Any:
-    columns = {
-        "any": "ndarray",
-        "typed": "ndarray:int16",
-        "shaped": "ndarray:float32:2,3",
-    }
-    with MDSWriter(out=str(folder), columns=columns) as out:
-        for i in range(3):
-            shaped = np.full((2, 3), i, np.float32)
-            typed = np.arange(i + 1, dtype=np.int16)
-            out.write({"any": np.arange(i + 1.0), "typed": typed, "shaped": shaped})
-    return list(StreamingDataset(local=str(folder), batch_size=1))
-
-
-def objects(folder: Path) -> Any:
-    with MDSWriter(out=str(folder), columns={"meta": "json", "bag": "pkl"}) as out:
-        for i in range(3):
-            out.write({"meta": {"i": i, "tags": ["a", None]}, "bag": {"set": sorted({i, 1})}})
-    found = []
-    try:
-        StreamingDataset(local=str(folder), batch_size=1)[0]
-    except ValueError:
-        found.append("ValueError")
-    dataset = StreamingDataset(local=str(folder), batch_size=1, allow_unsafe_types=True)
-    return [*found, *dataset]
-
-
 def mistakes(folder: Path) -> Any:
     """What the writer refuses."""
     found = []
@@ -98,32 +50,6 @@ def mistakes(folder: Path) -> Any:
             out.write(sample)
         except Exception:
             found.append(number)
-    return found
-
-
-def shards_of_a_size(folder: Path) -> Any:
-    found = []
-    for limit in (300, "0.5kb", None):
-        out = folder / str(limit)
-        _numbers(str(out), size_limit=limit)
-        shards = _index(out)["shards"]
-        found.append([(s["raw_data"]["basename"], s["samples"]) for s in shards])
-    return found
-
-
-def compressed_and_hashed(folder: Path) -> Any:
-    found = []
-    for compression in ("zstd", "zstd:16", "gz", "bz2:3", "br:2", "snappy"):
-        remote = folder / compression.replace(":", "-")
-        _numbers(str(remote), compression=compression, hashes=["sha1", "xxh3_64"], size_limit=250)
-        local = folder / "cache" / remote.name
-        dataset = StreamingDataset(
-            remote=str(remote), local=str(local), batch_size=4, validate_hash="sha1"
-        )
-        ids = [sample["n"] for sample in dataset]
-        shard = _index(remote)["shards"][0]
-        names = [shard[key]["basename"] for key in ("raw_data", "zip_data")]
-        found.append([ids, names, sorted(shard["raw_data"]["hashes"])])
     return found
 
 
@@ -206,16 +132,6 @@ def parts_written_by_processes(folder: Path) -> Any:
     dataset = StreamingDataset(local=root, batch_size=1)
     names = [shard["raw_data"]["basename"] for shard in _index(root)["shards"]]
     return [done, names, [sample["n"] for sample in dataset]]
-
-
-def parts_merged_from_a_list(folder: Path) -> Any:
-    root = str(folder / "merged")
-    for part in range(3):
-        _convert(part, root)
-    urls = [os.path.join(root, f"{part:02}", "index.json") for part in (2, 0)]
-    merge_index(urls, root)
-    dataset = StreamingDataset(local=root, batch_size=1)
-    return [sample["n"] for sample in dataset]
 
 
 def files_to_and_fro(folder: Path) -> Any:
