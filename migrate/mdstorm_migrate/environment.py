@@ -117,11 +117,14 @@ _PYTHONS = re.compile(
           | \bpython[ \t]*(?:=|==)[ \t]*(?=["']?\d)
           | ^[ \t]*(?:-[ \t]+["']?)python(?:=|==)
           | \bpython(?=3\.\d)
+          | ^[ \t]*env_?list[ \t]*=(?:[^\n]|\n[ \t]+)*?\b(?=py\{?\d)
           | \A(?:python-)?(?=\d\.\d+(?:\.\d+)?\s*\Z) )
-    (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
+    (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]*
+      | py[\w{},.-]+(?:[\s,"']+py[\w{},.-]+)* )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-_NUMBERS = re.compile(r"\d+\.\d+")
+#: A version of Python: 3.8, or 38 in the name of one of tox's environments.
+_NUMBERS = re.compile(r"\d+\.\d+|(?<=[y{,])3\d+")
 #: Where projects say which Pythons they are for.
 _FOR_PYTHONS = re.compile(
     r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
@@ -154,9 +157,10 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
     for found in _PYTHONS.finditer(text):
         start = found.start("value")
         if not is_commented_out(text, start, ANY):
-            for version in _NUMBERS.findall(found["value"]):
+            for number in _NUMBERS.findall(found["value"]):
+                version = number if "." in number else f"3.{number[1:]}"
                 if not needed.contains(version):
-                    old.setdefault(version, text.index(version, start))
+                    old.setdefault(version, text.index(number, start))
     if old:
         versions = ", ".join(sorted(old, key=Version))
         message = f"Python {versions}; mdstorm needs {needed}"

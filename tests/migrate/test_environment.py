@@ -42,6 +42,8 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
         # Poetry and uv resolve for each of them, pip for the one that runs.
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', 2),
         ("pyproject.toml", '[project]\nrequires-python = ">=3.9"\n', 2),
+        ("tox.ini", "[tox]\nenvlist =\n    lint\n    py{37,310}-torch, py38\n", 4),
+        ("pyproject.toml", '[tool.tox]\nenv_list = ["py39", "py3.10"]\n', 2),
         (".python-version", "3.8.10\n", 1),
         ("runtime.txt", "python-3.9.1\n", 1),
     ],
@@ -59,6 +61,7 @@ def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> N
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\n'),
         ("environment.yml", "dependencies:\n  - python>=3.8\n"),
         ("ci.yml", "run: python 3.8-script.py\n"),
+        ("tox.ini", "[tox]\nenvlist = py310,py311\n[testenv:py38]\n"),
     ],
 )
 def test_other_pythons_are_none(path: str, text: str) -> None:

@@ -24,6 +24,9 @@ ALREADY = "mdstorm is already required"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
 #: What stands between two words of a command, or two strings of an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
+#: Where a semicolon behind a requirement begins a marker, and that marker.
+_LISTS = ("line", "string", "ini")
+_MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\\\r\n])*(?<!\s)""")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 _CONDA = "there is no conda package of mdstorm"
 _OPEN = "this requirement is put together from several strings"
@@ -50,7 +53,8 @@ def rewrite_requirement(
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         if not needs.moved or _names_mdstorm(document, found, place):
             return
-        beside = [new, *beside]
+        marker = _MARKER.match(document.text, found.stop) if place in _LISTS else None
+        beside = [f"{new}{marker[0] if marker else ''}", *beside]
         message = "require mdstorm beside Petastorm, which code still imports"
     elif _follows_mdstorm(document, found, place):
         at, end = removal(document, found)

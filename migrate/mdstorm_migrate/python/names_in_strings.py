@@ -13,7 +13,9 @@ from mdstorm_migrate.python.module import PythonModule, string_value
 #: Functions that replace what a dotted path names, and methods that replace a part of an object.
 PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
-_BY_NAME = re.compile(r"\bpatch\b|\bmonkeypatch\b|\bmocker\b|\bsys\.modules\b|\bsetitem\b")
+#: The setting of Sphinx that lists modules to replace.
+_MOCKED = "autodoc_mock_imports"
+_BY_NAME = re.compile(rf"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|{_MOCKED})\b")
 #: Calls and definitions of functions that resolve names, but for calls with a literal: the names
 #: stand elsewhere, as in a table or in a file of configuration, or are put together.
 RESOLVES = re.compile(
@@ -37,8 +39,8 @@ _METHOD = re.compile(
 def is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string names a module, or a part of one, for what gets it.
 
-    That is a function that resolves it, `sys.modules`, ``_target_``, ``python -m``, or a comparison
-    with what an error says that was caught.
+    That is a function that resolves it, `sys.modules`, ``_target_``, ``python -m``, Sphinx, or a
+    comparison with what an error says that was caught.
     """
     if function_of(module, call_with_first(module, string)) in IMPORTING | PATCHES:
         return True
@@ -49,7 +51,9 @@ def is_resolved(module: PythonModule, string: ast.Constant) -> bool:
         case ast.Compare() if _is_of_error(module, parent):
             return True
         case ast.List(elts=words):
-            return string_value(words[words.index(string) - 1]) == "-m"
+            of = module.scopes.parents.get(parent)
+            is_mocked = isinstance(of, ast.Assign) and _MOCKED in map(ast.unparse, of.targets)
+            return is_mocked or string_value(words[words.index(string) - 1]) == "-m"
         case ast.Dict(keys=keys, values=values) if string in values:
             return string_value(keys[values.index(string)]) == "_target_"
         case ast.Dict():

@@ -20,13 +20,8 @@ KIND = "cluster"
 
 #: How many characters before a package ``pypi`` stands.
 _NEAR = 200
-#: How an item is listed, by the group that it fits.
-_PLACES: dict[str, Place] = {
-    "double": "string",
-    "single": "string",
-    "plain": "item",
-    "flow": "alone",
-}
+#: How an item without quotes is listed, by the group that it fits.
+_PLACES: dict[str, Place] = {"plain": "item", "flow": "alone"}
 
 
 @cache
@@ -60,4 +55,4 @@ def _places(text: str) -> Iterator[tuple[int, int, Place]]:
             yield *match.span(match.lastgroup or 0), "alone"
     for items in lists.finditer(text):
         for item in entry.finditer(text, *items.span("items")):
-            yield *item.span(item.lastgroup or 0), _PLACES[item.lastgroup or ""]
+            yield *item.span(item.lastgroup or 0), _PLACES.get(item.lastgroup or "", "string")

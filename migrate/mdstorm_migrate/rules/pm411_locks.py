@@ -40,11 +40,6 @@ def check(document: Document) -> Iterator[Finding]:
         command = _COMMANDS.get(name.lower())
         by = f" with {command}" if command else ""
         hashes = " and its hashes" if _HASH.search(document.text, entry.end()) else ""
-        yield Finding(
-            CODE,
-            "manual",
-            entry.start(),
-            entry.end(),
-            f"this generated file locks Petastorm{hashes}",
-            f"generate it again{by} once its source requires mdstorm",
-        )
+        what = f"this generated file locks Petastorm{hashes}"
+        remedy = f"generate it again{by} once its source requires mdstorm"
+        yield Finding(CODE, "manual", *entry.span(), what, remedy)

@@ -23,6 +23,7 @@ from mdstorm_migrate.api import migrate
         'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
         'dictConfig({"loggers": {"petastorm": {"level": "ERROR"}}})',
         'sys.modules["petastorm"] = None',
+        'autodoc_mock_imports = ["pyspark", "petastorm.spark"]',
         'run([sys.executable, "-m", "petastorm.benchmark.cli", url])',
         'try: f()\nexcept ImportError as e:\n    if e.name != "petastorm": raise',
         'try: f()\nexcept ImportError as e:\n    if "petastorm" in str(e): raise',

@@ -15,6 +15,7 @@ PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
 INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
 MOCK = "import sys\nsys.modules['petastorm'] = Mock()\n"
 ASSIGNS = "import petastorm\npetastorm.reader.Reader.next = None\n"
+SPHINX = "autodoc_mock_imports = ['petastorm', 'torch']\n"
 FINDS = "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n"
 #: Hydra's way: what the configuration names is made, and handed to code.
 YAML = "reader:\n  _target_: petastorm.make_reader\n"
@@ -80,6 +81,9 @@ BOTH = RESOLVES + READS
         ({"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py": READS}, "a.py"),
         # patches of what a plugin finds by a name that is put together
         ({"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER}, ""),
+        # Sphinx imports all code
+        ({"docs/conf.py": SPHINX, "a.py": READS}, "a.py docs/conf.py"),
+        ({"docs/conf.py": SPHINX, "a.py": READS, "work.py": WORKER}, "a.py"),
         # a name of the project's own is nothing to wait for
         (
             {
