@@ -17,7 +17,7 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.block_filler import BLOCK_ROWS
+from mdstorm_backend.read.block_reader import BLOCK_ROWS
 from mdstorm_backend.read.elastic_reader import ElasticReader
 from mdstorm_backend.read.row_stream import Position
 

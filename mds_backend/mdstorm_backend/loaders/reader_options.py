@@ -17,7 +17,7 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.batch_reader import Keep
 from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.block_filler import BLOCK_ROWS
+from mdstorm_backend.read.block_reader import BLOCK_ROWS
 from mdstorm_backend.read.decoded_images import ImageDecoder
 from mdstorm_backend.read.source import SampleSource
 

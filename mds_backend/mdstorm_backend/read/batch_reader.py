@@ -16,7 +16,7 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.history import Remaining, Segment
 from mdstorm_backend.order.shares import Place
 from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
+from mdstorm_backend.read.block_reader import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.row_stream import Position, RowStream

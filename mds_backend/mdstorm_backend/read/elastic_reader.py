@@ -14,7 +14,7 @@ from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
 from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
+from mdstorm_backend.read.block_reader import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.shard import Shard

@@ -9,7 +9,7 @@ from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.loaders.legs import Batching, batch_reader, samples_ahead
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.block_filler import BLOCK_ROWS
+from mdstorm_backend.read.block_reader import BLOCK_ROWS
 
 
 class Renamed:

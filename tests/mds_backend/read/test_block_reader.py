@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.block_filler import BlockFiller, copied_ahead
+from mdstorm_backend.read.block_reader import BlockFiller, copied_ahead
 
 
 class Dataset:
