@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorded_work import Cause, work
-from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.history import Remaining, Segment
 from mdstorm_backend.order.shares import Place
-from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.block_reader import BLOCK_ROWS, BlockFiller, copied_ahead
-from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.block_reader import BlockReader, batches_per_block
+from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.shards_ahead import OPENING_THREADS
 from mdstorm_backend.read.window import Range, Source, Window
 from mdstorm_backend.read.window_stream import WindowStream, warn_no_data
-
-if TYPE_CHECKING:
-    from mdstorm_backend.read.source import SampleSource
 
 _BEGINNING = Position()
 #: A block spans about so many epochs at most, so that the first batch of an endless pass over a few
@@ -39,109 +36,62 @@ _SLICE_BYTES = 4 << 20
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
 
 
-class BatchReader:
-    """Reads one rank's rows of a dataset in batches.
+@dataclass(kw_only=True, eq=False)
+class BatchReader(BlockReader):
+    """Reads one rank's rows of a dataset in batches, which span epochs.
+
+    The transform is called with the batch of each shard's share before shuffling and batching. Then
+    nothing is promised about the number of batches. With `drop_last` there are as many as the rank
+    with the fewest rows has.
 
     Parameters
     ----------
-    dataset : SampleSource
-        What to read.
     order : ExactOrder
         In which order, and which share of the rows.
-    batch_size : int
-        Rows of a batch. Batches span epochs; only at the very end they may be shorter.
     num_epochs : int or None
         Passes over the data; None never ends.
-    columns : sequence of str or None
-        Which columns, in which order; None for all.
-    transform : Transform, optional
-        Called with the batch of each shard's share before shuffling and batching; may return any
-        number of rows. Then nothing is promised about the number of batches.
     slices : bool
-        Call it with slices of the shares, of about 4 MiB: threads share a shard, and the first
-        batch is there as soon as the first slice. They do not depend on the batch size, so that a
-        state continues with another one.
-    prepare : callable, optional
-        Called with rows as they are read, before the transform; must keep their number.
-    exact_nulls : bool
-        Deliver nulls of floating-point columns as nulls, not as NaN.
-    images : ImageDecoder, optional
-        Decodes images, after the transform and the shuffling.
-    workers : int
-        Threads that open shards, decode and transform ahead of use; 0 does everything in the
-        caller's thread.
-    prefetch : int
-        Blocks that may be ready ahead of use; memory grows with it.
-    block_rows : int
-        Rows of a block at most, rounded to whole batches.
+        Call the transform with slices of the shares, of about 4 MiB: threads share a shard, and the
+        first batch is there as soon as the first slice. They do not depend on the batch size, so
+        that a state continues with another one.
     part : tuple of int
         ``(k, n)``: deliver only every n-th batch, beginning with number k after the start. So n
         processes read one sequence of batches together.
-    drop_last : bool
-        Deliver full batches only, as many as the rank with the fewest rows has.
     by_shard : bool
         A batch is one shard's share of the rows, or one window where the order has windows,
         whatever the batch size. Then nothing is promised about the number of batches.
     keep : callable, optional
         Called with a name for each share that the transform is called with, and a function that
         reads and transforms it; returns what that returns, or what it has kept under that name.
-    recorder : Recorder, optional
-        Records what is done, and what the consumer waits for.
+    **others
+        See `BlockReader`.
     """
 
-    def __init__(
-        self,
-        dataset: SampleSource,
-        order: ExactOrder,
-        *,
-        batch_size: int,
-        num_epochs: int | None = 1,
-        columns: Sequence[str] | None = None,
-        transform: Transform | None = None,
-        slices: bool = False,
-        prepare: Callable[[Batch], Batch] | None = None,
-        exact_nulls: bool = False,
-        images: ImageDecoder | None = None,
-        workers: int = 2,
-        prefetch: int = 4,
-        block_rows: int = BLOCK_ROWS,
-        part: tuple[int, int] = (0, 1),
-        drop_last: bool = False,
-        by_shard: bool = False,
-        keep: Keep | None = None,
-        recorder: Recorder | None = None,
-    ) -> None:
-        check_batch_size(batch_size)
-        check_num_epochs(num_epochs)
-        self.dataset = dataset
-        self.order = order.resolved()
-        self.batch_size = batch_size
-        self.num_epochs = num_epochs
-        self.schema = dataset.schema.select(dataset.select(columns))
-        self.transform = transform
-        self._filler = BlockFiller(self.schema, prepare, exact_nulls=exact_nulls)
-        self._images = images
-        self._workers = workers
-        self._prefetch = prefetch
-        self._part = part
-        self._drop_last = drop_last
-        self._by_shard = by_shard
-        self._keep = keep
-        self._recorder = recorder
-        transformed = None if transform is None else self._transformed
+    order: ExactOrder = field(kw_only=False)
+    num_epochs: int | None = 1
+    slices: bool = False
+    part: tuple[int, int] = (0, 1)
+    by_shard: bool = False
+    keep: Keep | None = None
+
+    def __post_init__(self) -> None:
+        check_batch_size(self.batch_size)
+        check_num_epochs(self.num_epochs)
+        self.order = self.order.resolved()
+        dataset = self.dataset
+        slice_rows = max(_SLICE_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
+        _ = self.schema  # refuses columns that are not there
         self._stream = WindowStream(
             dataset,
             self.order,
-            transformed,
-            make_ready=self._filler.make_ready,
-            slice_rows=max(_SLICE_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
-            if slices
-            else None,
+            None if self.transform is None else self._transformed,
+            make_ready=self._make_ready,
+            slice_rows=slice_rows if self.slices else None,
         )
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first
-        most_rows = min(block_rows, _EPOCHS_PER_BLOCK * self.rows_per_epoch)
-        self._batches_per_block = BlockFiller.batches_per_block(dataset, most_rows, batch_size)
+        most_rows = min(self.block_rows, _EPOCHS_PER_BLOCK * self.rows_per_epoch)
+        self._batches_per_block = batches_per_block(dataset, most_rows, self.batch_size)
 
     def __len__(self) -> int:
         """Batches of a whole pass, or of what its order leaves of one; the same on every rank.
@@ -172,14 +122,14 @@ class BatchReader:
         """Return the part of a pass that this reader has read after so many batches."""
         order = self.order
         return Segment(
-            order.world_size, self.batch_size, batches, self._drop_last, order.padded_to > 0
+            order.world_size, self.batch_size, batches, self.drop_last, order.padded_to > 0
         )
 
     def is_over(self, position: Position, first_epoch: int) -> bool:
         """Whether a pass that began with `first_epoch` has delivered its last batch, surely."""
         if self.transform is not None or self.num_epochs is None:
             return False
-        if self._by_shard:
+        if self.by_shard:
             last = first_epoch + self.num_epochs - 1
             return position.epoch == last and position.row >= self.rows_per_epoch
         return position.batches >= len(self)
@@ -201,12 +151,9 @@ class BatchReader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
+        with self._pool(self.workers) as prefetcher, self._pool(self._openers) as opener:
             plan = self._plan(start, first_epoch, prefetcher, opener)
-            if self.transform is None and self._filler.only_copies:
-                yield from copied_ahead(self._fill, plan, self._workers, self._recorder)
-            else:
-                yield from prefetcher.map(self._fill, plan)
+            yield from self._filled(self._fill, plan, prefetcher)
 
     def numbers(self, first_epoch: int = 0) -> Iterator[int]:
         """Numbers of the samples in the order in which `blocks` reads them; without a transform."""
@@ -223,28 +170,28 @@ class BatchReader:
             warn_no_data(self.dataset.url)
             return
         self._stream.open_shard = self.dataset.shard
-        with self._pool(self._workers) as prefetcher, self._pool(self._openers) as opener:
+        with self._pool(self.workers) as prefetcher, self._pool(self._openers) as opener:
             yield from self._plan(start, first_epoch, prefetcher, opener)
 
     def _pool(self, threads: int) -> Prefetcher:
-        return Prefetcher(threads, self._prefetch, self._recorder)
+        return Prefetcher(threads, self.prefetch, self.recorder)
 
     @property
     def _openers(self) -> int:
         """Threads that only open shards, of which many can wait for a network."""
-        wait = self._workers and self.dataset.bytes_ahead and self._keep is None
+        wait = self.workers and self.dataset.bytes_ahead and self.keep is None
         return OPENING_THREADS if wait else 0
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:
-            block.batch = self._filler.read(block.ranges)
+            block.batch = self._read(block.ranges)
         else:
             with work(Cause.DECODING):
                 block.batch = gather_columns(block.ranges, self.transform.columns)
-        if self._images is not None:
+        if self.images is not None:
             # Nobody knows which samples a transform's rows are.
             with reading_samples(block.numbers if self.transform is None else tuple):
-                block.batch = self._images(block.batch)
+                block.batch = self.images(block.batch)
         block.ranges = []
         return block
 
@@ -254,11 +201,11 @@ class BatchReader:
 
         def make() -> Batch:
             whole = Range(Window([open_source()], None), 0, rows)
-            batch = self._filler.read([whole])
+            batch = self._read([whole])
             with reading_samples(lambda: range(first, first + rows)), work(Cause.TRANSFORMS):
                 return transform(batch)
 
-        batch = make() if self._keep is None else self._keep(f"{first}+{rows}", make)
+        batch = make() if self.keep is None else self.keep(f"{first}+{rows}", make)
         return Source(MemoryShard(batch), 0, num_rows(batch))
 
     def _plan(
@@ -268,8 +215,8 @@ class BatchReader:
         stop_epoch = None if self.num_epochs is None else first_epoch + self.num_epochs
         openers = opener if self._openers else None
         windows = self._stream.windows(start, stop_epoch, prefetcher, openers)
-        part, parts = self._part
-        if self._by_shard:
+        part, parts = self.part
+        if self.by_shard:
             yield from islice(_whole_windows(windows, start), part, None, parts)
             return
         stream = RowStream(windows, start)
@@ -293,7 +240,7 @@ class BatchReader:
     def _sizes(self, start: Position, first_epoch: int) -> Iterator[int]:
         if self.num_epochs is None or self.transform is not None:
             return repeat(self.batch_size)
-        if self._drop_last:
+        if self.drop_last:
             return repeat(self.batch_size, len(self) - start.batches)
         rows = self.remaining(first_epoch).rows_of(self.order.rank, self.order.split)
         left = (rows.total or 0) - rows.before(Place(start.epoch, start.row))

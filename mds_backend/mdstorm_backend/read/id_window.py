@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Located, Selection, record_dtype_of, short_type
 
@@ -28,8 +31,10 @@ class IdWindow:
     ----------
     shard_numbers : list of int
         The shards that hold the samples, ascending.
-    shards : mapping of int to Shard
-        Those shards, open; to be set before anything is selected.
+    shards : mapping of int to Shard or Future
+        Those shards, open or under way; to be set before anything is selected.
+    recorder : Recorder or None
+        Records who waits for them.
     """
 
     def __init__(self, ids: Ids, bounds: Ids) -> None:
@@ -42,7 +47,8 @@ class IdWindow:
         places = np.empty(int(present[-1]) + 1 if len(present) else 0, short_type(len(present)))
         places[present] = np.arange(len(present))
         self._owners = places[owners]
-        self.shards: Mapping[int, Shard] = {}
+        self.shards: Mapping[int, Shard | Future[Any]] = {}
+        self.recorder: Recorder | None = None
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -50,7 +56,7 @@ class IdWindow:
     @cached_property
     def record_dtype(self) -> np.dtype[np.void] | None:
         """Dtype of a sample if all shards hold records of one dtype, else None."""
-        return record_dtype_of(self.shards.values())
+        return record_dtype_of(self._opened)
 
     def numbers(self, start: int, stop: int) -> Ids:
         """Numbers in the dataset of the rows `start` to `stop`."""
@@ -69,9 +75,26 @@ class IdWindow:
             shard.wait_for(int(rows.max(initial=-1, where=owners == number)) + 1)
         return Located(self._opened, owners, rows)
 
+    def opened(self) -> IdWindow:
+        """Wait for the shards, and return this window.
+
+        Raises
+        ------
+        MDStormError
+            If one cannot be opened.
+        """
+        _ = self._opened
+        return self
+
     @cached_property
     def _opened(self) -> list[Shard]:
-        return [self.shards[number] for number in self.shard_numbers]
+        return [self._result(self.shards[number]) for number in self.shard_numbers]
+
+    def _result(self, shard: Shard | Future[Any]) -> Shard:
+        if not isinstance(shard, Future):
+            return shard
+        found: Shard = shard.result() if self.recorder is None else self.recorder.result(shard)
+        return found
 
     @cached_property
     def _begun(self) -> list[tuple[int, Shard]]:

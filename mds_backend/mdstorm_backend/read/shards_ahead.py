@@ -20,42 +20,6 @@ OPENING_THREADS = 16
 _MANY = 32
 
 
-class OpeningWindow:
-    """A window whose shards are open or under way."""
-
-    def __init__(
-        self,
-        window: IdWindow,
-        shards: dict[int, Shard | Future[Any]],
-        recorder: Recorder | None = None,
-    ) -> None:
-        self._window = window
-        self._shards = shards
-        self._recorder = recorder
-
-    def __len__(self) -> int:
-        return len(self._window)
-
-    def opened(self) -> IdWindow:
-        """Wait for the shards.
-
-        Raises
-        ------
-        MDStormError
-            If one cannot be opened.
-        """
-        if not self._window.shards:
-            self._window.shards = {
-                number: self._result(shard) if isinstance(shard, Future) else shard
-                for number, shard in self._shards.items()
-            }
-        return self._window
-
-    def _result(self, future: Future[Any]) -> Shard:
-        found: Shard = future.result() if self._recorder is None else self._recorder.result(future)
-        return found
-
-
 class ShardsAhead(PoolContext):
     """Opens the shards of windows before they are used.
 
@@ -98,13 +62,14 @@ class ShardsAhead(PoolContext):
             OrderedPool(OPENING_THREADS, thread_name_prefix="mdstorm-open") if threads else None
         )
 
-    def __call__(self, windows: Iterable[IdWindow]) -> Iterator[OpeningWindow]:
+    def __call__(self, windows: Iterable[IdWindow]) -> Iterator[IdWindow]:
         """Yield the windows in their order, the shards of those that follow under way."""
-        waiting: deque[OpeningWindow] = deque()
+        waiting: deque[IdWindow] = deque()
         samples = 0
         for window in windows:
-            shards = {number: self._begin(number) for number in window.shard_numbers}
-            waiting.append(OpeningWindow(window, shards, self._recorder))
+            window.shards = {number: self._begin(number) for number in window.shard_numbers}
+            window.recorder = self._recorder
+            waiting.append(window)
             samples += len(window)
             # Many shards are not waited for: the first samples are to be there soon.
             while waiting and (samples - len(waiting[0]) >= self._ahead or self._are_many()):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.block_reader import BlockFiller, copied_ahead
+from mdstorm_backend.read.block_reader import batches_per_block, copied_ahead
 
 
 class Dataset:
@@ -63,4 +63,4 @@ def test_a_block_is_limited_in_rows_and_in_bytes(
     nbytes_per_row: int, columns: int, batch_size: int, batches: int
 ) -> None:
     dataset = Dataset(1000, 1000 * nbytes_per_row, columns)
-    assert BlockFiller.batches_per_block(dataset, 16_384, batch_size) == batches
+    assert batches_per_block(dataset, 16_384, batch_size) == batches
