@@ -77,12 +77,10 @@ class Leg(ABC):
         """What tells it from the others, in a few plain values: see `Reading.leg`."""
 
     @abstractmethod
-    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Read the batches of a part."""
-
-    @abstractmethod
-    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread: they know the `numbers` of their samples."""
+    def blocks(
+        self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
+    ) -> Iterator[Block]:
+        """Read the batches of a part, or only lay them out: see `planned` of the readers."""
 
     @abstractmethod
     def rest(self, part: int, mark: Any) -> tuple[Leg, int]:
@@ -101,25 +99,23 @@ class ExactLeg(Leg):
         """What tells it from the others."""
         return self.start, self.first_epoch, self.options.exact_order
 
-    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Read the batches of a part."""
-        return self._reader(part, block_rows).blocks(self.start, self.first_epoch)
-
-    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread."""
-        return self._reader(part, block_rows).planned(self.start, self.first_epoch)
+    def blocks(
+        self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
+    ) -> Iterator[Block]:
+        """Read the batches of a part, or only lay them out."""
+        parts = part, max(self.batching.num_workers, 1)
+        further = {"part": parts, "recorder": self.recorder}
+        reader = batch_reader(self.options, self.batching, block_rows, **further)
+        return (reader.planned if unread else reader.blocks)(self.start, self.first_epoch)
 
     def rest(self, part: int, mark: Position) -> tuple[ExactLeg, int]:
         """Return what follows a batch of a part: the batches of all others come before its own."""
         return replace(self, start=mark), max(self.batching.num_workers, 1) - 1
 
-    def _reader(self, part: int, block_rows: int | None) -> BatchReader:
-        parts = part, max(self.batching.num_workers, 1)
-        rows = {} if block_rows is None else {"block_rows": block_rows}
-        return batch_reader(self.options, self.batching, part=parts, recorder=self.recorder, **rows)
 
-
-def batch_reader(options: ReaderOptions, batching: Batching, **further: Any) -> BatchReader:
+def batch_reader(
+    options: ReaderOptions, batching: Batching, block_rows: int | None = None, **further: Any
+) -> BatchReader:
     """Return a reader of this rank's batches; `further` are arguments of `BatchReader`."""
     assert not options.order.follows_world, "in_world() has not been called"
     return BatchReader(
@@ -132,7 +128,8 @@ def batch_reader(options: ReaderOptions, batching: Batching, **further: Any) -> 
         columns=options.schema.names,
         keep=options.keep,
         slices=options.slices,
-        **{**options.read_arguments, **further},
+        **options.read_arguments(block_rows),
+        **further,
     )
 
 
@@ -152,25 +149,15 @@ class ElasticLeg(Leg):
         """What tells it from the others."""
         return self.start, self.options.elastic_share.world
 
-    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Read the batches of a part."""
-        return self._reader(part, block_rows).blocks()
-
-    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread."""
-        return self._reader(part, block_rows).planned()
-
-    def rest(self, part: int, mark: int) -> tuple[ElasticLeg, int]:
-        """Return what follows a batch of a part."""
-        return replace(self, skipped=self.skipped + mark), part
-
-    def _reader(self, part: int, block_rows: int | None) -> ElasticReader:
+    def blocks(
+        self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
+    ) -> Iterator[Block]:
+        """Read the batches of a part, or only lay them out."""
         options, batching = self.options, self.batching
         ids = self.work[part].reshape(-1)
         if len(ids) and ids.min() < 0:
             ids = ids[ids >= 0]
-        rows = {} if block_rows is None else {"block_rows": block_rows}
-        return ElasticReader(
+        reader = ElasticReader(
             options.dataset,
             ids[self.skipped :],
             batch_size=batching.batch_size,
@@ -178,8 +165,13 @@ class ElasticLeg(Leg):
             columns=options.columns,
             predownload=samples_ahead(options, batching.batch_size),
             recorder=self.recorder,
-            **{**options.read_arguments, **rows},
+            **options.read_arguments(block_rows),
         )
+        return reader.planned() if unread else reader.blocks()
+
+    def rest(self, part: int, mark: int) -> tuple[ElasticLeg, int]:
+        """Return what follows a batch of a part."""
+        return replace(self, skipped=self.skipped + mark), part
 
 
 def samples_ahead(options: ReaderOptions, batch_size: int) -> int:

@@ -202,9 +202,8 @@ class ReaderOptions:
         """What becomes of images, for descriptions: names and values."""
         return [] if self.images is None else [("decode", f"{self.images}")]
 
-    @property
-    def read_arguments(self) -> dict[str, Any]:
-        """What readers in any order are told."""
+    def read_arguments(self, block_rows: int | None = None) -> dict[str, Any]:
+        """Return what readers in any order are told."""
         nulls_stay = not self.fill_nulls and not self.null_masks
         return {
             "transform": self.transform,
@@ -213,7 +212,7 @@ class ReaderOptions:
             "images": self.images and self.images.after(self.transform),
             "workers": self.workers,
             "prefetch": self.prefetch,
-            "block_rows": self._block_rows,
+            "block_rows": block_rows or self._block_rows,
         }
 
     @property

@@ -139,7 +139,7 @@ def sample_blocks(
             f"{type(dataset).__name__} overrides __getitem__ and has a transform, which would not "
             "be called: transform each sample in __getitem__, or do not override it"
         )
-    return leg.planned(part, block_rows=block_rows)
+    return leg.blocks(part, block_rows=block_rows, unread=True)
 
 
 def samples_of(dataset: DatasetSamples, block: Block) -> Iterator[Any]:
