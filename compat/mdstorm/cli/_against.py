@@ -1,52 +1,22 @@
-"""``mdstorm verify --against``: compare two datasets."""
+"""``mdstorm verify --against``: show how two datasets differ."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import click
 
-from mdstorm._conversion.compared_datasets import open_compared
 from mdstorm.cli._output import write_json, write_table
-from mdstorm_backend.convert import Comparison, RowDifference, compare
+from mdstorm_backend.convert import Comparison, RowDifference
 from mdstorm_backend.display import counted
-from mdstorm_backend.tables import AsOf
 
 #: Number of columns to show of a row.
 _MOST_COLUMNS = 10
 
 
-def verify_against(
-    source: str,
-    url: str,
-    *,
-    columns: Sequence[str] | None,
-    dtype: str | None,
-    decimals: str | None,
-    as_of: AsOf,
-    threads: int | None,
-    storage_options: dict[str, Any],
-    format_: str,
-) -> bool:
-    """Compare the datasets at two URLs, show the result, and return whether they are the same."""
-    first, second = open_compared(source, url, storage_options=storage_options, as_of=as_of)
-    found = compare(
-        first,
-        second,
-        columns=columns,
-        dtype=dtype,
-        decimals=decimals,
-        threads=threads,
-    )
+def show_comparison(found: Comparison, format_: str) -> None:
+    """Write what was found to standard output, as a table or as JSON."""
     if format_ == "json":
         write_json(found.to_json())
-    else:
-        _show(found)
-    return found.is_same
-
-
-def _show(found: Comparison) -> None:
+        return
     if found.columns:
         problems = [(column.column, column.problem) for column in found.columns]
         write_table("columns", ["column", "problem"], problems)

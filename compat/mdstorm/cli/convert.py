@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -73,22 +73,14 @@ __all__ = ["convert"]
 def convert(
     source: str,
     url: str,
-    columns: list[str] | None,
-    dtype: Literal["float32", "float64"] | None,
-    decimals: str | None,
     shard_size: str | None,
-    keep_row_groups: bool | None,
-    compression: str | None,
     hashes: tuple[str, ...],
-    overwrite: bool,
     resume: bool,
     spark: bool,
     threads: int | None,
     quiet: bool,
-    version: int | None,
-    timestamp: str | None,
-    storage_options: dict[str, Any],
     format_: str,
+    **options: Any,
 ) -> None:
     """Convert the Parquet files, Delta table or Petastorm dataset at SRC to an MDS dataset at DST.
 
@@ -101,21 +93,13 @@ def convert(
         dataset = convert_dataset(
             source,
             url,
-            columns=columns,
-            dtype=dtype,
-            decimals=decimals,
             shard_size=size,
-            compression=compression,
             hashes=sorted(hashes),
-            overwrite=overwrite,
+            resume=resume,
             spark=_session() if spark else None,
-            storage_options=storage_options,
             workers=threads,
             progress=False if quiet else None,
-            resume=resume,
-            keep_row_groups=keep_row_groups,
-            version=version,
-            timestamp=timestamp,
+            **options,
         )
     except KeyboardInterrupt:
         goes_on = resume and not spark
@@ -135,14 +119,10 @@ def convert(
         }
         write_json(found)
         return
-    options = {
-        "--dtype": dtype,
-        "--decimals": decimals,
-        "--version": version,
-        "--timestamp": timestamp,
-    }
     given = "".join(
-        f"{name} {shlex.quote(str(value))} " for name, value in options.items() if value is not None
+        f"--{name} {shlex.quote(str(options[name]))} "
+        for name in ("dtype", "decimals", "version", "timestamp")
+        if options[name] is not None
     )
     click.echo(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "

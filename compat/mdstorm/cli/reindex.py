@@ -35,12 +35,7 @@ def reindex(
     Reads every shard, writes index.json and removes nothing. Refuses two attempts at one partition:
     only you can know which one is valid.
     """
-    report = reindex_dataset(
-        url,
-        force=force,
-        threads=threads,
-        storage_options=storage_options,
-    )
+    report = reindex_dataset(url, force=force, threads=threads, storage_options=storage_options)
     for note in report.notes:
         click.echo(f"warning: {note.file} {note.problem}", err=True)
     if format_ == "json":

@@ -9,6 +9,6 @@ from __future__ import annotations
 from mdstorm_backend.maintenance.head import head
 from mdstorm_backend.maintenance.inspect import ColumnSummary, Inspection, inspect
 from mdstorm_backend.maintenance.reindex import reindex
-from mdstorm_backend.maintenance.verify import verify
+from mdstorm_backend.maintenance.verify import VerifyReport, verify
 
-__all__ = ["ColumnSummary", "Inspection", "head", "inspect", "reindex", "verify"]
+__all__ = ["ColumnSummary", "Inspection", "VerifyReport", "head", "inspect", "reindex", "verify"]
