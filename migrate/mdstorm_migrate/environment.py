@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -117,6 +118,7 @@ _PYTHONS = re.compile(
           | \bpython[ \t]*(?:=|==)[ \t]*(?=["']?\d)
           | ^[ \t]*(?:-[ \t]+["']?)python(?:=|==)
           | \bpython(?=3\.\d)
+          | ^FROM[^\n]*\bubuntu:?(?=(?:18|20)\.04)(?!(?s:.)*(?:python3\.1|conda|pyenv|\buv\b))
           | ^[ \t]*env_?list[ \t]*=(?:[^\n]|\n[ \t]+)*?\b(?=py\{?\d)
           | \A(?:python-)?(?=\d\.\d+(?:\.\d+)?\s*\Z) )
     (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]*
@@ -125,6 +127,8 @@ _PYTHONS = re.compile(
 )
 #: A version of Python: 3.8, or 38 in the name of one of tox's environments.
 _NUMBERS = re.compile(r"\d+\.\d+|(?<=[y{,])3\d+")
+#: The Python that releases of Ubuntu have.
+_OF_UBUNTU = {"18.04": "3.6", "20.04": "3.8"}
 #: Where projects say which Pythons they are for.
 _FOR_PYTHONS = re.compile(
     r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
@@ -140,12 +144,8 @@ _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\
 def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iterator[Condition]:
     """Yield the conditions that one file breaks: Pythons, runtimes of Databricks, and pins."""
     for document in file.documents:
-        broken = [
-            *_of_pythons(path, document),
-            *_of_runtimes(document),
-            *_of_pins(document, extras),
-        ]
-        for subject, message, at in broken:
+        broken = _of_pythons(path, document), _of_runtimes(document), _of_pins(document, extras)
+        for subject, message, at in chain.from_iterable(broken):
             found = document.in_file(Finding(subject, "note", at, at, message), file.lines)
             yield Condition(subject, message, path, found.line, found.cell)
 
@@ -158,7 +158,8 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
         start = found.start("value")
         if not is_commented_out(text, start, ANY):
             for number in _NUMBERS.findall(found["value"]):
-                version = number if "." in number else f"3.{number[1:]}"
+                short = number if "." in number else f"3.{number[1:]}"
+                version = _OF_UBUNTU.get(short, short)
                 if not needed.contains(version):
                     old.setdefault(version, text.index(number, start))
     if old:

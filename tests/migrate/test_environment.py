@@ -28,6 +28,7 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
         ("Dockerfile", "# x\nFROM python:3.8-slim\n", 2),
         ("Dockerfile", "FROM registry.io/library/python:3.7\n", 1),
         ("Dockerfile", "FROM ubuntu\nRUN apt-get install -y \\\n  curl python3.8\n", 3),
+        ("Dockerfile", "FROM nvidia/cuda:11.3.1-ubuntu20.04\nRUN apt-get install python3\n", 1),
         ("ci.yml", "image: python:3.8\n", 1),
         ("ci.yml", "with:\n  python-version: '3.8'\n", 2),
         ("ci.yml", 'matrix:\n  python-version: ["3.8", "3.11"]\n', 2),
@@ -56,6 +57,7 @@ def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> N
     ("path", "text"),
     [
         ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
+        ("Dockerfile", "FROM ubuntu:20.04\nRUN apt-get install python3.11\n"),
         ("ci.yml", "python-version: ['3.10', '3.13']\n"),
         ("setup.py", "setup(python_requires='>=3.6')\n"),
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\n'),

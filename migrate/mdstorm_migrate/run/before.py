@@ -33,6 +33,8 @@ _MEANS = {
     b"_workers_pool": "mdstorm's readers do not have it",
     b"file_urls": "a converter's are MDS shards now, not Parquet files",
 }
+#: Rules that report lines which name Petastorm and stay.
+_NAMED = frozenset({"PM001", "PM410"})
 _TAKEN = re.compile(rb"\.(%s)\b" % b"|".join(_MEANS))
 #: Folders that hold what belongs to the folder above.
 _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
@@ -118,7 +120,7 @@ def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
     """Yield the files in which something of Petastorm's stays, each once."""
     for one in outcomes:
         left = [found for found in one.outcome.findings if not found.is_open_todo]
-        if left and (one.keeps_petastorm or any(found.rule == "PM001" for found in left)):
+        if left and (one.keeps_petastorm or any(found.rule in _NAMED for found in left)):
             places = sorted({(found.cell or 0, found.line) for found in left})
             (cell, line), more = places[0], len(places) - 1
             rest = f", and on {more} more line{'s' * (more > 1)}" if more else ""
