@@ -12,7 +12,6 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.open_reader import Reader, reader_over
 from mdstorm._spark.converter_files import ReadFiles
-from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
 
@@ -79,9 +78,7 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
         Passed on to `data_loader_fn`.
     data_loader_fn : callable or None
         Called with the keywords ``reader``, ``batch_size`` and ``shuffling_queue_capacity``; what
-        it returns is what ``with … as`` gets. None makes the default loader. The
-        ``StreamingDataLoader`` of MosaicML Streaming is called with a genuine
-        ``streaming.StreamingDataset`` over the same shards and the keyword ``batch_size``.
+        it returns is what ``with … as`` gets. None makes the default loader.
 
     Attributes
     ----------
@@ -117,11 +114,6 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
             from mdstorm._spark.torch_loader import make_loader
 
             self.loader = make_loader(self._files, self.batch_size, len(dataset))
-            return cast(_Loader, self.loader)
-        if is_mosaic_loader(function):
-            require("torch")
-            given = self.petastorm_reader_kwargs.keys()
-            self.loader = make_mosaic_loader(function, dataset, arguments, given, self.batch_size)
             return cast(_Loader, self.loader)
         self.reader = reader_over(
             opened(dataset, decode=False, decimals=arguments.decimals),

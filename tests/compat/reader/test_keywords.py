@@ -9,7 +9,6 @@ import pytest
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import ReaderKeywords
-from mdstorm._spark.mosaic_loader import _POSSIBLE
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
 
@@ -68,10 +67,6 @@ def test_the_signatures_hand_over_every_argument_as_it_is_given(
     with pytest.raises(InterruptedError):
         make("file:///nowhere", **given)
     assert found == {"url": "file:///nowhere", **given}
-
-
-def test_what_mosaicml_can_do_names_arguments() -> None:
-    assert DEFAULTS.keys() >= _POSSIBLE
 
 
 def test_arguments_of_the_other_method_are_not_offered() -> None:
