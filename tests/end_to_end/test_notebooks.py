@@ -8,16 +8,18 @@ import json
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.notebooks import DIRECTORY, EXAMPLES, NOTEBOOKS, check_notebook
 from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.trainers.test_notebooks import RUN as RUN_WITH_TRAINERS
+
+from mdstorm_migrate.cli.migrate import migrate
 
 pytestmark = pytest.mark.newest
 
@@ -96,8 +98,7 @@ def test_all_forms_are_current() -> None:
 @pytest.mark.parametrize("form", [NOTEBOOKS, SCRIPT["SOURCES"]], ids=lambda form: form.name)
 def test_the_command_makes_the_one_after_of_the_one_before(form: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(form / "before", tmp_path / "copy")
-    command = [sys.executable, "-m", "mdstorm", "migrate", "--write", str(copy)]
-    subprocess.run(command, check=True, capture_output=True)
+    assert CliRunner().invoke(migrate, ["--write", str(copy)]).exit_code == 0
     written = {path.name: path.read_text("utf-8") for path in copy.iterdir()}
     assert len(written) == 2
     after = {name: (form / name).read_text("utf-8") for name in written}

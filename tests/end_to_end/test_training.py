@@ -7,6 +7,7 @@ import keras
 import pytest
 import torch
 from pyspark.sql import SparkSession
+from tests.conftest import of_values
 from torch import nn
 
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
@@ -58,6 +59,7 @@ def keras_losses(converter: SparkDatasetConverter) -> list[float]:
     return losses
 
 
+@of_values
 @pytest.mark.parametrize("losses_of", [torch_losses, keras_losses])
 def test_loss_falls_the_same_way_every_time(
     converter: SparkDatasetConverter, losses_of: object

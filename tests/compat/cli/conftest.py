@@ -1,6 +1,4 @@
 import inspect
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,21 +36,5 @@ def run() -> Callable[..., Result]:
         result = runner.invoke(main, [str(argument) for argument in arguments], **options)
         assert result.exception is None or isinstance(result.exception, SystemExit)
         return result
-
-    return invoke
-
-
-@pytest.fixture
-def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command as a user does, in a process of its own."""
-
-    def invoke(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-m", "mdstorm", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
 
     return invoke

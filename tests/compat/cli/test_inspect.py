@@ -1,5 +1,4 @@
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,12 +31,3 @@ def test_statistics_are_shown_on_request(dataset: Path, run: Run) -> None:
 def test_json_is_what_the_function_returns(dataset: Path, run: Run) -> None:
     result = run("inspect", dataset, "--statistics", "--format", "json")
     assert json.loads(result.stdout) == inspect(str(dataset), statistics=True).to_json()
-
-
-def test_a_process_writes_no_colours_into_a_pipe(
-    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    done = run_process("inspect", dataset)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\x1b" not in done.stdout
-    assert "int64" in done.stdout

@@ -1,5 +1,6 @@
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,10 +65,10 @@ def test_json_holds_the_report(dataset: Path, run: Run) -> None:
     assert value["notes"] == [{"file": "shard.00000.mds", "problem": "is not in the index"}]
 
 
-def test_a_process_ends_with_the_code(
-    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    assert run_process("verify", dataset, "--threads", 2).returncode == 0
-    damage(dataset)
-    done = run_process("verify", dataset)
+def test_a_process_ends_with_the_code_and_writes_no_colours_into_a_pipe(dataset: Path) -> None:
+    name = damage(dataset)
+    command = [sys.executable, "-W", "error", "-m", "mdstorm", "verify", dataset, "--threads", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (1, "")
+    assert name in done.stdout
+    assert "\x1b" not in done.stdout

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 _PROGRAM = """
 import sys
@@ -29,6 +30,7 @@ print(open_dataset(target)[0]["array"].dtype)
 """
 
 
+@pytest.mark.newest
 def test_readers_and_convert_do_without_it(tmp_path: Path) -> None:
     table = pa.table(
         {

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import runs_python_on_executors
+from tests.conftest import of_values, runs_python_on_executors
 from tests.mds_backend.convert.parquet_files import numbers, write
 
 import mdstorm
@@ -27,6 +27,7 @@ def test_partitions_are_columns_of_the_same_types(spark: Any, tmp_path: Path) ->
     assert compare(with_spark, without).is_same
 
 
+@of_values
 @runs_python_on_executors
 def test_the_fields_of_petastorm_are_decoded_by_executors(spark: Any, tmp_path: Path) -> None:
     source, target = str(GOLDEN / "codecs"), str(tmp_path / "mds")

@@ -1,26 +1,29 @@
 """`make_spark_converter(…, decimals=)`: decimals that can be trained on."""
 
 import pickle
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import IN_ORDER
+from tests.compat.readers import write_parquet
+from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.conftest import runs_python_on_executors
 
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import open_dataset
 
 HALVES = "SELECT id, id * 0.5 AS x, array(id * 0.1) AS tenths FROM range(4)"
+COLUMNS = {"id": range(4), "x": [Decimal(n) / 2 for n in range(4)]}
 
 
-def parquet_of(spark: Any, directory: Path) -> str:
-    url = f"file://{directory}/parquet"
-    spark.sql(HALVES).drop("tenths").coalesce(1).write.parquet(url)
-    return url
+@pytest.fixture
+def halves(tmp_path: Path) -> SparkDatasetConverter:
+    """What a conversion leaves of decimals that nobody asks for otherwise."""
+    return converter_of(tmp_path / "halves", COLUMNS, {"id": "long", "x": "decimal(21,1)"})
 
 
 @pytest.mark.parametrize(
@@ -52,60 +55,45 @@ def test_staged_parquet_gives_the_same(spark: Any, cache_dir: Any) -> None:
 
 def test_what_they_become_is_part_of_what_a_copy_is(spark: Any, cache_dir: Any) -> None:
     df = spark.sql(HALVES)
-    urls = {
-        name: make_spark_converter(df, decimals=name).cache_dir_url
+    made = {
+        name: make_spark_converter(df, decimals=name)
         for name in (None, "decimal", "float64", "float32")
     }
+    urls = {name: converter.cache_dir_url for name, converter in made.items()}
     assert urls[None] == urls["decimal"]
     assert len(set(urls.values())) == 3
     assert make_spark_converter(df, decimals="float64").cache_dir_url == urls["float64"]
+    # Its loaders know as well, and warn of nothing.
+    (batch,) = made["decimal"].make_torch_dataloader(schema_fields=["x"], num_epochs=1)
+    assert sorted(batch["x"]) == COLUMNS["x"]
 
 
-def test_a_loader_warns_of_decimals_unless_it_is_told(spark: Any, cache_dir: Any) -> None:
-    df = spark.sql(HALVES).drop("tenths").coalesce(1)
-    converter = make_spark_converter(df)
+def test_a_loader_warns_of_decimals_unless_it_is_told(halves: SparkDatasetConverter) -> None:
     with pytest.warns(UserWarning, match="column 'x' of .* to PyTorch .* decimals=") as caught:
-        (batch,) = converter.make_torch_dataloader(**IN_ORDER)
+        (batch,) = halves.make_torch_dataloader(**IN_ORDER)
     assert len(caught) == 1
     assert isinstance(batch["x"], list)
     with pytest.warns(UserWarning, match="column 'x' of .* to TensorFlow as text"):
-        converter.make_tf_dataset(**IN_ORDER)
+        halves.make_tf_dataset(**IN_ORDER)
     # From here on a warning would be an error.
     for arguments in ({}, {"decimals": "decimal"}, {"schema_fields": ["id"]}):
-        list(make_spark_converter(df).make_torch_dataloader(**arguments, **IN_ORDER))
-    (batch,) = converter.make_torch_dataloader(decimals="float64", **IN_ORDER)
+        list(halves.make_torch_dataloader(**arguments, **IN_ORDER))
+    (batch,) = halves.make_torch_dataloader(decimals="float64", **IN_ORDER)
     assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
 
 
-def test_columns_that_the_model_does_not_take_are_not_warned_of(spark: Any, cache_dir: Any) -> None:
-    converter = make_spark_converter(spark.sql(HALVES).drop("tenths"))
-    for filters in (None, [("id", ">=", 0)]):
-        list(converter.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
-
-
-def test_what_a_converter_was_told_its_loaders_know(
-    spark: Any, cache_dir: Any, tmp_path: Path
+def test_columns_that_the_model_does_not_take_are_not_warned_of(
+    halves: SparkDatasetConverter,
 ) -> None:
-    url = parquet_of(spark, tmp_path)
-    for made in (
-        make_spark_converter(url, decimals="float64"),
-        pickle.loads(pickle.dumps(make_spark_converter(url, decimals="float64"))),  # noqa: S301  # our own
-    ):
-        assert isinstance(made, SparkDatasetConverter)
+    for filters in (None, [("id", ">=", 0)]):
+        list(halves.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
+
+
+def test_what_a_converter_was_told_its_loaders_know(tmp_path: Path) -> None:
+    columns = COLUMNS | {"x": pa.array(COLUMNS["x"], pa.decimal128(21, 1))}
+    told: Any = make_spark_converter(write_parquet(tmp_path, columns), decimals="float64")
+    for made in (told, pickle.loads(pickle.dumps(told))):  # noqa: S301  # our own
         (batch,) = made.make_torch_dataloader(**IN_ORDER)
         assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
         (row,) = made.make_tf_dataset(**IN_ORDER)
         assert row.x.dtype == tf.float64
-    kept = make_spark_converter(spark.sql(HALVES).drop("tenths").coalesce(1), decimals="decimal")
-    (batch,) = kept.make_torch_dataloader(**IN_ORDER)
-    assert [str(value) for value in batch["x"]] == ["0.0", "0.5", "1.0", "1.5"]
-
-
-@pytest.mark.parametrize("df", ["frame", "path"])
-def test_other_names_are_refused_before_anything_is_written(
-    spark: Any, cache_dir: Path, df: str
-) -> None:
-    given = spark.range(1) if df == "frame" else "file:///nowhere"
-    with pytest.raises(InvalidArgumentError, match="found 'double'"):
-        make_spark_converter(given, decimals="double")
-    assert not cache_dir.exists()

@@ -19,6 +19,7 @@ from mdstorm.predicates import in_lambda
 from mdstorm.spark import SparkDatasetConverter
 
 ROWS = 6
+IDENTITY = TransformSpec(lambda rows: rows)
 READERS = pytest.mark.parametrize("make", [make_batch_reader, make_reader])
 
 
@@ -63,7 +64,7 @@ def test_batches_are_stacks_of_pixels(
 
 
 @pytest.mark.parametrize("size", [(8, 20), None])
-@pytest.mark.parametrize("transform", [None, TransformSpec(lambda rows: rows)])
+@pytest.mark.parametrize("transform", [None, IDENTITY])
 def test_tensorflow_knows_the_size(tmp_path: Path, size: Any, transform: Any) -> None:
     made = converter(tmp_path)
     options = {"decode": ["image"], "size": size, "transform_spec": transform}
@@ -87,8 +88,16 @@ def test_functions_get_pixels(tmp_path: Path, pixels: Callable[..., Any], edits:
 
 
 @READERS
-@pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
-@pytest.mark.parametrize("spec", [None, TransformSpec(lambda rows: rows)])
+@pytest.mark.parametrize(
+    ("pool", "spec"),
+    [
+        ("thread", None),
+        ("thread", IDENTITY),
+        ("dummy", None),
+        ("process", IDENTITY),
+        pytest.param("process", None, marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only Petastorm")
 def test_readers_state_and_deliver_pixels(
     tmp_path: Path, make: Callable[..., Any], spec: Any, pool: str
@@ -116,7 +125,7 @@ def test_a_cache_keeps_what_functions_make_of_each_size(tmp_path: Path) -> None:
     cache = {"cache_type": "local-disk", "cache_location": str(tmp_path / "cache")}
     cache |= {"cache_size_limit": 1 << 30, "cache_row_size_estimate": 1_000}
     cache |= {"cache_extra_settings": {"cleanup": False}}
-    for spec in (None, TransformSpec(lambda rows: rows)):
+    for spec in (None, IDENTITY):
         for size in (8, 16, 8):
             with make_batch_reader(
                 f"file://{tmp_path}/data", decode="image", size=size, transform_spec=spec, **cache

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compat.spark.converters import converter_of
+from tests.conftest import of_values
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.codecs import CompressedImageCodec, NdarrayCodec
@@ -31,12 +33,17 @@ class Odd(PredicateBase):
 
 
 @pytest.fixture
-def converter(spark: Any, tmp_path: Path) -> SparkDatasetConverter:
+def converter(tmp_path: Path) -> SparkDatasetConverter:
+    columns = {"id": [1, 2, 3], "<name>": [None, "b", "c"]}
+    return converter_of(tmp_path / "copy", columns, {"id": "long", "<name>": "string"})
+
+
+@of_values
+def test_a_converter_shows_its_copy_and_pickles_without_what_it_shows(
+    spark: Any, tmp_path: Path
+) -> None:
     frame = spark.createDataFrame([(1, None), (2, "b"), (3, "c")], "id long, `<name>` string")
-    return make_spark_converter(frame.coalesce(1), parent_cache_dir_url=tmp_path.as_uri())
-
-
-def test_a_converter_shows_its_copy(converter: SparkDatasetConverter) -> None:
+    converter = make_spark_converter(frame, parent_cache_dir_url=tmp_path.as_uri())
     line = rf"SparkDatasetConverter\('{converter.cache_dir_url}', 3 rows, 1 file, [\d.]+ k?B\)"
     assert re.fullmatch(line, repr(converter))
     shown = text(converter._repr_html_())
@@ -44,9 +51,6 @@ def test_a_converter_shows_its_copy(converter: SparkDatasetConverter) -> None:
     assert "data a copy" in shown
     assert "id long none" in shown
     assert "&lt;name&gt; string 1" in shown
-
-
-def test_a_converter_pickles_without_what_it_shows(converter: SparkDatasetConverter) -> None:
     other = pickle.loads(pickle.dumps(converter))  # noqa: S301
     assert "_known" not in vars(other)
     assert repr(other) == f"SparkDatasetConverter('{converter.cache_dir_url}', 3 rows, 1 file)"

@@ -39,6 +39,7 @@ MISTAKES: list[Row] = [
     (lambda s, u: convert(s.range(1), "s3://"), ValueError, "write s3://bucket/directory"),
     (lambda s, u: convert(s.range(1), "flie:///x"), ValueError, "or another scheme that fsspec kn"),
     (lambda s, u: convert(s.range(1), u, dtype="half"), ValueError, "Use 'float32' or float64"),
+    (lambda s, u: convert(s.range(1), u, decimals="double"), ValueError, "found 'double'"),
     (lambda s, u: convert(s.range(1), u, compression_codec="zip"), ValueError, "'snappy', 'lz4'"),
     (lambda s, u: convert(s.range(1), u, cache_key=3), TypeError, "cache_key must be a non-empty"),
     (lambda s, u: convert(s.range(1), u, staging="yes"), TypeError, "staging must be True or Fals"),

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from tests.compat.spark.converters import IN_ORDER
-from tests.conftest import runs_python_on_executors
+from tests.conftest import of_values, runs_python_on_executors
 
 from mdstorm import make_batch_reader
 from mdstorm.spark import make_spark_converter
 
 
+@of_values
 @pytest.mark.parametrize(
     "staging",
     [

@@ -9,8 +9,11 @@ import pytest
 import tensorflow as tf
 import torch
 from tests.compat.spark.converters import IN_ORDER
+from tests.conftest import of_values
 
 from mdstorm.spark import make_spark_converter
+
+pytestmark = of_values
 
 #: 2020-01-01 00:00 in New York, which is 05:00 UTC, and as a wall clock; nanoseconds.
 NEW_YORK, WALL_CLOCK = 1_577_854_800 * 10**9, 1_577_836_800 * 10**9

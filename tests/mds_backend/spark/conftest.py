@@ -12,8 +12,10 @@ def frame(spark: Any) -> MakeFrame:
     """Make a DataFrame with the column `v` from SQL literals, in two partitions if it can."""
 
     def make(*literals: str) -> Any:
-        rows = ", ".join(f"({literal})" for literal in literals)
-        return spark.sql(f"SELECT col1 AS v FROM VALUES {rows}")
+        half = len(literals) // 2
+        parts = [[f"({one})" for one in part] for part in (literals[:half], literals[half:])]
+        queries = (f"SELECT col1 AS v FROM VALUES {', '.join(part)}" for part in parts if part)
+        return spark.sql(" UNION ALL ".join(queries))
 
     return make
 
