@@ -51,8 +51,8 @@ def deleted(mds: str) -> SparkDatasetConverter:
     return found
 
 
-def cached(location: str, limit: Any = 1 << 30) -> dict[str, Any]:
-    sizes = {"cache_size_limit": limit, "cache_row_size_estimate": 100}
+def cached(location: str, limit: Any = 1 << 30, row: Any = 100) -> dict[str, Any]:
+    sizes = {"cache_size_limit": limit, "cache_row_size_estimate": row}
     return {"cache_type": "local-disk", "cache_location": location.removeprefix("file://"), **sizes}
 
 
@@ -87,6 +87,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, device="gpu"), TypeError, "such as 'cuda'"),
     (lambda p, m: torch_batch(m, batch_map=3), TypeError, "must be a function"),
     (lambda p, m: tf_batch(m, batch_size="32"), ValueError, "positive number of rows"),
+    (lambda p, m: tf_batch(m, batch_size=-1), ValueError, "found -1"),
     (lambda p, m: tf_batch(m, prefetch="auto"), ValueError, "prefetch must be an integer"),
     (lambda p, m: tf_batch(m, prefetch=-3), ValueError, "of at least -1 or None"),
     # columns
@@ -114,6 +115,8 @@ MISTAKES: list[Row] = [
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
     # when the loader is made
     (lambda p, m: loader(m, batch_size=1.5), ValueError, "integer or None, found 1.5"),
+    (lambda p, m: loader(m, batch_size=None), ValueError, "num_epochs=None never ends"),
+    (lambda p, m: loader(m, batch_size=-1), ValueError, "num_epochs=None never ends"),
     (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),
     (lambda p, m: loader(m, num_epochs="3"), ValueError, "positive integer or None"),
     (lambda p, m: loader(m, workers_count=2.5), ValueError, "or None, found 2.5"),
@@ -147,6 +150,9 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, **cached(m, limit="1gb")), TypeError, "bytes for cache_type"),
     (lambda p, m: loader(m, **cached(m, limit=10)), ValueError, "Raise cache_size_limit"),
     (lambda p, m: loader(m, **cached("s3://b/x")), ValueError, "must be a local directory"),
+    (lambda p, m: loader(m, **cached(m) | {"cache_location": 7}), TypeError, "must be a directory"),
+    (lambda p, m: loader(m, **cached(m, row=None)), TypeError, "row_size_estimate must be a num"),
+    (lambda p, m: torch_batch(m, **cached(m), predicate=ODD), RuntimeError, "predicates, unless"),
     (lambda p, m: loader(m, **cached(m), order="elastic"), RuntimeError, "leave out one of"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": "a"}), ValueError, "of type int64, which canno"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": 0.5}), ValueError, "it would become 0"),

@@ -147,6 +147,7 @@ MISTAKES: list[Row] = [
     # conversions
     (lambda p, m: mdstorm.convert(p, m), FileExistsError, "overwrite=True"),
     (lambda p, m: mdstorm.convert(p, f"{p}/mds"), ValueError, "or is inside, the directory to con"),
+    (lambda p, m: mdstorm.convert(p, p), ValueError, "or is inside, the directory to con"),
     (lambda p, m: convert(p, columns="id"), TypeError, "put it in a list"),
     (lambda p, m: convert(p, columns=["ID"]), KeyError, "among ['id', 'x', 's']"),
     (lambda p, m: convert(p, dtype="float16"), ValueError, "Use 'float32' or float64, or None"),

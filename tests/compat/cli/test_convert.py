@@ -147,12 +147,6 @@ def test_a_refused_type_does_not_remove_what_was_to_be_replaced(
     assert len(open_dataset(str(target))) == 30
 
 
-@pytest.mark.parametrize("inside", ["", "mds"])
-def test_the_result_does_not_go_into_the_source(source: Path, inside: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="inside, the directory to convert"):
-        mdstorm.convert(str(source), str(source / inside))
-
-
 def test_what_is_no_parquet_is_an_error_of_one_line(tmp_path: Path, run: Run) -> None:
     (tmp_path / "0.parquet").write_text("no Parquet")
     for source in (tmp_path / "0.parquet", tmp_path / "nothing"):
@@ -160,8 +154,6 @@ def test_what_is_no_parquet_is_an_error_of_one_line(tmp_path: Path, run: Run) ->
         assert result.exit_code == 3
         assert result.stderr.startswith("error: ")
         assert result.stderr.count("\n") == 1
-    assert run("convert", tmp_path).exit_code == 2
-    assert run("convert", tmp_path, tmp_path / "mds", "--shard-size", "big").exit_code == 2
 
 
 def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path, run: Run) -> None:

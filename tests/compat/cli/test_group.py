@@ -57,7 +57,6 @@ def test_every_command_has_a_section_of_the_manual() -> None:
     ("command", "message"),
     [
         (["no-such-command"], "No such command 'no-such-command'."),
-        (["migrat"], "No such command 'migrat': did you mean migrate?"),
         (["cache", "cler"], "No such command 'cler': did you mean clear?"),
     ],
 )

@@ -18,13 +18,6 @@ def test_a_lost_index_is_rebuilt(dataset: Path, run: Run) -> None:
     assert index.read_bytes() == before
 
 
-def test_an_index_is_replaced_by_force_alone(dataset: Path, run: Run) -> None:
-    refused = run("reindex", dataset)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"error: file://{dataset}/index.json exists")
-    assert run("reindex", dataset, "--force").exit_code == 0
-
-
 def test_oddities_are_warnings_beside_the_content(dataset: Path, run: Run) -> None:
     sorted(dataset.glob("*.mds"))[1].unlink()
     result = run("reindex", dataset, "--force", "--format", "json")

@@ -114,29 +114,6 @@ class TestReaders:
         read(reader)
         assert not kept.exists()
 
-    @pytest.mark.parametrize(
-        ("arguments", "error", "message"),
-        [
-            ({"cache_size_limit": None}, TypeError, "cache_size_limit must be a number of bytes"),
-            ({"cache_row_size_estimate": None}, TypeError, "cache_row_size_estimate must be a"),
-            ({"cache_location": 7}, TypeError, "cache_location must be a directory"),
-            ({"order": "elastic"}, RuntimeError, "not supported together with order='elastic'"),
-            ({"predicate": in_set({1}, "a")}, RuntimeError, "together with predicates, unless"),
-        ],
-        ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-    )
-    def test_arguments_are_checked(
-        self, url: str, arguments: Any, error: type[Exception], message: str
-    ) -> None:
-        given = {
-            "cache_type": "local-disk",
-            "cache_location": "/nowhere",
-            "cache_size_limit": 1 << 20,
-            "cache_row_size_estimate": 100,
-        }
-        with pytest.raises(error, match=message):
-            batch_reader(url, **{**given, **arguments})
-
 
 def kilobytes(count: int) -> Any:
     return lambda: np.zeros(count << 10, np.uint8)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.compat.mistakes import Mistake, Row, beside, check, told
 
@@ -38,6 +39,18 @@ def sampled(urls: list[str], weights: list[float]) -> Any:
 
 def one(row: Any) -> Any:
     return {"id": row["id"]}
+
+
+def more(row: Any) -> Any:
+    return {**row, "q": 1}
+
+
+def three(row: Any) -> Any:
+    return {**row, "id": np.ones(3)}
+
+
+#: Its function returns arrays of three.
+PAIR = TransformSpec(three, [("id", np.int64, (2,), False)])
 
 
 def batch_of_a_stopped_reader(parquet: str) -> Any:
@@ -99,6 +112,8 @@ MISTAKES: list[Row] = [
     (lambda p, m: UnionIndexSelector([3]), ValueError, "a list of one selector or more, found [3]"),
     (lambda p, m: rows(p, transform_spec=TransformSpec(print)), TypeError, "return the row at its"),
     (lambda p, m: rows(p, transform_spec=TransformSpec(one)), ValueError, "a row without ['s', 'x"),
+    (lambda p, m: rows(p, transform_spec=TransformSpec(more)), TypeError, "keyword argument 'q'"),
+    (lambda p, m: rows(p, transform_spec=PAIR), ValueError, "must be the shape (2,), found (3,)"),
     # n-grams
     (lambda p, m: NGram(["id"], 1, "id"), ValueError, "a dict from offsets to lists"),
     (lambda p, m: NGram({"a": ["id"]}, 1, "id"), ValueError, "are integers; found 'a'"),

@@ -115,26 +115,3 @@ def test_tensors_arrive_as_arrays(url: str) -> None:
     declared = [("x", np.float32, (2,), False)]
     found = rows(url, lambda row: {"x": torch.ones(2)}, declared, None, ["x"])
     assert [type(row.x) for row in found] == [np.ndarray] * 3
-
-
-@pytest.mark.parametrize(
-    ("function", "declared", "error", "message"),
-    [
-        (lambda row: {**row, "q": 1}, [], TypeError, "unexpected keyword argument 'q'"),
-        (lambda row: {"id": 1}, [], TypeError, r"without \['name'\]"),
-        (lambda row: None, [], TypeError, "returned NoneType, not a dict"),
-        (
-            lambda row: {**row, "id": np.ones(3)},
-            [("id", np.int64, (2,), False)],
-            ValueError,
-            r"field id must be the shape \(2,\), found \(3,\)",
-        ),
-    ],
-    ids=["extra", "missing", "nothing", "shape"],
-)
-def test_what_does_not_agree_with_the_declaration(
-    url: str, function: Any, declared: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message) as caught:
-        rows(url, function, declared)
-    assert isinstance(caught.value, TransformError)

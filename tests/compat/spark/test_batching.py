@@ -7,7 +7,6 @@ import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_tf, with_torch
 
 from mdstorm import TransformSpec
-from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 
@@ -42,19 +41,6 @@ def test_one_batch_of_everything_holds_what_a_transform_makes(ten: SparkDatasetC
     thrice = TransformSpec(lambda frame: frame.loc[frame.index.repeat(3)])
     (batch,) = with_torch(ten, batch_size=None, num_epochs=2, transform_spec=thrice)
     assert len(batch["number"]) == 60
-
-
-@pytest.mark.parametrize("batch_size", [None, 0, -1])
-def test_one_batch_of_everything_needs_an_end(
-    ten: SparkDatasetConverter, batch_size: int | None
-) -> None:
-    with pytest.raises(InvalidArgumentError, match="num_epochs=None never ends"):
-        ten.make_torch_dataloader(batch_size=batch_size)
-
-
-def test_tensorflow_refuses_negative_batch_sizes(ten: SparkDatasetConverter) -> None:
-    with pytest.raises(InvalidArgumentError, match="found -1"):
-        ten.make_tf_dataset(batch_size=-1)
 
 
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])

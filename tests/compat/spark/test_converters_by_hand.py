@@ -10,7 +10,7 @@ from tests.compat.spark.converters import IN_ORDER, Read, with_either
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm.errors import DatasetNotFoundError, StateMismatchError
+from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError, StateMismatchError
 from mdstorm.spark import SparkDatasetConverter
 
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
@@ -67,6 +67,15 @@ def test_without_a_directory(data: Path, read: Read) -> None:
     assert batch["id"] == list(range(6))
     converter.delete()  # has no copy to delete
     assert sorted(path.name for path in data.iterdir()) == ["0.parquet", "1.parquet"]
+
+
+@with_either
+def test_files_of_another_dataset_are_refused(tmp_path: Path, read: Read) -> None:
+    dataset = write_numbers(tmp_path / "mds", 500)
+    others = [dataset.file_urls[0], f"{dataset.url}/part-1-2.00000.mds"]
+    for urls, text in ((others, "is none of the .* shards"), ([], "is empty")):
+        with pytest.raises(InvalidArgumentError, match=text):
+            read(SparkDatasetConverter(dataset.url, urls, 5))
 
 
 def test_missing_files_are_an_error_when_they_are_read(tmp_path: Path) -> None:
