@@ -1,7 +1,6 @@
 """What MosaicML Streaming gave, recorded: these tests need no environment that has it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,11 @@ from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_
 from mdstorm_backend.order.world import World
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
-#: Samples per shard of the dataset `multi_shard`.
-MULTI_SHARD = [StreamShape((19, 18, 18, 5))]
 #: Arguments under other names.
 RENAMED = {"ncn": "num_canonical_nodes", "seed": "shuffle_seed", "block": "shuffle_block_size"}
 ORDER = ("batch_size", "shuffle", "shuffle_algo", "batching_method", "epoch_size", *RENAMED)
 
 Case = dict[str, Any]
-
-
-def flat(work: Any) -> list[int]:
-    return [int(i) for i in work.ravel() if i >= 0]
 
 
 @pytest.mark.parametrize("case", GOLDEN["partitions"], ids=lambda case: case["args"]["algo"])
@@ -88,27 +81,3 @@ def test_weights_and_resampled_samples(case: Case) -> None:
     assert found.units.tolist() == case["resampled_units"]
     ids = np.arange(found.num_samples) + found.first_id if found.ids is None else found.ids
     assert ids.tolist() == case["resampled_ids"]
-
-
-@pytest.mark.parametrize("case", GOLDEN["end_to_end_on_multi_shard"], ids=lambda c: str(c["args"]))
-def test_epochs_batches_of_workers_and_the_rest_after_resuming(case: Case) -> None:
-    order = ElasticOrder(**case["args"])
-    resolved = order.resolved(num_nodes=1)
-    assert resolved.num_canonical_nodes == case["num_canonical_nodes"]
-    assert resolved.shuffle_block_size == case["shuffle_block_size"]
-    for epoch, ids in enumerate(case["epochs"]):
-        assert flat(order.rank_work(MULTI_SHARD, World(), epoch)) == ids
-
-    state = case["state_after_4_batches"]
-    rest = replace(order, batch_size=6).rank_work(
-        MULTI_SHARD,
-        World(),
-        state["epoch"],
-        state["sample_in_epoch"],
-        state["initial_physical_nodes"],
-    )
-    assert flat(rest) == case["rest_after_resume"]
-
-    work = order.rank_work(MULTI_SHARD, World(), 0, num_workers=2)
-    in_turn = [flat(batch) for batches in zip(*work, strict=True) for batch in batches]
-    assert [batch for batch in in_turn if batch] == case["batches_with_2_workers"]

@@ -2,7 +2,8 @@
 
 import atexit
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.mds_backend.test_damaged_datasets import FIXED, ROWS, VARIABLE
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
-from mdstorm_backend.errors import MDStormError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
@@ -150,6 +151,19 @@ def attack_state(order: str, random: Random) -> bool:
     return True
 
 
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Let errors of ours pass, which say where the damage is and what to do about it."""
+    found: MDStormError | None = None
+    try:
+        yield
+    except MDStormError as error:
+        found = error
+    if isinstance(found, CorruptDatasetError):
+        assert found.url in str(found)
+        assert "rite the dataset again" in str(found)
+
+
 def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random) -> bool:
     try:
         shard = MDSShard(data, info, schema, url="file:///shard.mds")
@@ -159,18 +173,18 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
         for exact_nulls in (False, True):
             _read_column(shard, column.name, exact_nulls)
     rows = sorted({random.randrange(info.samples) for _ in range(2)} if info.samples else ())
-    with suppress(MDStormError):
+    with _reported():
         batch = shard.read(np.array(rows, np.int64), schema.names)
         assert all(len(values) == len(rows) for values in batch.values())
     for row in rows:
-        with suppress(MDStormError):
+        with _reported():
             assert list(shard.sample(row)) == list(schema.names)
     return True
 
 
 def _read_column(shard: MDSShard, name: str, exact_nulls: bool) -> None:
     column = shard.schema[name]
-    with suppress(MDStormError):
+    with _reported():
         values = shard.read(np.arange(shard.num_samples), [name], exact_nulls=exact_nulls)[name]
         assert len(values) == shard.num_samples
         if column.is_late:

@@ -41,3 +41,9 @@ def rewrite(file: Path, data: bytes) -> None:
     """Write a new file: the old one may still be mapped."""
     file.unlink()
     file.write_bytes(data)
+
+
+def with_words(data: bytes, start: int, *words: int) -> bytes:
+    """Put other words of four bytes in the place of some."""
+    encoded = np.array(words, "<u4").tobytes()
+    return data[:start] + encoded + data[start + len(encoded) :]

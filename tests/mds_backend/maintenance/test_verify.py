@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from tests.mds_backend.fuzz.mutations import header_of, with_header
@@ -16,6 +15,7 @@ from tests.mds_backend.maintenance.damage import (
     change_index,
     copy_of,
     rewrite,
+    with_words,
 )
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
@@ -153,16 +153,11 @@ def test_what_is_noted_of_many_shards_is_noted_once(tmp_path: Path) -> None:
     assert note.problem.endswith(f"was not checked (also in {len(others)} more)")
 
 
-def words(data: bytes, start: int, *values: int) -> bytes:
-    encoded = np.array(values, "<u4").tobytes()
-    return data[:start] + encoded + data[start + len(encoded) :]
-
-
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda data: words(data, 0, 3), "does not start as a shard of 4 samples"),
-        (lambda data: words(data, 8, 0), "does not start as a shard of 4 samples"),
+        (lambda data: with_words(data, 0, 3), "does not start as a shard of 4 samples"),
+        (lambda data: with_words(data, 8, 0), "does not start as a shard of 4 samples"),
         (lambda data: data.replace(b'{"column', b'["column', 1), "has an unreadable header"),
         (lambda data: data.replace(b'"int64"', b'"int32"', 1), 'has column_encodings ["int32", '),
         (lambda data: data.replace(b'"version": 2}', b'"version": 3}', 1), "has version 3 in its"),

@@ -63,11 +63,6 @@ def test_what_cannot_be_stored_is_a_value_error(
         infer_dataframe_schema(frame, columns)
 
 
-def test_sizes_and_numbers_in_words() -> None:
-    assert [bytes_to_int(text) for text in ("7", " 1.5 KB ", 2.9)] == [7, 1536, 2]
-    assert [number_abbrev_to_int(text) for text in ("7", " 1.5 K ", 2.9)] == [7, 1500, 2]
-
-
 @pytest.mark.parametrize("convert", [bytes_to_int, number_abbrev_to_int])
 @pytest.mark.parametrize("text", ["", "12kbb", "k", "p 64", "inf k"])
 def test_what_is_no_number_is_named(convert: object, text: str) -> None:
@@ -130,19 +125,9 @@ def test_cleaning_shared_memory_says_once_that_there_is_none(
     assert "uses no shared memory" in caplog.text
 
 
-def test_numbers_follow_from_the_worker() -> None:
-    world = World(num_nodes=3, ranks_per_node=2, workers_per_rank=4, worker=13)
-    assert (world.node, world.rank, world.rank_of_node) == (1, 3, 1)
-    assert (world.worker_of_node, world.worker_of_rank) == (5, 1)
-    assert (world.num_ranks, world.num_workers, world.workers_per_node) == (6, 24, 8)
-    assert (world.is_multinode, world.is_leader, world.is_local_leader) == (True, False, False)
-
-
-def test_ranks_that_count_as_one() -> None:
-    world = World(num_nodes=2, ranks_per_node=4, workers_per_rank=2, worker=11).replicate(2)
-    assert (world.num_ranks, world.num_nodes, world.rank, world.worker) == (4, 1, 2, 5)
+def test_a_replication_that_does_not_divide_the_ranks_is_refused() -> None:
     with pytest.raises(ValueError, match="replication"):
-        world.replicate(3)
+        World(num_nodes=2, ranks_per_node=4, workers_per_rank=2, worker=11).replicate(3)
 
 
 def test_the_launcher_says_where_this_process_is(monkeypatch: pytest.MonkeyPatch) -> None:

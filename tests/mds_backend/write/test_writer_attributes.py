@@ -1,27 +1,9 @@
-"""What an `MDSWriter` tells of itself, and the names that a subclass may use."""
+"""The names that a subclass of `MDSWriter` may use."""
 
 from pathlib import Path
 from typing import Any
 
 from mdstorm_backend import MDSWriter, open_dataset
-
-
-def test_arguments_are_attributes(tmp_path: Path) -> None:
-    columns = {"b": "str", "a": "ndarray:float32:2,3"}
-    with MDSWriter(
-        columns=columns,
-        out=str(tmp_path),
-        compression="zstd:3",
-        hashes=["md5", "sha1"],
-        size_limit="1kb",
-        keep_local=True,
-    ) as writer:
-        assert writer.columns == columns
-        assert writer.column_names == ["a", "b"]
-        assert writer.column_encodings == ["ndarray:float32:2,3", "str"]
-        assert writer.column_sizes == [24, None]
-        assert (writer.compression, writer.hashes) == ("zstd:3", ["md5", "sha1"])
-        assert (writer.size_limit, writer.keep_local) == (1024, True)
 
 
 class Named(MDSWriter):

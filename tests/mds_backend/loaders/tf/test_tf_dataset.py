@@ -52,11 +52,6 @@ def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> 
     assert dataset.element_spec.z == tf.TensorSpec((None,), tf.int64)
 
 
-def test_equal_columns_share_one_type(numbers: Dataset) -> None:
-    first, second = (type(next(iter(make(numbers)))) for _ in range(2))
-    assert first is second
-
-
 @pytest.mark.parametrize("block_rows", [100, 1 << 16])
 def test_endless_epochs_go_on(
     numbers: Dataset, block_rows: int, monkeypatch: pytest.MonkeyPatch
