@@ -1,7 +1,7 @@
 """Datasets for the tests, written by the real writer and without Spark."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import commit, mark_directory
+from mdstorm_backend.write.mds_writer import MDSWriter
 from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
@@ -109,6 +110,16 @@ def write_numbers(directory: str | Path, rows: int, **options: Any) -> Dataset:
     return write_dataset(directory, {"number": range(rows)}, {"number": "long"}, **options)
 
 
+def write_ints(
+    out: Any, numbers: Iterable[int] = range(3), *, name: str = "n", **options: Any
+) -> MDSWriter:
+    """Write integers one by one, as samples of one column."""
+    with MDSWriter(columns={name: "int"}, out=out, **options) as writer:
+        for number in numbers:
+            writer.write({name: number})
+    return writer
+
+
 def same_values(found: pa.Table | pa.RecordBatch, expected: pa.Table) -> bool:
     """Whether all values are equal, NaN to NaN and nulls to nulls, 0.0 and -0.0 apart."""
     return repr(found.to_pydict()) == repr(expected.to_pydict())
@@ -117,6 +128,13 @@ def same_values(found: pa.Table | pa.RecordBatch, expected: pa.Table) -> bool:
 def numbers_in(location: str | Path, name: str = "n") -> list[Any]:
     """One column of a dataset."""
     return open_dataset(str(location)).to_table()[name].to_pylist()  # type: ignore[no-any-return]
+
+
+class Huge(bytes):
+    """Bytes that say that they are 4 GiB."""
+
+    def __len__(self) -> int:
+        return 1 << 32
 
 
 def files_in(directory: Path) -> list[str]:

@@ -16,8 +16,9 @@ from tests.mds_backend.cache.shards import (
     refused,
     remote,
 )
+from tests.mds_backend.small_datasets import write_ints
 
-from mdstorm_backend import MDSWriter, StreamingDataset
+from mdstorm_backend import StreamingDataset
 from mdstorm_backend.cache import CacheOptions, read_index
 from mdstorm_backend.errors import (
     CredentialsError,
@@ -66,15 +67,13 @@ def test_a_filled_directory_is_read_where_the_dataset_is_gone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     remote, local = str(tmp_path / "remote"), str(tmp_path / "local")
-    with MDSWriter(columns={"a": "int"}, out=remote, size_limit=300) as writer:
-        for i in range(50):
-            writer.write({"a": i})
+    write_ints(remote, range(50), size_limit=300)
     for _ in range(2):  # filled by this cache, and by another reader
         dataset = StreamingDataset(remote=remote, local=local, batch_size=1)
-        assert [sample["a"] for sample in dataset] == list(range(50))
+        assert [sample["n"] for sample in dataset] == list(range(50))
         shutil.rmtree(remote, ignore_errors=True)
         dataset = StreamingDataset(remote=remote, local=local, batch_size=1)
-        assert [sample["a"] for sample in dataset] == list(range(50))
+        assert [sample["n"] for sample in dataset] == list(range(50))
         assert "there is no dataset" in caplog.text
         shutil.rmtree(f"{local}/.mdstorm", ignore_errors=True)
     shutil.rmtree(local)

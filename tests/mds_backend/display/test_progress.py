@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from IPython.utils.capture import RichOutput, capture_output
 from tests.mds_backend.conftest import Terminal
+from tests.mds_backend.small_datasets import write_ints
 
-from mdstorm_backend import MDSWriter
 from mdstorm_backend.display import open_line, progress
 from mdstorm_backend.display.progress import FileProgress
 from mdstorm_backend.maintenance import verify
@@ -44,9 +44,7 @@ def work(given: Any = None) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "it"
-    with MDSWriter(columns={"id": "int64"}, out=str(path), size_limit=300) as writer:
-        for number in range(100):
-            writer.write({"id": number})
+    write_ints(path, range(100), size_limit=300)
     return path
 
 

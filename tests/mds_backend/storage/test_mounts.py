@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.mds_backend.small_datasets import write_ints
 
-from mdstorm_backend import MDSWriter, StreamingDataset, open_dataset
+from mdstorm_backend import StreamingDataset, open_dataset
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import DatasetExistsError, StorageError
 from mdstorm_backend.maintenance import verify
@@ -18,12 +19,6 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import remove_dataset
 
 TABLE = pa.table({"n": range(100), "text": [str(i) for i in range(100)]})
-
-
-def write_shards(directory: Path) -> None:
-    with MDSWriter(out=str(directory), columns={"n": "int"}, size_limit=200) as out:
-        for n in range(100):
-            out.write({"n": n})
 
 
 def test_the_mount_is_as_restricted_as_it_says(volume: Path) -> None:
@@ -45,7 +40,7 @@ def test_the_mount_is_as_restricted_as_it_says(volume: Path) -> None:
 
 
 def test_shards_are_written_and_read(volume: Path) -> None:
-    write_shards(volume / "mds")
+    write_ints(volume / "mds", range(100), size_limit=200)
     for source in ({"local": str(volume / "mds")}, {"remote": str(volume / "mds")}):
         assert [sample["n"] for sample in StreamingDataset(batch_size=10, **source)] == [
             *range(100)
@@ -87,7 +82,7 @@ def test_a_listing_without_the_file_that_was_written_last_is_not_believed(volume
 
 
 def test_a_cache_needs_a_file_system_with_locks(volume: Path, tmp_path: Path) -> None:
-    write_shards(volume / "mds")
+    write_ints(volume / "mds", range(100), size_limit=200)
     options: dict[str, Any] = {"remote": str(volume / "mds"), "batch_size": 10}
     with pytest.raises(StorageError, match="on a file system without locks, such as a mount of"):
         list(StreamingDataset(local=str(volume / "cache"), **options))

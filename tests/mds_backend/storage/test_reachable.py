@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.small_datasets import write_ints
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend import MDSWriter, StreamingDataset
+from mdstorm_backend import StreamingDataset
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import Location, reachable
 
@@ -82,11 +83,10 @@ def test_a_filled_directory_is_read_while_the_storage_is_away(
 ) -> None:
     monkeypatch.setenv("S3_ENDPOINT_URL", s3.url)
     url = f"s3://{BUCKET}/away"
-    with MDSWriter(columns={"a": "int"}, out=url) as writer:
-        writer.write({"a": 7})
+    write_ints(url, [7])
     for endpoint in (s3.url, REFUSING):
         monkeypatch.setenv("S3_ENDPOINT_URL", endpoint)
         dataset = StreamingDataset(
             remote=url, local=str(tmp_path / "local"), batch_size=1, download_retry=1
         )
-        assert list(dataset) == [{"a": 7}]
+        assert list(dataset) == [{"n": 7}]

@@ -3,10 +3,11 @@
 import pickle
 
 import pytest
+from tests.mds_backend.small_datasets import write_ints
 from tests.servers.azure import ACCOUNT, CONTAINER
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend import MDSWriter, open_dataset
+from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import CredentialsError, StorageError
 from mdstorm_backend.storage import Location, environment_variables, filesystems, open_filesystem
 
@@ -21,11 +22,6 @@ pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 def any_host(no_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open file systems of hosts that are not there."""
     monkeypatch.setattr(filesystems, "check_reachable", lambda filesystem: None)
-
-
-def write(url: str) -> None:
-    with MDSWriter(columns={"a": "int"}, out=url) as writer:
-        writer.write({"a": 7})
 
 
 @pytest.mark.parametrize("given", ["endpoint_url", "client_kwargs"])
@@ -47,7 +43,7 @@ def test_a_canned_acl_is_that_of_every_object(
 ) -> None:
     monkeypatch.setenv("S3_ENDPOINT_URL", s3.url)
     monkeypatch.setenv("S3_CANNED_ACL", "public-read")
-    write(f"s3://{BUCKET}/acl")
+    write_ints(f"s3://{BUCKET}/acl")
     for name in ("index.json", "shard.00000.mds"):
         assert s3.request("GET", f"/{BUCKET}/acl/{name}")
 
@@ -70,8 +66,8 @@ def test_keys_of_google_open_its_storage_as_s3(
     monkeypatch.setenv("S3_ENDPOINT_URL", NOWHERE)
     monkeypatch.setenv("GCS_KEY", "GOOG-key")
     monkeypatch.setenv("GCS_SECRET", "secret-of-google")
-    write(f"gs://{BUCKET}/google")
-    assert open_dataset(f"gs://{BUCKET}/google")[0] == {"a": 7}
+    write_ints(f"gs://{BUCKET}/google")
+    assert open_dataset(f"gs://{BUCKET}/google")[0] == {"n": 0}
     assert Location.of(f"gs://{BUCKET}/google").list_names() == ["index.json", "shard.00000.mds"]
     s3.check_credentials(True)
     try:

@@ -1,6 +1,7 @@
 """`MDSWriter` and `merge_index` on every storage, over the protocols that they really speak."""
 
 import pytest
+from tests.mds_backend.small_datasets import write_ints
 from tests.mds_backend.storage.conftest import Store
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
@@ -8,17 +9,9 @@ from mdstorm_backend.errors import DatasetExistsError
 
 
 def write(store: Store, name: str, numbers: range, *, exist_ok: bool = False) -> None:
-    with MDSWriter(
-        columns={"n": "int"},
-        out=f"{store.url}/{name}",
-        compression="zstd",
-        hashes=["sha1"],
-        size_limit=400,
-        exist_ok=exist_ok,
-        storage_options=store.storage_options,
-    ) as writer:
-        for number in numbers:
-            writer.write({"n": number})
+    how = {"compression": "zstd", "hashes": ["sha1"], "size_limit": 400, "exist_ok": exist_ok}
+    options = {"storage_options": store.storage_options, **how}
+    write_ints(f"{store.url}/{name}", numbers, **options)
 
 
 def numbers_in(store: Store, name: str = "") -> list[int]:

@@ -1,6 +1,4 @@
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from tests.mds_backend.small_datasets import (
@@ -15,7 +13,6 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CredentialsError, MDStormError, StorageError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import directories
 from mdstorm_backend.write.commit import (
     MARKER_NAME,
     abandon,
@@ -173,22 +170,6 @@ def test_a_directory_that_cannot_be_made_is_a_write_error(tmp_path: Path) -> Non
     with pytest.raises(WriteError, match="cannot be written to") as caught:
         mark_directory(Location.of(str(tmp_path / "file" / "data")))
     assert "Choose a directory" in str(caught.value)
-
-
-@pytest.fixture
-def failures(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """What writing a file raises, one error a time, until there are none."""
-    errors: list[Exception] = []
-    write = Location.write
-
-    def fail(self: Location, name: str, buffers: Any) -> None:
-        if errors:
-            raise errors.pop(0)
-        write(self, name, buffers)
-
-    monkeypatch.setattr(Location, "write", fail)
-    monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=lambda seconds: None))
-    return errors
 
 
 def test_writing_an_index_elsewhere_is_tried_again(failures: list[Exception]) -> None:

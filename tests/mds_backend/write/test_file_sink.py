@@ -1,8 +1,6 @@
 import errno
 import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -12,32 +10,7 @@ from mdstorm_backend.errors import (
     WriteError,
 )
 from mdstorm_backend.storage import Buffer, Location
-from mdstorm_backend.write import directories
 from mdstorm_backend.write.file_sink import FileSink
-
-
-class Failing(Location):
-    """A location whose first writes fail."""
-
-    failures: list[Exception]
-
-    @classmethod
-    def with_failures(cls, url: str, *failures: Exception) -> "Failing":
-        location = cls(url)
-        object.__setattr__(location, "failures", list(failures))
-        return location
-
-    def write(self, name: str, buffers: Any) -> None:
-        if self.failures:
-            raise self.failures.pop(0)
-        super().write(name, buffers)
-
-
-@pytest.fixture(autouse=True)
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    seconds: list[float] = []
-    monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
-    return seconds
 
 
 def file(name: str, content: bytes = b"content") -> tuple[str, list[Buffer]]:
@@ -79,25 +52,29 @@ def failed(sink: FileSink, *names: str) -> WriteError:
     return caught.value
 
 
-def test_a_failure_says_where_and_why(tmp_path: Path) -> None:
+def test_a_failure_says_where_and_why(tmp_path: Path, failures: list[Exception]) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    location = Failing.with_failures(tmp_path.as_uri(), full)
-    error = failed(FileSink([location]), "a")
+    failures.append(full)
+    error = failed(FileSink([Location.of(str(tmp_path))]), "a")
     assert f"{tmp_path.as_uri()}/a could not be written" in str(error)
     assert "No space left on device" in str(error)
     assert "No index is written" in str(error)
     assert error.__cause__ is full
 
 
-def test_a_failure_is_raised_by_the_next_file_as_well(tmp_path: Path) -> None:
-    location = Failing.with_failures(tmp_path.as_uri(), OSError("down"))
-    error = failed(FileSink([location], max_workers=1), *map(str, range(100)))
+def test_a_failure_is_raised_by_the_next_file_as_well(
+    tmp_path: Path, failures: list[Exception]
+) -> None:
+    failures.append(OSError("down"))
+    sink = FileSink([Location.of(str(tmp_path))], max_workers=1)
+    error = failed(sink, *map(str, range(100)))
     assert "down" in str(error)
     assert len(list(tmp_path.iterdir())) < 99
 
 
-def test_writing_elsewhere_is_tried_again(pauses: list[float]) -> None:
-    location = Failing.with_failures("memory://again", OSError("one"), StorageError("two"))
+def test_writing_elsewhere_is_tried_again(failures: list[Exception], pauses: list[float]) -> None:
+    failures += [OSError("one"), StorageError("two")]
+    location = Location.of("memory://again")
     sink = FileSink([location], retry=2)
     sink.submit(lambda: file("a"))
     sink.wait()
@@ -116,10 +93,10 @@ def test_writing_elsewhere_is_tried_again(pauses: list[float]) -> None:
     ],
 )
 def test_what_will_not_get_better_is_not_tried_again(
-    url: str, retry: int, error: Exception, pauses: list[float]
+    url: str, retry: int, error: Exception, failures: list[Exception], pauses: list[float]
 ) -> None:
-    location = Failing.with_failures(url, error)
-    failed(FileSink([location], retry=retry), "a-file-that-is-never-written")
+    failures.append(error)
+    failed(FileSink([Location.of(url)], retry=retry), "a-file-that-is-never-written")
     assert pauses == []
 
 

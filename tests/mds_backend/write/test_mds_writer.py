@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.mds_backend.shard_decoder import decode_files
-from tests.mds_backend.small_datasets import numbers_in
+from tests.mds_backend.small_datasets import numbers_in, write_ints
 from tests.naming import value_id
 
 from mdstorm_backend import MDSWriter, open_dataset
@@ -41,11 +42,7 @@ def index_of(out: Path) -> dict[str, Any]:
     return json.loads((out / "index.json").read_text())  # type: ignore[no-any-return]
 
 
-def write_numbers(out: Any, numbers: range = range(300), **options: Any) -> MDSWriter:
-    with MDSWriter(columns={"n": "int"}, out=out, **{"size_limit": 500, **options}) as writer:
-        for number in numbers:
-            writer.write({"n": number})
-    return writer
+write_numbers = partial(write_ints, numbers=range(300), size_limit=500)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +71,7 @@ def test_the_index_and_nothing_else_is_beside_the_shards(out: Path) -> None:
 
 
 def test_without_samples_there_is_an_index_without_shards(out: Path) -> None:
-    write_numbers(out, range(0))
+    write_numbers(out, numbers=range(0))
     assert (out / "index.json").read_text() == '{"shards": [], "version": 2}'
 
 
@@ -170,10 +167,6 @@ def test_a_pair_gets_a_copy_on_request(out: Path, keep_local: bool) -> None:
         assert numbers_in(out) == list(range(300))
 
 
-class BrokenError(Exception):
-    pass
-
-
 @pytest.fixture
 def broken_storage(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Writing a file whose name is in the list fails."""
@@ -182,7 +175,7 @@ def broken_storage(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def write_or_fail(self: Location, name: str, buffers: Any) -> None:
         if name in names:
-            raise BrokenError("no space left")
+            raise OSError("no space left")
         write(self, name, buffers)
 
     monkeypatch.setattr(Location, "write", write_or_fail)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import numbers_in
+from tests.mds_backend.small_datasets import numbers_in, write_ints
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
 from mdstorm_backend.errors import (
@@ -21,9 +21,7 @@ from mdstorm_backend.storage import Location
 
 def write(directory: Any, *numbers: int, **options: Any) -> str:
     """Write a dataset of numbers, and return the path of its index."""
-    with MDSWriter(columns={"n": "int"}, out=directory, size_limit=230, **options) as writer:
-        for number in numbers:
-            writer.write({"n": number})
+    write_ints(directory, numbers, size_limit=230, **options)
     return f"{directory}/index.json"
 
 
@@ -162,8 +160,7 @@ def test_types_that_differ_are_left_out_with_a_warning(tmp_path: Path, other: st
 
 def test_a_dataset_in_the_root_is_not_lost(tmp_path: Path) -> None:
     write(tmp_path / "val", 1)
-    with MDSWriter(columns={"n": "int"}, out=str(tmp_path / "train")) as writer:
-        writer.write({"n": 2})
+    write(tmp_path / "train", 2)
     for file in (tmp_path / "train").iterdir():
         file.rename(tmp_path / file.name)
     with pytest.raises(WriteError, match=r"has a dataset of its own: .* shard\.00000\.mds"):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.small_datasets import Huge
 from tests.naming import value_id
 
 from mdstorm_backend.errors import (
@@ -129,9 +130,5 @@ def test_a_missing_library_is_not_the_fault_of_the_value(monkeypatch: pytest.Mon
 
 
 def test_a_value_of_4_gib_is_refused() -> None:
-    class Huge(bytes):
-        def __len__(self) -> int:
-            return 1 << 32
-
     with pytest.raises(EncodingRangeError, match=r"column 'b'.* 4 GiB or more"):
         encode({"a": "str", "b": "bytes"}, a="", b=Huge())

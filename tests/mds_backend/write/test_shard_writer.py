@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.shard_decoder import DecodedShard, decode_files
-from tests.mds_backend.small_datasets import array_of, plan, to_table, write_shards
+from tests.mds_backend.small_datasets import Huge, array_of, plan, to_table, write_shards
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import EncodingError, WriteError
@@ -101,18 +101,20 @@ def test_shards_with_nulls_keep_their_size_whatever_the_names(
     assert min(sizes[:-1]) > 8_000
 
 
-def test_nulls_that_begin_late_in_a_shard_are_counted_from_its_start(tmp_path: Path) -> None:
-    columns = {"a": [1] * 2500 + [None] * 4000}
-    reports = write_shards(tmp_path, columns, {"a": "byte"}, shard_size=20_000, batch_rows=500)
-    assert max(report.info.raw_data.bytes for report in reports) <= 20_000
-
-
-def test_null_elements_count_towards_the_size(tmp_path: Path) -> None:
-    columns = {"a": [[None] * 500] * 100 + [[1]]}
-    fields = {"a": array_of("byte")}
-    reports = write_shards(tmp_path, columns, fields, shard_size=10_000)
-    sizes = [report.info.raw_data.bytes for report in reports]
-    assert max(sizes) <= 10_000
+@pytest.mark.parametrize(
+    ("values", "type_", "shard_size"),
+    [
+        ([1] * 2500 + [None] * 4000, "byte", 20_000),
+        ([[None] * 500] * 100 + [[1]], array_of("byte"), 10_000),
+    ],
+    ids=["rows after 2,500 others", "elements"],
+)
+def test_nulls_count_towards_the_size_from_the_start_of_a_shard(
+    values: list[Any], type_: Any, shard_size: int, tmp_path: Path
+) -> None:
+    limits = {"shard_size": shard_size, "batch_rows": 500}
+    reports = write_shards(tmp_path, {"a": values}, {"a": type_}, **limits)
+    assert max(report.info.raw_data.bytes for report in reports) <= shard_size
 
 
 def test_a_sample_that_is_too_large_has_a_shard_of_its_own(tmp_path: Path) -> None:
@@ -207,10 +209,6 @@ def test_the_header_is_that_of_the_format() -> None:
 
 
 def test_a_shard_of_4_gib_is_refused_not_wrapped() -> None:
-    class Huge(bytes):
-        def __len__(self) -> int:
-            return 1 << 32
-
     with pytest.raises(WriteError, match=r"x\.mds would take 4294967296 bytes.* a size limit"):
         FullShard((), (), 1, [Huge()]).pack("x.mds", ShardFormat(None))
 

@@ -7,18 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import files_in
+from tests.mds_backend.small_datasets import files_in, write_ints
 
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.mds_writer import MDSWriter
 from mdstorm_backend.write.target import clear_target, find_targets
-
-
-def write(directory: str | Path, numbers: range = range(3), **options: Any) -> None:
-    with MDSWriter(columns={"n": "int"}, out=str(directory), **options) as writer:
-        for number in numbers:
-            writer.write({"n": number})
 
 
 def clear(directory: str | Path, *, exist_ok: bool = True) -> None:
@@ -45,19 +38,19 @@ def test_both_of_a_pair_cannot_be_one(tmp_path: Path) -> None:
 
 def test_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(UnsupportedURLError):
-        write("nosuch://bucket/x")
+        write_ints("nosuch://bucket/x")
 
 
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"size_limit": 300}])
 def test_a_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any]) -> None:
-    write(tmp_path, range(50), **options)
+    write_ints(tmp_path, range(50), **options)
     (tmp_path / "_mdstorm").write_text("our marker")
     clear(tmp_path)
     assert files_in(tmp_path) == []
 
 
 def test_the_parts_of_a_merged_dataset_go_with_it(tmp_path: Path) -> None:
-    write(tmp_path / "a" / "b")
+    write_ints(tmp_path / "a" / "b")
     index = json.loads((tmp_path / "a/b/index.json").read_text())
     index["shards"][0]["raw_data"]["basename"] = "a/b/shard.00000.mds"
     (tmp_path / "index.json").write_text(json.dumps(index))
@@ -67,7 +60,7 @@ def test_the_parts_of_a_merged_dataset_go_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("foreign", ["notes.txt", "shard.00001.mds", "deep/notes.txt"])
 def test_files_that_no_dataset_owns_are_never_removed(tmp_path: Path, foreign: str) -> None:
-    write(tmp_path)
+    write_ints(tmp_path)
     (tmp_path / foreign).parent.mkdir(exist_ok=True)
     (tmp_path / foreign).write_text("mine")
     before = files_in(tmp_path)
@@ -114,8 +107,8 @@ def killed(tmp_path: Path) -> Path:
 def test_what_a_killed_writer_left_is_replaced_on_request(killed: Path) -> None:
     (killed / f"shard.00002.mds.{'0' * 32}.tmp").write_bytes(b"half")
     with pytest.raises(DatasetExistsError, match="left of a writer that was killed"):
-        write(killed)
-    write(killed, exist_ok=True)
+        write_ints(killed)
+    write_ints(killed, exist_ok=True)
     assert files_in(killed) == ["index.json", "shard.00000.mds"]
 
 
@@ -136,11 +129,11 @@ MDSWriter(columns={"n": "int"}, out=sys.argv[1], exist_ok=True)
 def test_a_writer_that_was_killed_while_it_replaced_a_dataset_can_start_again(
     tmp_path: Path,
 ) -> None:
-    write(tmp_path, range(50), size_limit=300)
+    write_ints(tmp_path, range(50), size_limit=300)
     before = set(files_in(tmp_path))
     run_killed(_KILLED_REPLACING, tmp_path)
     assert set(files_in(tmp_path)) == before - {"index.json"} | {"_mdstorm_writing"}
-    write(tmp_path, exist_ok=True)
+    write_ints(tmp_path, exist_ok=True)
     assert files_in(tmp_path) == ["index.json", "shard.00000.mds"]
 
 
@@ -148,7 +141,7 @@ def test_beside_what_a_killed_writer_left_other_files_are_never_removed(killed: 
     (killed / "notes.txt").write_text("mine")
     before = files_in(killed)
     with pytest.raises(DatasetExistsError, match=r"holds notes\.txt, .*nothing was removed"):
-        write(killed, exist_ok=True)
+        write_ints(killed, exist_ok=True)
     assert files_in(killed) == before
 
 
@@ -161,8 +154,8 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 
 def test_an_index_cannot_point_to_files_elsewhere(tmp_path: Path) -> None:
     target, other = tmp_path / "target", tmp_path / "other"
-    write(target)
-    write(other)
+    write_ints(target)
+    write_ints(other)
     index = (target / "index.json").read_text()
     (target / "index.json").write_text(index.replace("shard.00000", "../other/shard.00000"))
     with pytest.raises(DatasetExistsError):
@@ -174,10 +167,10 @@ def test_elsewhere_other_files_may_lie_beside_a_dataset() -> None:
     location = Location.of("memory://beside")
     location.write("notes.txt", [b"mine"])
     location.write("val/index.json", [b"{}"])
-    write("memory://beside")
+    write_ints("memory://beside")
     with pytest.raises(DatasetExistsError):
-        write("memory://beside")
-    write("memory://beside", range(5), exist_ok=True)
+        write_ints("memory://beside")
+    write_ints("memory://beside", range(5), exist_ok=True)
     assert location.list_names() == ["index.json", "notes.txt", "shard.00000.mds", "val/index.json"]
 
 
@@ -186,5 +179,5 @@ def test_elsewhere_a_shard_without_an_index_is_in_the_way() -> None:
     location.write("shard.00000.mds", [b"somebody's"])
     for exist_ok in (True, False):
         with pytest.raises(DatasetExistsError, match=r"shard\.00000\.mds.*remove .* yourself"):
-            write("memory://leftover", exist_ok=exist_ok)
+            write_ints("memory://leftover", exist_ok=exist_ok)
     assert bytes(location.read("shard.00000.mds")) == b"somebody's"
