@@ -124,34 +124,6 @@ OF_BATCH = {
     "pair": [np.int16([1, 2]), np.int16([3, 0])],
     "nested": [{"a": 1}, None],
 }
-GIVEN_BATCH = pa.table(
-    {
-        "str_int": pa.array([7, None]),
-        "str_float": pa.array([1e20, None]),
-        "str_decimal": pa.array([5, None]),
-        "json": pa.array(["text", None]),
-        "pkl": pa.array([{"a": [1]}, None]),
-        "jpeg_array": pa.array([[image_file(0, "JPEG")], [image_file(1, "JPEG")] * 2]),
-        "png": pa.array([image_file(0, "PNG"), image_file(1, "PNG")]),
-        "ndarray": pa.array([[1, 2], None], pa.list_(pa.int8())),
-        "ndarray:float32:2,1": pa.array([[1, 2], None], pa.list_(pa.float64())),
-        "float16": pa.array([1, None]),
-        "int": pa.array([1.0, None]),
-    }
-)
-OF_GIVEN_BATCH = {
-    "str_int": [7, 0],
-    "str_float": [1e20, NAN],
-    "str_decimal": [Decimal(5), Decimal("NaN")],
-    "json": ["text", None],
-    "pkl": [{"a": [1]}, None],
-    "jpeg_array": [[opened(image_file(i, "JPEG"))] * (1 + i) for i in range(2)],
-    "png": [opened(image_file(i, "PNG")) for i in range(2)],
-    "ndarray": [np.int8([1, 2]), np.int8([])],
-    "ndarray:float32:2,1": [np.float32([[1], [2]]), np.float32([[NAN], [NAN]])],
-    "float16": [np.float16(1), np.float16(NAN)],
-    "int": [1, 0],
-}
 
 
 def write_all(out: Path) -> None:
@@ -182,14 +154,10 @@ def write_merged(out: Path) -> None:
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     parent = tmp_path_factory.mktemp("datasets")
-    written = {"all": parent / "all", "batch": parent / "batch", "given": parent / "given"}
+    written = {"all": parent / "all", "batch": parent / "batch"}
     write_all(written["all"])
     with MDSWriter(out=written["batch"]) as writer:
         writer.write_batch(BATCH)
-    with MDSWriter(
-        columns={n: n for n in GIVEN_BATCH.column_names}, out=written["given"]
-    ) as writer:
-        writer.write_batch(GIVEN_BATCH)
     for compression in COMPRESSIONS:
         name = str(compression)
         written[name] = parent / name.replace(":", "-")
@@ -215,12 +183,6 @@ def test_the_samples_came_from_several_shards(read: Any) -> None:
 def test_mosaic_finds_the_values_of_batches(read: Any, name: str) -> None:
     found = [sample[name] for sample in read["batch"]["StreamingDataset"]]
     assert found == [describe(value) for value in OF_BATCH[name]]
-
-
-@pytest.mark.parametrize("name", OF_GIVEN_BATCH)
-def test_mosaic_finds_the_values_of_batches_in_given_encodings(read: Any, name: str) -> None:
-    found = [sample[name] for sample in read["given"]["StreamingDataset"]]
-    assert found == [describe(value) for value in OF_GIVEN_BATCH[name]]
 
 
 @pytest.mark.parametrize("name", [*map(str, COMPRESSIONS), "merged"])

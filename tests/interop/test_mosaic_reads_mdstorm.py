@@ -21,7 +21,6 @@ UTC = timezone.utc
 NAN = float("nan")
 ROWS = 60
 SHARD_SIZE = 24_000
-COMPRESSIONS = ["snappy", "gz", "bz2", "zstd", "zstd:19", "br"]
 
 
 @dataclass(frozen=True)
@@ -172,22 +171,13 @@ def _type(text: str) -> Any:
 
 @pytest.fixture(scope="module")
 def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same rows, once for each compression, and once without."""
+    """The same rows as a converter, a job with partitions, and one of some columns write them."""
     parent = tmp_path_factory.mktemp("datasets")
     df = data_frame(spark)
     converter = make_spark_converter(
         df, SHARD_SIZE, dtype=None, parent_cache_dir_url=parent.as_uri()
     )
     written = {"none": Path(converter.cache_dir_url.removeprefix("file://"))}
-    for compression in COMPRESSIONS:
-        written[compression] = parent / compression.replace(":", "-")
-        materialize(
-            df,
-            written[compression].as_uri(),
-            dtype=None,
-            shard_size=SHARD_SIZE,
-            compression=compression,
-        )
     written["partitions"] = parent / "partitions"
     dataframe_to_mds(df, mds_kwargs={"out": str(written["partitions"]), "hashes": ["sha1"]})
     written["fixed size"] = parent / "fixed-size"
@@ -201,15 +191,6 @@ def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
 def test_mosaic_finds_the_values_of_a_column(read: Any, reader: str, name: str) -> None:
     expected = [describe(KINDS[name].found[i % len(KINDS[name].found)]) for i in range(ROWS)]
     assert [sample[name] for sample in read["none"][reader]] == expected
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_mosaic_reads_compressed_shards(
-    read: Any, datasets: dict[str, Path], compression: str
-) -> None:
-    assert read[compression] == read["none"]
-    shards = json.loads((datasets[compression] / "index.json").read_text())["shards"]
-    assert {shard["compression"] for shard in shards} == {compression}
 
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])

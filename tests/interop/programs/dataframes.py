@@ -66,19 +66,6 @@ def preprocessed_by_a_function(folder: Path, spark: Any) -> Any:
     return [np.frombuffer(s["tokens"], np.int64)[:3] for s in _rows(folder / "data")[-2:]]
 
 
-def arrays_and_binaries(folder: Path, spark: Any) -> Any:
-    rows = [(i, [i, i + 1], bytearray([i]), [i / 2]) for i in range(4)]
-    frame = spark.createDataFrame(rows, "id long, pair array<long>, data binary, one array<double>")
-    columns = {
-        "id": "int64",
-        "pair": "ndarray:int64",
-        "data": "bytes",
-        "one": "ndarray:float64",
-    }
-    dataframe_to_mds(frame, mds_kwargs={"out": str(folder / "data"), "columns": columns})
-    return _rows(folder / "data")
-
-
 def what_is_refused(folder: Path, spark: Any) -> Any:
     frame, found = _frame(spark), []
     for number, kwargs in enumerate(

@@ -20,44 +20,6 @@ def _ids(loader: Any) -> Any:
     return [batch["id"].tolist() for batch in loader]
 
 
-def an_encoding_of_fixed_size(folder: Path) -> Any:
-    from streaming.base.format.mds.encodings import Encoding, _encodings
-
-    class Complex128(Encoding):  # type: ignore[misc]
-        size = 16
-
-        def encode(self, obj: Any) -> bytes:
-            return np.complex128(obj).tobytes()
-
-        def decode(self, data: bytes) -> Any:
-            return complex(np.frombuffer(data, np.complex128)[0])
-
-    _encodings["complex128"] = Complex128
-    with MDSWriter(out=str(folder), columns={"z": "complex128", "n": "int"}) as out:
-        for i in range(4):
-            out.write({"z": complex(i, -i), "n": i})
-    return list(StreamingDataset(local=str(folder), batch_size=2))
-
-
-def an_encoding_of_any_size(folder: Path) -> Any:
-    from streaming.base.format.mds.encodings import Encoding, _encodings
-
-    class Words(Encoding):  # type: ignore[misc]
-        def encode(self, obj: list[str]) -> bytes:
-            return "\n".join(obj).encode()
-
-        def decode(self, data: bytes) -> Any:
-            return data.decode().split("\n")
-
-    _encodings["words"] = Words
-    with MDSWriter(out=str(folder), columns={"words": "words"}) as out:
-        for text in ("a heron waited", "rain", "the boats stayed in"):
-            out.write({"words": text.split()})
-    dataset = StreamingDataset(local=str(folder), batch_size=2, shuffle=True)
-    loader = StreamingDataLoader(dataset, batch_size=2, collate_fn=list)
-    return list(loader)
-
-
 class EvenShards(Stream):
     """Reads every other shard."""
 
@@ -137,17 +99,3 @@ def part_of_a_dataset(folder: Path) -> Any:
 
     dataset = StreamingDataset(local=_write(folder), batch_size=4)
     return _ids(DataLoader(Subset(dataset, [3, 1, 20, 7]), batch_size=2))
-
-
-def streams_look_at_themselves(folder: Path) -> Any:
-    local = _write(folder / "data")
-    stream = Stream(local=local, repeat=2)
-    dataset = StreamingDataset(streams=[stream], batch_size=4)
-    return [
-        stream.local == local,
-        stream.remote,
-        dataset.streams[0] is stream,
-        dataset.samples_per_shard.tolist(),
-        dataset.num_shards,
-        dataset.num_streams,
-    ]

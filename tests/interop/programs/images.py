@@ -56,13 +56,6 @@ def transforms_in_getitem(folder: Path) -> Any:
     return [[x, y] for x, y in loader]
 
 
-def a_vision_dataset_with_a_transform(folder: Path) -> Any:
-    dataset = StreamingVisionDataset(
-        local=_write(folder / "data", "png"), batch_size=4, transform=_total
-    )
-    return list(dataset)
-
-
 def a_vision_dataset_with_both_transforms(folder: Path) -> Any:
     dataset = StreamingVisionDataset(
         local=_write(folder / "data", "png"),
@@ -143,11 +136,3 @@ def boxes(folder: Path) -> Any:
             out.write(sample)
     dataset = StreamingCOCO(local=str(folder / "data"), batch_size=1)
     return [(img.size, img.mode, *rest) for img, *rest in dataset]
-
-
-def lists_of_images(folder: Path) -> Any:
-    with MDSWriter(out=str(folder / "data"), columns={"frames": "list[png]", "n": "int"}) as out:
-        for i in range(3):
-            out.write({"frames": [_picture(i, 2, j + 1) for j in range(i + 1)], "n": i + 1})
-    dataset = StreamingDataset(local=str(folder / "data"), batch_size=1)
-    return [([frame.size for frame in s["frames"]], s["n"]) for s in dataset]
