@@ -66,21 +66,3 @@ def every_type() -> pa.Table:
         "nested": pa.array([[[1], []], None, [], [None]], pa.list_(pa.list_(pa.int64()))),
     }
     return pa.table(columns)
-
-
-def vectors() -> pa.Table:
-    """Spark's vectors as Spark writes them: a dense one, a sparse one, a null."""
-    type_ = pa.struct(
-        [
-            ("type", pa.int8()),
-            ("size", pa.int32()),
-            ("indices", pa.list_(pa.int32())),
-            ("values", pa.list_(pa.float64())),
-        ]
-    )
-    rows = [
-        {"type": 1, "size": None, "indices": None, "values": [1.0, 2.0, 3.0]},
-        {"type": 0, "size": 3, "indices": [1], "values": [5.0]},
-        None,
-    ]
-    return pa.table({"vector": pa.array(rows, type_)})

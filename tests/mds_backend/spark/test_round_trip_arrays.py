@@ -10,11 +10,6 @@ from tests.mds_backend.spark.columns import MakeFrame, assert_column, case
 
 from mdstorm_backend.spark.materialization import materialize
 
-NAN = float("nan")
-MIDNIGHT = "TIMESTAMP'2020-01-01 00:00:00'"
-NONE_INT = "CAST(NULL AS ARRAY<INT>)"
-
-
 pytestmark = [of_values, pytest.mark.usefixtures("session_far_from_utc")]
 
 
