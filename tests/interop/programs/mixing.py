@@ -35,18 +35,6 @@ def proportions(folder: Path) -> Any:
     return [_names(dataset), weights]
 
 
-def weights_that_contradict(folder: Path) -> Any:
-    found = []
-    for weights in ([{"proportion": 1}, {"repeat": 1}], [{"proportion": 1, "choose": 1}, {}]):
-        try:
-            StreamingDataset(streams=_streams(folder, weights), batch_size=2)
-        except ValueError:
-            found.append("ValueError")
-        for path in folder.glob("stream*/*"):
-            path.unlink()
-    return found
-
-
 def streams_of_remote_splits(folder: Path) -> Any:
     for i, split in enumerate(("train", "extra")):
         _write(folder / "remote", split, 50 * i, 6)

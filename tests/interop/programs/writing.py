@@ -7,7 +7,6 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from streaming import MDSWriter, StreamingDataset
 from streaming.base.compression import compress, decompress, get_compression_extension
 from streaming.base.hashing import get_hash, is_hash
@@ -18,7 +17,6 @@ from streaming.base.util import (
     get_list_arg,
     merge_index,
     number_abbrev_to_int,
-    retry,
 )
 from streaming.base.world import World
 
@@ -31,26 +29,6 @@ def _numbers(out: str | tuple[str, str], count: int = 30, start: int = 0, **sett
 
 def _index(folder: str | Path) -> Any:
     return json.loads((Path(folder) / "index.json").read_text())
-
-
-def mistakes(folder: Path) -> Any:
-    """What the writer refuses."""
-    found = []
-    for number, (columns, sample) in enumerate(
-        [
-            ({"x": "int"}, {"x": "one"}),
-            ({"x": "int"}, {"y": 1}),
-            ({"x": "nothing"}, {"x": 1}),
-            ({"x": "int8"}, {"x": 1000}),
-            ({"x": "ndarray:int64:3"}, {"x": np.arange(4)}),
-        ]
-    ):
-        try:
-            out = MDSWriter(out=str(folder / str(number)), columns=columns)
-            out.write(sample)
-        except Exception:
-            found.append(number)
-    return found
 
 
 def compressed_files_kept(folder: Path) -> Any:
@@ -158,36 +136,6 @@ def sizes_in_words(folder: Path) -> Any:
         get_list_arg("a,b"),
         get_list_arg(""),
     ]
-
-
-def sizes_that_are_none(folder: Path) -> Any:
-    found = []
-    for convert in (bytes_to_int, number_abbrev_to_int):
-        for text in ("", "12kbb", "p 64", "many"):
-            try:
-                convert(text)
-            except ValueError:
-                found.append(text)
-    return found
-
-
-def a_function_tried_again(folder: Path) -> Any:
-    calls: list[str] = []
-
-    @retry(
-        ConnectionError,
-        clean_up_fn=lambda: calls.append("clean"),
-        num_attempts=3,
-        initial_backoff=0.001,
-        max_jitter=0.001,
-    )
-    def flaky() -> str:
-        calls.append("call")
-        if calls.count("call") < 3:
-            raise ConnectionError("not yet")
-        return "done"
-
-    return [flaky(), calls]
 
 
 def hashes_and_compressions(folder: Path) -> Any:

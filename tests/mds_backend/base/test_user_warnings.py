@@ -3,17 +3,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.loaders.loaders import Where, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.base.user_warnings import warn_user
-
-
-class Nothing:
-    columns = ("number",)
-
-    def __call__(self, batch: Any) -> Any:
-        return {name: values[:0] for name, values in batch.items()}
 
 
 def where(recorded: list[warnings.WarningMessage]) -> set[str]:
@@ -38,5 +31,5 @@ def test_a_warning_points_to_the_code_that_reads(tmp_path: Path, read: Any) -> N
 def test_a_transform_that_returned_nothing_is_named(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     with pytest.warns(UserWarning, match="the transform left no rows") as recorded:
-        assert list(torch_loader(dataset, transform=Nothing())) == []
+        assert list(torch_loader(dataset, transform=Where(lambda number: number < 0))) == []
     assert where(list(recorded)) == {__file__}

@@ -1,8 +1,10 @@
 """Loaders for the tests."""
 
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+import pytest
 import torch
 
 from mdstorm_backend.datasets.dataset import Dataset
@@ -10,12 +12,34 @@ from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoa
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
+in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
+
 
 class Own(StreamingDataset):
     """Has an iteration of its own."""
 
     def __iter__(self) -> Any:
         yield from super().__iter__()
+
+
+class Negative(StreamingDataset):
+    """Has numbers below zero."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        return {**sample, "number": -sample["number"]}
+
+
+class Where:
+    """A transform that keeps the rows whose numbers meet a condition."""
+
+    columns = ("number",)
+
+    def __init__(self, condition: Callable[[Any], Any]) -> None:
+        self.condition = condition
+
+    def __call__(self, batch: Any) -> Any:
+        return {"number": batch["number"][self.condition(batch["number"])]}
 
 
 class Same:
@@ -56,6 +80,11 @@ def listed(values: Any) -> Any:
 def column(loader: Any, name: str = "number") -> list[Any]:
     """One column of every batch."""
     return [listed(batch[name]) for batch in loader]
+
+
+def rows(batches: Iterable[Any]) -> list[int]:
+    """The numbers of all batches."""
+    return [number for batch in batches for number in batch["number"].tolist()]
 
 
 def taken(loader: Any, batches: int) -> list[list[int]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.loaders.loaders import Where, in_either_order, rows
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
@@ -18,7 +19,6 @@ from mdstorm_backend.order.world import World
 
 ROWS, SHARDS = 101, 2
 BATCH = 8
-in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
 def dataset_of(url: str, order: str, world: World | None = None, **options: Any) -> Any:
@@ -31,10 +31,6 @@ def dataset_of(url: str, order: str, world: World | None = None, **options: Any)
 
 def loader_of(dataset: StreamingDataset, **options: Any) -> StreamingDataLoader:
     return StreamingDataLoader(dataset, BATCH, **options)
-
-
-def rows(batches: Iterable[Any]) -> list[int]:
-    return [number for batch in batches for number in batch["number"].tolist()]
 
 
 def samples(dataset: Iterable[Any], count: int | None = None) -> list[int]:
@@ -152,13 +148,7 @@ def test_samples_that_no_batch_ends_with_are_split_evenly(url: str) -> None:
 
 
 def test_a_state_that_a_transform_makes_unknown_is_refused(url: str) -> None:
-    class Even:
-        columns = ("number",)
-
-        def __call__(self, batch: Any) -> Any:
-            return {"number": batch["number"][batch["number"] % 2 == 0]}
-
-    dataset = dataset_of(url, "exact", transform=Even())
+    dataset = dataset_of(url, "exact", transform=Where(lambda number: number % 2 == 0))
     samples(dataset, 5)
     with pytest.raises(StateMismatchError, match="a transform may drop rows"):
         dataset.state_dict()

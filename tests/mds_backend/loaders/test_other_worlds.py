@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.loaders.loaders import Where, rows, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader
@@ -243,20 +243,16 @@ def test_fewer_rows_than_ranks_are_left(numbers: Dataset) -> None:
     assert len(Ranks(numbers, 2, 4, state).take(None)) == 2
 
 
-class Odd:
-    """Leaves out even numbers."""
-
-    columns = ("number",)
-
-    def __call__(self, batch: Any) -> Any:
-        return {"number": batch["number"][batch["number"] % 2 == 1]}
+ODD = Where(lambda number: number % 2 == 1)
+#: Leaves rank 0 of two three batches of 4, and rank 1 all of its rows.
+HIGH = Where(lambda number: number > 17)
 
 
 @pytest.mark.parametrize("num_epochs", [1, 2])
 def test_with_a_transform_each_rank_goes_on_from_its_own_state(
     numbers: Dataset, num_epochs: int
 ) -> None:
-    options: dict[str, Any] = {"transform": Odd(), "num_epochs": num_epochs}
+    options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
     seen = before.take(3)
     states = [loader.state_dict() for loader in before.loaders]
@@ -266,39 +262,30 @@ def test_with_a_transform_each_rank_goes_on_from_its_own_state(
     assert sorted(seen + before.take(None)) == expected
 
 
-class High:
-    """Leaves rank 0 of two three batches of 4, and rank 1 all of its rows."""
-
-    columns = ("number",)
-
-    def __call__(self, batch: Any) -> Any:
-        return {"number": batch["number"][batch["number"] > 17]}
-
-
 @pytest.mark.parametrize("of_rank", [0, 1])
 @pytest.mark.parametrize("batches", [1, 2, 3])
 def test_with_a_transform_a_single_epoch_goes_on_from_the_state_of_any_rank(
     numbers: Dataset, of_rank: int, batches: int
 ) -> None:
-    shares = [Ranks(numbers, 2, 4, transform=High()).loaders for _ in range(2)]
+    shares = [Ranks(numbers, 2, 4, transform=HIGH).loaders for _ in range(2)]
     seen = [[b["number"].tolist() for b in islice(loader, batches)] for loader in shares[0]]
     states = [loader.state_dict() for loader in shares[0]]
     rest = []
     for loader in shares[1]:
         loader.load_state_dict(json.loads(json.dumps(states[of_rank])))
-        rest += [row for batch in loader for row in batch["number"].tolist()]
-    rows = [row for rank in seen for batch in rank for row in batch]
-    assert sorted(rows + rest) == list(range(18, ROWS))
+        rest += rows(loader)
+    before = [row for rank in seen for batch in rank for row in batch]
+    assert sorted(before + rest) == list(range(18, ROWS))
 
 
 def test_with_a_transform_all_ranks_may_go_on_with_smaller_batches(numbers: Dataset) -> None:
     seen, state = [], None
     for batch_size in (4, 2):
-        ranks = Ranks(numbers, 2, batch_size, state, transform=High())
+        ranks = Ranks(numbers, 2, batch_size, state, transform=HIGH)
         seen += ranks.take(1)
         state = ranks.loaders[0].state_dict()
-    for loader in Ranks(numbers, 2, 2, state, transform=High()).loaders:
-        seen += [row for batch in loader for row in batch["number"].tolist()]
+    for loader in Ranks(numbers, 2, 2, state, transform=HIGH).loaders:
+        seen += rows(loader)
     assert sorted(seen) == list(range(18, ROWS))
 
 
@@ -307,7 +294,7 @@ def test_with_a_transform_other_states_are_refused(
     numbers: Dataset, num_epochs: int, batches: int
 ) -> None:
     """As those of several epochs, or after a batch of three, where others may have had four."""
-    options: dict[str, Any] = {"transform": Odd(), "num_epochs": num_epochs}
+    options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
     before.take(batches)
     states = [loader.state_dict() for loader in before.loaders]

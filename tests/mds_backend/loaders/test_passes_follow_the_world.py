@@ -2,11 +2,12 @@
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import pytest
+from tests.mds_backend.loaders.loaders import in_either_order, rows
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
@@ -33,13 +34,6 @@ def dataset_of(url: str, order: str = "elastic", **options: Any) -> StreamingDat
     return StreamingDataset(local=url, batch_size=BATCH, shuffle=True, **options)
 
 
-def numbers(batches: Iterable[Any]) -> list[int]:
-    return [number for batch in batches for number in batch["number"].tolist()]
-
-
-in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
-
-
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_loader_made_before_the_launch_reads_a_share(
@@ -54,19 +48,19 @@ def test_a_loader_made_before_the_launch_reads_a_share(
     for rank, loader in enumerate(loaders):
         launch(rank, 2)
         assert (len(loader), len(loader.dataset)) == (ROWS // BATCH // 2, ROWS // 2)
-        seen += numbers(loader)
+        seen += rows(loader)
     assert Counter(seen) == Counter(range(ROWS))
 
 
 @pytest.mark.parametrize(
-    ("order", "rows"),
+    ("order", "share"),
     [(ExactOrder(follows_world=False), ROWS), (ExactOrder(world_size=4), ROWS // 4)],
 )
 def test_a_share_that_was_given_stays(
-    url: str, launch: Launch, order: ExactOrder, rows: int
+    url: str, launch: Launch, order: ExactOrder, share: int
 ) -> None:
     launch(1, 2)
-    assert len(StreamingDataset(local=url, order=order)) == rows
+    assert len(StreamingDataset(local=url, order=order)) == share
 
 
 @in_either_order
@@ -74,17 +68,17 @@ def test_a_pass_keeps_its_share_to_the_end(url: str, launch: Launch, order: str)
     loader = StreamingDataLoader(dataset_of(url, order), BATCH)
     launch(0, 2)
     batches = iter(loader)
-    seen = numbers([next(batches)])
+    seen = rows([next(batches)])
     launch(1, 2)
     state = loader.state_dict()
-    seen += numbers(batches)
+    seen += rows(batches)
     launch(0, 2)
     again = StreamingDataLoader(dataset_of(url, order), BATCH)
-    assert seen == numbers(again)
+    assert seen == rows(again)
     again.load_state_dict(state)
-    assert seen[BATCH:] == numbers(again)
+    assert seen[BATCH:] == rows(again)
     launch(1, 2)
-    other = numbers(StreamingDataLoader(dataset_of(url, order), BATCH))
+    other = rows(StreamingDataLoader(dataset_of(url, order), BATCH))
     assert Counter(seen + other) == Counter(range(ROWS))
 
 
@@ -92,15 +86,15 @@ def test_a_pass_keeps_its_share_to_the_end(url: str, launch: Launch, order: str)
 def test_a_pickle_does_not_keep_the_world(url: str, launch: Launch, order: str) -> None:
     launch(0, 2)
     loader = StreamingDataLoader(dataset_of(url, order), BATCH)
-    first = numbers(loader)
+    first = rows(loader)
     data = pickle.dumps(loader)
     launch(1, 2)
     copy = pickle.loads(data)  # noqa: S301 -- ours
-    second = numbers(copy)
+    second = rows(copy)
     assert len(first) == len(second) == ROWS // 2
     if order == "exact":  # whose shares are the same in each epoch
         assert Counter(first + second) == Counter(range(ROWS))
-    assert second == numbers(_second_epoch(url, order))
+    assert second == rows(_second_epoch(url, order))
 
 
 def _second_epoch(url: str, order: str) -> StreamingDataLoader:
@@ -117,7 +111,7 @@ def test_persistent_workers_follow_the_world(url: str, launch: Launch, order: st
         for rank in range(2):
             launch(rank, 2)
             dataset.next_epoch = 0  # the elastic order deals each epoch anew
-            seen += numbers(loader)
+            seen += rows(loader)
     assert Counter(seen) == Counter(range(ROWS))
 
 
@@ -126,14 +120,14 @@ def test_a_place_in_the_exact_order_is_that_of_whichever_rank_goes_on(
 ) -> None:
     launch(0, 2)
     loader = StreamingDataLoader(dataset_of(url, "exact"), BATCH)
-    seen = numbers(islice(loader, 3))
+    seen = rows(islice(loader, 3))
     state = loader.state_dict()
     rests = []
     for rank in range(2):
         launch(0, 2)
         loader.load_state_dict(state)
         launch(rank, 2)
-        rests += numbers(loader)
+        rests += rows(loader)
     launch(1, 2)
-    seen += numbers(islice(StreamingDataLoader(dataset_of(url, "exact"), BATCH), 3))
+    seen += rows(islice(StreamingDataLoader(dataset_of(url, "exact"), BATCH), 3))
     assert Counter(seen + rests) == Counter(range(ROWS))

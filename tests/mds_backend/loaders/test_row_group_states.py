@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.loaders.loaders import rows, torch_loader
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
@@ -42,7 +42,7 @@ def loader_of(
 
 
 def taken(loader: StreamingDataLoader, batches: int) -> list[int]:
-    return [row for batch in islice(loader, batches) for row in batch["number"].tolist()]
+    return rows(islice(loader, batches))
 
 
 def test_row_groups_go_on_where_a_loader_of_the_same_rank_stood(numbers: Dataset) -> None:

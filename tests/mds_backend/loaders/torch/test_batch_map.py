@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Own
+from tests.mds_backend.loaders.loaders import Negative, Own, in_either_order
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
@@ -13,24 +13,17 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS = 103
-in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    columns = {"n": list(range(ROWS)), "m": [2 * n for n in range(ROWS)], "t": ["x"] * ROWS}
-    fields = {"n": "long", "m": "long", "t": "string"}
+    columns = {"number": list(range(ROWS)), "text": ["x"] * ROWS}
+    fields = {"number": "long", "text": "string"}
     return write_dataset(tmp_path_factory.mktemp("data") / "data", columns, fields).url
 
 
 def pair(batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.stack([batch["n"], batch["m"]], 1), batch["n"]
-
-
-class Negative(StreamingDataset):
-    def __getitem__(self, index: int) -> Any:
-        sample = super().__getitem__(index)
-        return {name: -sample[name] for name in ("n", "m")}
+    return torch.stack([batch["number"], 2 * batch["number"]], 1), batch["number"]
 
 
 def loader_of(
@@ -79,7 +72,7 @@ def test_a_lambda_is_refused_where_processes_are_spawned(url: str, kind: type) -
     loader = loader_of(
         url,
         kind=kind,
-        batch_map=lambda batch: batch["n"],
+        batch_map=lambda batch: batch["number"],
         num_workers=1,
         multiprocessing_context="spawn",
     )
@@ -111,7 +104,7 @@ def test_an_error_of_the_map_is_raised_and_its_batch_is_not_counted(url: str) ->
         seen.append(batch)
         if len(seen) == 3:
             raise RuntimeError("third")
-        return batch["n"]
+        return batch["number"]
 
     loader = loader_of(url, batch_map=third)
     with pytest.raises(RuntimeError, match="third"):

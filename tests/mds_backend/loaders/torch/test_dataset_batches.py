@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Own
+from tests.mds_backend.loaders.loaders import Negative, Own, in_either_order
 from tests.mds_backend.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
@@ -15,7 +15,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 
 ROWS = 103
 BATCH = 8
-in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +120,6 @@ def test_reading_goes_on_where_a_state_was_taken(url: str, order: str) -> None:
     third = dataset_of(url, order)
     third.load_state_dict(states[0])
     assert begun + listed(plain(third)) == expected
-
-
-class Negative(StreamingDataset):
-    def __getitem__(self, index: int) -> Any:
-        sample = super().__getitem__(index)
-        return {**sample, "number": -sample["number"]}
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

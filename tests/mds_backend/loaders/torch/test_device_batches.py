@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Own
+from tests.mds_backend.loaders.loaders import Own, in_either_order
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -20,7 +20,6 @@ from mdstorm_backend.loaders.torch.device_batches import map_tensors, on_device
 
 ROWS = 50
 BATCH = 8
-in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
 class OnDevice(torch.Tensor):
@@ -241,11 +240,6 @@ def test_copies_go_to_the_device_that_is_named_or_current(
     found = device_batches._streams_of(torch.device(name))
     assert found is not None
     assert found.device == torch.device(expected)
-
-
-@pytest.mark.parametrize("kind", ["mps", "meta"])
-def test_some_devices_have_no_streams(kind: str) -> None:
-    assert device_batches._streams_of(torch.device(kind)) is None
 
 
 def test_another_accelerator_is_used_by_its_own_module(monkeypatch: pytest.MonkeyPatch) -> None:

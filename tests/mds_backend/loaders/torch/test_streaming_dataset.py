@@ -112,16 +112,6 @@ def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
         StreamingDataset(streams=given, order=ExactOrder())
 
 
-def test_a_dataset_can_be_pickled_before_and_after_reading(data: Path) -> None:
-    dataset, other = (StreamingDataset(local=str(data / "2"), shuffle=True) for _ in range(2))
-    copies = [pickle.loads(pickle.dumps(dataset))]  # noqa: S301 - our own bytes
-    expected = list(other)
-    assert list(dataset) == expected
-    dataset.set_epoch(0)
-    copies.append(pickle.loads(pickle.dumps(dataset)))  # noqa: S301 - our own bytes
-    assert [list(copy) for copy in copies] == [expected, expected]
-
-
 def test_the_only_stream_takes_a_configuration(data: Path) -> None:
     dataset = StreamingDataset(
         local=str(data), split="1", stream_config={"repeat": 0.5}, batch_size=4

@@ -5,16 +5,14 @@ from typing import Any
 import pytest
 import torch
 from tests.mds_backend.loaders.loaders import column, torch_loader
-from tests.mds_backend.small_datasets import write_dataset, write_numbers
-from torch.utils.data import DataLoader, default_collate
+from tests.mds_backend.small_datasets import write_dataset
+from torch.utils.data import DataLoader
 
 import mdstorm_backend
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import (
-    CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
-    NoDataAvailableError,
 )
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
@@ -80,35 +78,10 @@ def test_tensors_are_writable_and_independent(numbers: Dataset) -> None:
     assert rows(loader) == list(range(100))
 
 
-def collate(samples: list[dict[str, Any]]) -> Any:
-    return {"number": default_collate([sample["number"] * 2 for sample in samples])}
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_collate_function_gets_samples(numbers: Dataset, num_workers: int) -> None:
-    loader = torch_loader(numbers, collate_fn=collate, num_workers=num_workers)
-    assert sorted(rows(loader)) == list(range(0, 200, 2))
-
-
 @pytest.mark.parametrize("batch_size", [0, -1, 1.5, "4", True])
 def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
         torch_loader(numbers, batch_size=batch_size)
-
-
-def test_more_ranks_than_rows_are_no_data(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path, 2)
-    loader = torch_loader(dataset, shuffle={"rank": 0, "world_size": 3})
-    with pytest.raises(NoDataAvailableError, match="2 rows for 3 ranks"):
-        next(iter(loader))
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_damage_is_reported_by_its_own_error(tmp_path: Path, num_workers: int) -> None:
-    dataset = write_numbers(tmp_path, 30, tasks=3)
-    Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
-    with pytest.raises(CorruptDatasetError, match="holds 7 bytes, but the index says"):
-        list(torch_loader(dataset, num_workers=num_workers))
 
 
 def pinning_loader(directory: Path) -> Any:

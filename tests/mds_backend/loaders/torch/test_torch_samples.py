@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Same, column, torch_loader
+from tests.mds_backend.loaders.loaders import Negative, Same, column, torch_loader
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 from torch.utils.data import default_collate
 
@@ -15,15 +15,9 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.dataset_shards import DatasetShards
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 103, 10
-
-
-class Negative(StreamingDataset):
-    def __getitem__(self, index: int) -> Any:
-        return {"number": -super().__getitem__(index)["number"]}
 
 
 def negative(dataset: Dataset, **options: Any) -> Any:

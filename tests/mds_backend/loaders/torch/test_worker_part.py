@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.loaders.loaders import Where, in_either_order
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, get_worker_info
 
@@ -16,7 +17,6 @@ from mdstorm_backend.errors import StateMismatchError
 ROWS, SHARDS = 103, 4
 BATCH = 8
 WORKERS = 2
-in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
 @pytest.fixture(autouse=True)
@@ -34,15 +34,6 @@ class Stated(StreamingDataset):
         for sample in samples:
             before, state = state, self.state_dict()
             yield get_worker_info().id, int(sample["number"]), before, state
-
-
-class DropsThirds:
-    """A transform that leaves out rows."""
-
-    columns = ("number",)
-
-    def __call__(self, batch: Any) -> Any:
-        return {"number": batch["number"][batch["number"] % 3 > 0]}
 
 
 def dataset_of(url: str, order: str, **options: Any) -> Stated:
@@ -77,7 +68,7 @@ def numbers(items: list[tuple[int, Any, Any]]) -> list[int]:
 
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [1, 3])
-@pytest.mark.parametrize("transform", [None, DropsThirds()])
+@pytest.mark.parametrize("transform", [None, Where(lambda number: number % 3 > 0)])
 @pytest.mark.parametrize(
     "after",
     [
