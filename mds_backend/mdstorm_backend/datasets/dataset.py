@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,7 @@ def open_dataset(
     )
 
 
+@dataclass(eq=False, repr=False)
 class Dataset(SampleDataset):
     """An open dataset. Threads can share it; a pickled dataset holds only its URL.
 
@@ -114,42 +115,29 @@ class Dataset(SampleDataset):
         Identity of the whole dataset, by which caches recognise its files.
     """
 
-    def __init__(
-        self,
-        location: Location,
-        index: Index,
-        *,
-        fingerprint: str | None = None,
-        cache: CacheOptions | None = None,
-        allow_unsafe_types: bool = False,
-        whole: str | None = None,
-        prepare: PrepareShard | None = None,
-        written: str | None = None,
-    ) -> None:
-        self.location = location
-        self.url = location.url
-        self.index = index
+    location: Location
+    index: Index
+    _: KW_ONLY
+    fingerprint: str = ""
+    cache: CacheOptions | None = None
+    allow_unsafe_types: bool = False
+    whole: str = ""
+    prepare: PrepareShard | None = None
+    written: str | None = None
+
+    def __post_init__(self) -> None:
+        index = self.index
+        self.url = self.location.url
         self.shard_sizes = tuple(shard.samples for shard in index.shards)
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
-        self.fingerprint = fingerprint or _fingerprint(index.to_bytes())
-        self.cache = cache
-        self.allow_unsafe_types = allow_unsafe_types
-        self.whole = whole or self.fingerprint
-        self._prepare = prepare
-        self._written = written
-        self._shards = DatasetShards(location, index, self.whole, cache, prepare, written)
+        self.fingerprint = self.fingerprint or _fingerprint(index.to_bytes())
+        self.whole = self.whole or self.fingerprint
+        self._shards = DatasetShards(
+            self.location, index, self.whole, self.cache, self.prepare, self.written
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        make = partial(
-            Dataset,
-            fingerprint=self.fingerprint,
-            cache=self.cache,
-            allow_unsafe_types=self.allow_unsafe_types,
-            whole=self.whole,
-            prepare=self._prepare,
-            written=self._written,
-        )
-        return make, (self.location, self.index)
+        return partial(Dataset, **{f.name: getattr(self, f.name) for f in fields(self)}), ()
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         stored = sum(shard.stored.bytes for shard in self.index.shards)
@@ -189,14 +177,10 @@ class Dataset(SampleDataset):
         chosen = [int(number) for number in numbers]
         if chosen == list(range(len(self.index.shards))):
             return self
-        return Dataset(
-            self.location,
-            replace(self.index, shards=tuple(self.index.shards[number] for number in chosen)),
+        return replace(
+            self,
+            index=replace(self.index, shards=tuple(self.index.shards[i] for i in chosen)),
             fingerprint=_fingerprint(f"{self.fingerprint} {chosen}".encode()),
-            cache=self.cache,
-            allow_unsafe_types=self.allow_unsafe_types,
-            whole=self.whole,
-            written=self._written,
         )
 
     @property

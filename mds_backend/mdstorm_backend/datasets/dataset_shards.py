@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mdstorm_backend.base.cached_property import cached_property
@@ -32,6 +33,7 @@ _Parsed = TypeVar("_Parsed")
 PrepareShard: TypeAlias = Callable[[ShardInfo], object]
 
 
+@dataclass(eq=False)
 class DatasetShards:
     """Opens the shards of a dataset. Safe to share between threads.
 
@@ -51,26 +53,19 @@ class DatasetShards:
         When the index was written, if that is known.
     """
 
-    def __init__(
-        self,
-        location: Location,
-        index: Index,
-        fingerprint: str,
-        cache: CacheOptions | None,
-        prepare: PrepareShard | None = None,
-        written: str | None = None,
-    ) -> None:
-        self._location = location
-        self._index = index
-        self._fingerprint = fingerprint
-        self._cache = cache
-        self._prepare = prepare
-        self._written = written
+    location: Location
+    index: Index
+    fingerprint: str
+    cache: CacheOptions | None
+    prepare: PrepareShard | None
+    written: str | None
+
+    @cached_property
+    def opened(self) -> OpenShards[MDSShard]:
+        """Those that are open."""
         # The cache limit bounds disk use, and removed files use the disk while they are open.
-        limited = cache is not None and cache.limit is not None
-        self.opened: OpenShards[MDSShard] = (
-            OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
-        )
+        limited = self.cache is not None and self.cache.limit is not None
+        return OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
 
     @cached_property
     def files(self) -> ShardFiles:
@@ -78,11 +73,11 @@ class DatasetShards:
         from mdstorm_backend.cache import shard_files
 
         return shard_files(
-            self._location,
-            self._fingerprint,
-            self._cache,
-            shards=self._index.shards,
-            written=self._written,
+            self.location,
+            self.fingerprint,
+            self.cache,
+            shards=self.index.shards,
+            written=self.written,
         )
 
     @cached_property
@@ -92,8 +87,8 @@ class DatasetShards:
 
         return (
             isinstance(self.files, DirectFiles)
-            and self._location.is_local_disk
-            and not any(info.zip_data for info in self._index.shards)
+            and self.location.is_local_disk
+            and not any(info.zip_data for info in self.index.shards)
         )
 
     @cached_property
@@ -102,31 +97,31 @@ class DatasetShards:
 
         With a limited cache no more than half of it, since what is open takes its room.
         """
-        shards = self._index.shards
+        shards = self.index.shards
         if self.are_mapped or not shards:
             return 0
         mean = sum(info.raw_data.bytes for info in shards) // len(shards)
         room = min(max(_BYTES_AHEAD, _FEWEST_AHEAD * mean), _MOST_AHEAD * mean)
-        limit = self._cache.limit if self._cache else None
+        limit = self.cache.limit if self.cache else None
         return room if limit is None else min(room, limit // 2)
 
     @cached_property
     def index_with_schema(self) -> Index:
         """The index; if it lost its schema, with the one in the first shard, if any."""
-        if not (self._lost_schema and self._index.shards):
-            return self._index
-        first = self._index.shards[0]
+        if not (self._lost_schema and self.index.shards):
+            return self.index
+        first = self.index.shards[0]
         url = self.url(first)
-        return self._parsed(first, lambda content: restored(self._index, content, url=url))
+        return self._parsed(first, lambda content: restored(self.index, content, url=url))
 
     @property
     def _lost_schema(self) -> bool:
         """Whether the index only says how columns are stored."""
-        return not self._index.extra.get("columns")
+        return not self.index.extra.get("columns")
 
     def url(self, info: ShardInfo) -> str:
         """URL of the file of a shard."""
-        return self._location.file_url(info.stored.basename)
+        return self.location.file_url(info.stored.basename)
 
     def get(self, number: int, schema: Schema) -> MDSShard:
         """Return shard `number`, opened unless it is open."""
@@ -137,8 +132,8 @@ class DatasetShards:
 
     def begin(self, number: int, schema: Schema) -> MDSShard | None:
         """Return shard `number` with no more than its beginning; None if it is to be opened."""
-        info, arrival = self._index.shards[number], None
-        if self._prepare is None and not self._lost_schema and self.opened.find(number) is None:
+        info, arrival = self.index.shards[number], None
+        if self.prepare is None and not self._lost_schema and self.opened.find(number) is None:
             arrival = self.files.begin(info)
         if arrival is None:
             return None
@@ -153,7 +148,7 @@ class DatasetShards:
         return _counted(shard, info)
 
     def _open(self, number: int, schema: Schema) -> MDSShard:
-        info = self._index.shards[number]
+        info = self.index.shards[number]
 
         def parse(content: Buffer) -> MDSShard:
             # A small one in memory takes no file descriptor.
@@ -167,8 +162,8 @@ class DatasetShards:
 
     def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
         """Parse the bytes of a shard; a damaged copy is downloaded once more."""
-        if self._prepare is not None:
-            self._prepare(info)
+        if self.prepare is not None:
+            self.prepare(info)
         content = self.files.open(info)
         try:
             return parse(content)

@@ -7,15 +7,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.describe_dataset import describe_dataset
-from mdstorm_backend.display import Described, Description
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.array_forms import joined_form
 from mdstorm_backend.format.encodings import general_encoding
@@ -23,7 +20,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.shard import Shard
 
 
-class JoinedDataset(Described):
+class JoinedDataset(SampleDataset):
     """Datasets in sequence, with samples and shards numbered consecutively.
 
     Samples keep the columns of their own dataset. Whole batches have the common columns.
@@ -35,34 +32,24 @@ class JoinedDataset(Described):
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
-        #: The columns that all parts have, in the order of the first one.
-        self.schema = Schema(tuple(_common(parts)))
+        self._schema = Schema(tuple(_common(parts)))
         common = [column for column in self.schema if _are_alike(column.name, parts)]
         #: Delivered in one form, even if a part by itself would allow another.
         self.parts = tuple(part.with_columns(common) for part in parts)
+        self.url = ", ".join(part.url for part in parts)
+        self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
+        self.shard_bytes = tuple(size for part in parts for size in part.shard_bytes)
+        prints = " ".join(part.fingerprint for part in parts)
+        self.fingerprint = hashlib.sha256(prints.encode()).hexdigest()[:16]
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
-        self._first_samples = [0, *accumulate(len(part) for part in parts)]
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_dataset(self, self.schema if full else None)
 
-    def __len__(self) -> int:
-        return self._first_samples[-1]
-
     @property
-    def url(self) -> str:
-        """URLs of the parts."""
-        return ", ".join(part.url for part in self.parts)
-
-    @cached_property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Samples of each shard."""
-        return tuple(size for part in self.parts for size in part.shard_sizes)
-
-    @cached_property
-    def bounds(self) -> npt.NDArray[np.int64]:
-        """Number of the first sample of each shard, and of all samples."""
-        return np.array([0, *accumulate(self.shard_sizes)], np.int64)
+    def schema(self) -> Schema:
+        """The columns that all parts have, in the order of the first one."""
+        return self._schema
 
     @cached_property
     def is_mapped(self) -> bool:
@@ -70,20 +57,9 @@ class JoinedDataset(Described):
         return all(part.is_mapped for part in self.parts)
 
     @property
-    def bytes_ahead(self) -> int:
+    def bytes_ahead(self) -> int:  # type: ignore[override]
         """Bytes of shards to open ahead of use."""
         return max(part.bytes_ahead for part in self.parts)
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes of all shards, uncompressed."""
-        return sum(part.nbytes for part in self.parts)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Identity of the content, by which checkpoints recognise their dataset."""
-        prints = " ".join(part.fingerprint for part in self.parts)
-        return hashlib.sha256(prints.encode()).hexdigest()[:16]
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names in `columns`, or of all columns for None, for whole batches.
@@ -134,24 +110,6 @@ class JoinedDataset(Described):
         """Close shards that are kept open; they are reopened when needed."""
         for part in self.parts:
             part.release()
-
-    def locate(self, i: int) -> tuple[int, int]:
-        """Return the number of the shard that holds sample `i`, and its row there."""
-        part, number = self._part_of(i)
-        shard, row = self.parts[part].locate(number)
-        return self._first_shards[part] + shard, row
-
-    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return sample `i` of all, see `Dataset.sample`."""
-        part, number = self._part_of(i)
-        return self.parts[part].sample(number, columns)
-
-    def _part_of(self, i: int) -> tuple[int, int]:
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"sample {i} of {len(self)} in {self.url}")
-        position = i if i >= 0 else i + len(self)
-        part = bisect_right(self._first_samples, position) - 1
-        return part, position - self._first_samples[part]
 
 
 def _common(parts: Sequence[Dataset]) -> list[Column]:
