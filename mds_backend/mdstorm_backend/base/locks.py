@@ -88,8 +88,6 @@ def wait_for_lock(
     *,
     patience: float,
     progress: Callable[[], object],
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
 ) -> FileLock:
     """Lock the file `path` as soon as its holder releases it.
 
@@ -110,9 +108,9 @@ def wait_for_lock(
     lock = try_lock(path)
     if lock is not None:
         return lock
-    pause, since, seen = _FIRST_PAUSE, clock(), progress()
+    pause, since, seen = _FIRST_PAUSE, time.monotonic(), progress()
     while (lock := try_lock(path)) is None:
-        now, found = clock(), progress()
+        now, found = time.monotonic(), progress()
         if found != seen:
             since, seen = now, found
         elif now - since > patience:
@@ -121,7 +119,7 @@ def wait_for_lock(
                 "progress. End the process that hangs, or raise download_timeout",
                 url=path,
             )
-        sleep(pause)
+        time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
     return lock
 

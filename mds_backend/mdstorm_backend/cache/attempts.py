@@ -19,7 +19,6 @@ from mdstorm_backend.errors import (
 )
 
 T = TypeVar("T")
-Sleep = Callable[[float], None]
 
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
@@ -40,7 +39,7 @@ class LocalDiskError(OSError):
         return of_disk or getattr(error, "filename", None) == path
 
 
-def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep = time.sleep) -> T:
+def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
     """Call `action` until it succeeds, with exponential backoff.
 
     Parameters
@@ -51,8 +50,6 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
         What it reads, for messages.
     attempts : int
         Calls in total.
-    sleep : callable
-        Sleeps between attempts.
 
     Raises
     ------
@@ -61,12 +58,15 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
     CorruptDatasetError, StorageError
         When all attempts have failed.
     """
-    for attempt in range(1, attempts):
+    attempt = 1
+    while True:
         try:
             return action()
         except (*_FINAL, LocalDiskError):
             raise
         except (CorruptDatasetError, OSError) as error:
+            if attempt >= attempts:
+                raise _given_up(error, url, attempts) from error
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)
             _logger.warning(
                 "attempt %d of %d at %s failed (%s); again in %.1f s",
@@ -76,30 +76,25 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
                 _reason(error),
                 pause,
             )
-            sleep(pause)
-    try:
-        return action()
-    except (*_FINAL, LocalDiskError):
-        raise
-    except CorruptDatasetError as error:
-        raise CorruptDatasetError(f"{error} ({_count(attempts)})", url=url) from error
-    except OSError as error:
-        raise StorageError(
-            f"{url} cannot be read after {_count(attempts)} ({_reason(error)}). Check that this "
-            "machine can reach the storage, or allow more attempts (download_retry) or time "
-            "(download_timeout)",
-            url=url,
-        ) from error
+            time.sleep(pause)
+        attempt += 1
+
+
+def _given_up(error: Exception, url: str, attempts: int) -> Exception:
+    count = f"{attempts} attempts" if attempts > 1 else "1 attempt"
+    if isinstance(error, CorruptDatasetError):
+        return CorruptDatasetError(f"{error} ({count})", url=url)
+    return StorageError(
+        f"{url} cannot be read after {count} ({_reason(error)}). Check that this machine can reach "
+        "the storage, or allow more attempts (download_retry) or time (download_timeout)",
+        url=url,
+    )
 
 
 def _reason(error: Exception) -> str:
     """Return what went wrong, without the advice that an error of ours already gives."""
     cause = error.__cause__ if isinstance(error, StorageError) else None
     return f"{type(cause).__name__}: {cause}" if cause else str(error)
-
-
-def _count(attempts: int) -> str:
-    return f"{attempts} attempts" if attempts > 1 else "1 attempt"
 
 
 def watched(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from mdstorm_backend.base.recorded_work import Cause, work
-from mdstorm_backend.cache.attempts import LocalDiskError, Sleep, try_again, watched
+from mdstorm_backend.cache.attempts import LocalDiskError, try_again, watched
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digest
@@ -25,7 +24,6 @@ def download(
     hash_name: str | None,
     attempts: int,
     timeout: float,
-    sleep: Sleep = time.sleep,
 ) -> str:
     """Download a file of a dataset.
 
@@ -43,8 +41,6 @@ def download(
         Number of attempts.
     timeout : float
         Seconds that an attempt may wait without receiving data.
-    sleep : callable
-        Sleeps between attempts.
 
     Returns
     -------
@@ -80,7 +76,7 @@ def download(
         return path
 
     try:
-        return try_again(attempt, url=url, attempts=attempts, sleep=sleep)
+        return try_again(attempt, url=url, attempts=attempts)
     except FileNotFoundError as error:
         raise missing(url) from error
 

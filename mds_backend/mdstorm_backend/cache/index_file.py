@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from contextlib import suppress
 
-from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.records import FileIdentity, Record
@@ -26,9 +25,7 @@ from mdstorm_backend.tables import other_format
 _logger = logging.getLogger(__name__)
 
 
-def read_index(
-    location: Location, options: CacheOptions | None = None, *, sleep: Sleep = time.sleep
-) -> tuple[bytes, str | None]:
+def read_index(location: Location, options: CacheOptions | None = None) -> tuple[bytes, str | None]:
     """Return the content of a dataset's ``index.json``, and when it was written.
 
     If `options` names a directory, a copy is kept in it, as other readers of the format do. While
@@ -41,8 +38,6 @@ def read_index(
         Where the dataset is.
     options : CacheOptions, optional
         Attempts, timeout, and the directory.
-    sleep : callable
-        Sleeps between attempts.
 
     Returns
     -------
@@ -63,10 +58,10 @@ def read_index(
     options = options or CacheOptions()
     named = options.directory
     if named is None or (location.is_local_disk and os.path.abspath(location.path) == named):
-        return _read(location, options, sleep)
+        return _read(location, options)
     directory = CacheDirectory(named)
     try:
-        content, written = _read(location, options, sleep)
+        content, written = _read(location, options)
     except (CredentialsError, DatasetNotFoundError, StorageError) as error:
         copy = _content(directory.file(INDEX_NAME))
         if copy is None or directory.described().get("url", location.url) != location.url:
@@ -80,7 +75,7 @@ def read_index(
     return content, written
 
 
-def _read(location: Location, options: CacheOptions, sleep: Sleep) -> tuple[bytes, str | None]:
+def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]:
     url = location.file_url(INDEX_NAME)
 
     def attempt() -> tuple[bytes, str | None]:
@@ -89,7 +84,7 @@ def _read(location: Location, options: CacheOptions, sleep: Sleep) -> tuple[byte
         return watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
 
     try:
-        return try_again(attempt, url=url, attempts=options.retry, sleep=sleep)
+        return try_again(attempt, url=url, attempts=options.retry)
     except (FileNotFoundError, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_content, decompressed, missing, not_a_file
@@ -74,7 +73,6 @@ def shard_files(
     *,
     shards: Iterable[ShardInfo] = (),
     written: str | None = None,
-    sleep: Sleep = time.sleep,
 ) -> ShardFiles:
     """Return the files of a dataset's shards.
 
@@ -95,8 +93,6 @@ def shard_files(
         The shards that will be opened, to report a limit that is too small now.
     written : str, optional
         When the index was written, if that is known: see `read_index`.
-    sleep : callable, optional
-        Sleeps between attempts at a download.
 
     Raises
     ------
@@ -109,7 +105,7 @@ def shard_files(
     local = options.directory is None or options.directory == _local_directory(location)
     if local and (location.is_local_disk or location.url.startswith("memory:")):
         return DirectFiles(location, fingerprint, options)
-    cache = _cache(location, fingerprint, options, sleep, written)
+    cache = _cache(location, fingerprint, options, written)
     cache.source.check_limit(shards)
     return cache
 
@@ -122,23 +118,22 @@ def _cache(
     location: Location,
     fingerprint: str,
     options: CacheOptions,
-    sleep: Sleep = time.sleep,
     written: str | None = None,
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
         directory = None  # a dataset on a read-only disk
     if written is None:
-        state = _state(location, fingerprint, directory, options, sleep)
+        state = _state(location, fingerprint, directory, options)
     else:
         state = _state_of(fingerprint, written)
     place = CacheDirectory(directory or default_directory(location.url, state))
-    source = ShardSource(location, state, place, options, sleep)
+    source = ShardSource(location, state, place, options)
     return ShardCache(source, exclusive=directory is None)
 
 
 def _state(
-    location: Location, fingerprint: str, directory: str | None, options: CacheOptions, sleep: Sleep
+    location: Location, fingerprint: str, directory: str | None, options: CacheOptions
 ) -> str:
     """Return the fingerprint together with the time at which the index was written.
 
@@ -149,7 +144,6 @@ def _state(
             lambda: watched(lambda: location.modified(INDEX_NAME), timeout=options.timeout),
             url=location.file_url(INDEX_NAME),
             attempts=options.retry,
-            sleep=sleep,
         )
     except (CredentialsError, FileNotFoundError, StorageError) as error:
         # The storage has no index, or cannot be asked: use what a named directory holds.

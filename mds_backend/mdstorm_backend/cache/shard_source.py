@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mdstorm_backend.base.locks import FileLock
 from mdstorm_backend.base.recorded_work import Cause, count_download, work
-from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
+from mdstorm_backend.cache.attempts import LONGEST_PAUSE
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.download import check_hash, decompressed, download, mapped
@@ -36,15 +35,12 @@ class ShardSource:
         Where they go.
     options : CacheOptions
         How.
-    sleep : callable
-        Sleeps between attempts.
     """
 
     location: Location
     fingerprint: str
     directory: CacheDirectory
     options: CacheOptions
-    sleep: Sleep = time.sleep
 
     @property
     def patience(self) -> float:
@@ -120,7 +116,6 @@ class ShardSource:
                 # Reading a local disk again gives the same bytes.
                 attempts=1 if self.location.is_local_disk else self.options.retry,
                 timeout=self.options.timeout,
-                sleep=self.sleep,
             )
         count_download(file.bytes)
         return path

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -33,8 +33,6 @@ def reserve(
     *,
     limit: int | None,
     patience: float,
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Make room for `nbytes` and note them as taken in the record of `lock`.
 
@@ -46,7 +44,7 @@ def reserve(
     StorageError
         If there is still not enough.
     """
-    since, seen = clock(), -1
+    since, seen = time.monotonic(), -1
     while True:
         with directory.lock_ledger() as ledger:
             used = _used_bytes(ledger)
@@ -58,7 +56,7 @@ def reserve(
                 lock.write(replace(record, reserved=nbytes).to_bytes())
                 return
             free = limit - (used or 0)
-        now = clock()
+        now = time.monotonic()
         if free != seen:
             since, seen = now, free
         elif now - since > patience:
@@ -68,7 +66,7 @@ def reserve(
                 "downloading take the rest. Raise the limit (cache_limit), or use fewer threads",
                 url=directory.path,
             )
-        sleep(_PAUSE)
+        time.sleep(_PAUSE)
 
 
 def _used_bytes(ledger: FileLock) -> int | None:

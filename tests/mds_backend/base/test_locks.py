@@ -4,9 +4,11 @@ import fcntl
 import os
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mdstorm_backend.base import locks
 from mdstorm_backend.base.locks import FileLock, share_lock, try_lock, wait_for_lock
 from mdstorm_backend.errors import StorageError
 
@@ -86,7 +88,9 @@ def test_a_file_that_is_removed_while_it_is_locked_is_made_anew(
         assert try_lock(path) is None
 
 
-def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(path: str) -> None:
+def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held = locked(path)
     now = count()  # a second per look
     seen = iter([*range(50), *[50] * 100])
@@ -96,19 +100,15 @@ def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(path: str) ->
         looks.append(next(seen))
         return looks[-1]
 
+    clock = SimpleNamespace(sleep=lambda seconds: None, monotonic=lambda: float(next(now)))
+    monkeypatch.setattr(locks, "time", clock)
     with pytest.raises(StorageError, match=f"has held {path} for 10 s without progress"):
-        wait_for_lock(
-            path,
-            patience=10,
-            progress=progress,
-            sleep=lambda seconds: None,
-            clock=lambda: float(next(now)),
-        )
+        wait_for_lock(path, patience=10, progress=progress)
     assert 55 < len(looks) < 65
     held.release()
 
 
-def test_a_waiter_gets_the_lock_when_it_is_free(path: str) -> None:
+def test_a_waiter_gets_the_lock_when_it_is_free(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held = locked(path)
     pauses: list[float] = []
 
@@ -117,7 +117,9 @@ def test_a_waiter_gets_the_lock_when_it_is_free(path: str) -> None:
         if len(pauses) == 10:
             held.release()
 
-    wait_for_lock(path, patience=10, progress=lambda: None, sleep=sleep).release()
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: 0.0)
+    monkeypatch.setattr(locks, "time", clock)
+    wait_for_lock(path, patience=10, progress=lambda: None).release()
     assert pauses == sorted(pauses)
     assert max(pauses) <= 0.05
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.cache.shards import RemoteFileSystem, Storage
+from tests.mds_backend.cache.shards import RemoteFileSystem, Storage, without_pauses
 
 
 @pytest.fixture(autouse=True)
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """The remote storage, without faults."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
+    without_pauses(monkeypatch)
     RemoteFileSystem.reset()
     yield RemoteFileSystem
     RemoteFileSystem.reset()

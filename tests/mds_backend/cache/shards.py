@@ -4,15 +4,18 @@ import errno
 import os
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import fsspec
+import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
+from mdstorm_backend.cache import CacheOptions, ShardFiles, attempts, shard_files
 from mdstorm_backend.format.compression import compress, extension
 from mdstorm_backend.format.hashes import digests
 from mdstorm_backend.format.index import FileInfo, ShardInfo
@@ -141,15 +144,17 @@ def remote(directory: Path) -> Location:
     return Location.of(f"faulty://{directory}")
 
 
-def do_not_sleep(seconds: float) -> None:
-    """Stands in for `time.sleep`."""
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let requests be tried again at once, in this process."""
+    clock = SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
+    monkeypatch.setattr(attempts, "time", clock)
 
 
 def cache(source: Path, *, fingerprint: str = FINGERPRINT, **options: Any) -> ShardFiles:
-    """The way to the shards in a directory that has to be downloaded from, without pauses."""
+    """The way to the shards in a directory that has to be downloaded from."""
     if "directory" in options:
         options["directory"] = str(options["directory"])
-    return shard_files(remote(source), fingerprint, CacheOptions(**options), sleep=do_not_sleep)
+    return shard_files(remote(source), fingerprint, CacheOptions(**options))
 
 
 def files_in(directory: Path) -> list[str]:

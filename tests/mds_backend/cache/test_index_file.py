@@ -11,7 +11,6 @@ from tests.mds_backend.cache.shards import (
     Fault,
     Storage,
     disconnected,
-    do_not_sleep,
     files_in,
     refused,
     remote,
@@ -37,7 +36,7 @@ def index(source: Path) -> Path:
 
 
 def read(source: Path, **options: Any) -> bytes:
-    return read_index(remote(source), CacheOptions(**options), sleep=do_not_sleep)[0]
+    return read_index(remote(source), CacheOptions(**options))[0]
 
 
 def test_failures_that_stay_are_named(index: Path, storage: Storage) -> None:

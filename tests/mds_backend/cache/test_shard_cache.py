@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from tests.mds_backend.cache.shards import (
-    FINGERPRINT,
     Fault,
     Storage,
     cache,
@@ -24,12 +23,11 @@ from tests.mds_backend.cache.shards import (
     no_fault,
     parts_in,
     refused,
-    remote,
     truncated,
 )
 
 from mdstorm_backend.base.locks import try_lock
-from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.cache import attempts
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.records import Record
 from mdstorm_backend.errors import (
@@ -253,12 +251,14 @@ def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
     assert bytes(files.open(info)) == contents([info])[0]
 
 
-def test_pauses_between_attempts_double(source: Path, local: Path, storage: Storage) -> None:
+def test_pauses_between_attempts_double(
+    source: Path, local: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (info,) = make_shards(source, 1)
     storage.faults += [disconnected] * 4
     pauses: list[float] = []
-    options = CacheOptions(directory=str(local), retry=5)
-    shard_files(remote(source), FINGERPRINT, options, sleep=pauses.append).open(info)
+    monkeypatch.setattr(attempts.time, "sleep", pauses.append)
+    cache(source, directory=local, retry=5).open(info)
     assert all(
         base <= pause <= 1.5 * base for base, pause in zip([1, 2, 4, 8], pauses, strict=True)
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from tests.mds_backend.cache.shards import without_pauses
 from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.gcs import GoogleServer
@@ -24,6 +25,7 @@ _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3
 @pytest.fixture(autouse=True)
 def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
+    without_pauses(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.cache.shards import contents, do_not_sleep, make_shards, parts_in
+from tests.mds_backend.cache.shards import contents, make_shards, parts_in
 from tests.programs import run_program
 from tests.servers.http import cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
@@ -41,7 +41,7 @@ def location_of(server: S3Server) -> Location:
 
 def cache(server: S3Server, directory: Path, **options: Any) -> ShardFiles:
     options = {"directory": str(directory), **options}
-    return shard_files(location_of(server), "f", CacheOptions(**options), sleep=do_not_sleep)
+    return shard_files(location_of(server), "f", CacheOptions(**options))
 
 
 _PROGRAM = """

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.cache.shards import do_not_sleep, files_in, parts_in
+from tests.mds_backend.cache.shards import files_in, parts_in
 from tests.servers.http import WSGIApp, WSGIEnvironment, respond
 from tests.servers.s3 import BUCKET, S3Server
 
@@ -138,7 +138,7 @@ def test_a_further_attempt_asks_for_what_is_missing(
 
     faulty(s3, fault)
     cache = CacheOptions(directory=str(tmp_path / "cache"))
-    files = shard_files(location, "f", cache, written="now", sleep=do_not_sleep)
+    files = shard_files(location, "f", cache, written="now")
     info = open_dataset(URL, storage_options=location.storage_options).index.shards[0]
     with OrderedPool(1) as pool:
         arrival = pool.submit(files.begin, info).result()
