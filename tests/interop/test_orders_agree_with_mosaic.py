@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.interop.order_settings import Settings, large_shuffles, settings
+from tests.mds_backend.elastic.examples import world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
 from mdstorm_backend.elastic.sampling import samples_per_shard
@@ -89,7 +90,8 @@ def weights(arguments: Settings) -> Array:
 
 def work(arguments: Settings) -> Array:
     nodes, ranks, workers = arguments["nodes_ranks_workers"]
-    return ElasticOrder(**arguments["order"]).world_work(
+    return world_work(
+        ElasticOrder(**arguments["order"]),
         stream_shapes(arguments),
         World(0, nodes * ranks, ranks),
         arguments["epoch"],

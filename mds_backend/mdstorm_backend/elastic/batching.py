@@ -1,7 +1,7 @@
 """Batching methods: how samples of several streams are combined into batches.
 
 Every method is a `Schedule`: it knows how many global batches the epoch has, and computes the ids
-of any of them for any rank. Ids number the samples of all streams in sequence; -1 is padding.
+of any of them for one rank. Ids number the samples of all streams in sequence; -1 is padding.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Schedule(Protocol):
     def numbers(self) -> range:
         """Numbers of the remaining global batches."""
 
-    def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
-        """Ids of one rank's share of global batches, of shape (numbers, batch size)."""
+    def batches(self, numbers: Ids) -> Ids:
+        """Ids of the rank's share of global batches, of shape (numbers, batch size)."""
 
 
 def schedule(epoch: Epoch) -> Schedule:
@@ -62,8 +62,9 @@ class _Random:
         wanted = _wanted(self._epoch, self._partition)
         return self._epoch.ids(self._epoch.streams, wanted=wanted)
 
-    def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
-        return self._ids(self._partition.batches(numbers, node, rank_of_node))
+    def batches(self, numbers: Ids) -> Ids:
+        world = self._epoch.world
+        return self._ids(self._partition.batches(numbers, world.node, world.local_rank))
 
 
 class _PerStream:
@@ -78,14 +79,15 @@ class _PerStream:
         self._origins = _origins(counts, epoch.origins_generator())
         self._numbers = _count_up(self._origins, len(counts))
         self.numbers = range(epoch.first_batch, sum(counts))
-        self._batch_size = epoch.order.batch_size
+        self._world, self._batch_size = epoch.world, epoch.order.batch_size
 
-    def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
+    def batches(self, numbers: Ids) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
         origins, of_stream = self._origins[numbers], self._numbers[numbers]
         for stream, (ids, partition) in enumerate(zip(self._ids, self._partitions, strict=True)):
             here = origins == stream
-            found[here] = ids(partition.batches(of_stream[here], node, rank_of_node))
+            dealt = partition.batches(of_stream[here], self._world.node, self._world.local_rank)
+            found[here] = ids(dealt)
         return found
 
 
@@ -96,20 +98,21 @@ class _Stratified:
         self._shares = _shares(epoch.proportions, epoch.global_batch_size)
         self._ids = _ids_per_stream(epoch, [None] * len(epoch.streams))
         self._cells = [
-            Cells(ids.num_samples, epoch.canonical_nodes, 1, epoch.ranks_per_node)
+            Cells(ids.num_samples, epoch.canonical_nodes, 1, epoch.world.local_size)
             for ids in self._ids
         ]
         counts = [
-            cells.rank_entries * epoch.ranks_per_node // share
+            cells.rank_entries * epoch.world.local_size // share
             for cells, share in zip(self._cells, self._shares, strict=True)
         ]
         self.numbers = range(epoch.first_batch, min(counts))
-        self._ranks_per_node, self._batch_size = epoch.ranks_per_node, epoch.order.batch_size
+        self._rank, self._batch_size = epoch.world.rank, epoch.order.batch_size
 
-    def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
+    def batches(self, numbers: Ids) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
-        first = (node * self._ranks_per_node + rank_of_node) * self._batch_size
-        begin = -first  # of the stream's share, relative to the rank's part of the global batch
+        begin = (
+            -self._rank * self._batch_size
+        )  # of the stream's share, relative to the rank's part of the global batch
         for ids, cells, share in zip(self._ids, self._cells, self._shares, strict=True):
             columns = np.arange(max(begin, 0), min(begin + share, self._batch_size))
             if len(columns):
@@ -127,15 +130,16 @@ class _DevicePerStream:
     """
 
     def __init__(self, epoch: Epoch) -> None:
-        nodes, ranks = epoch.num_nodes, epoch.ranks_per_node
+        nodes, ranks = epoch.world.num_nodes, epoch.world.local_size
         canonical, self._batch_size = epoch.canonical_nodes, epoch.order.batch_size
         if canonical % nodes:
             raise InvalidArgumentError(
                 f"batching_method='device_per_stream' needs a number of canonical nodes that is a "
                 f"multiple of the {nodes} physical nodes, found num_canonical_nodes={canonical}"
             )
+        self._ranks, self._per_node = ranks, canonical // nodes
+        self._turn, self._node = divmod(epoch.world.rank, nodes)
         self._epoch = epoch
-        self._nodes, self._ranks, self._per_node = nodes, ranks, canonical // nodes
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]
         self._cells = [Cells(size, canonical, canonical, ranks) for size in sizes]
         self._ids = _ids_per_stream(epoch, [self._wanted(cells) for cells in self._cells])
@@ -143,48 +147,41 @@ class _DevicePerStream:
             cells.rank_entries * ranks * self._per_node // self._batch_size for cells in self._cells
         ]
         _require_batches(self._counts, "device_per_stream", f"batch of {self._batch_size}")
-        self._rows: dict[int, tuple[IntArray, IntArray]] = {}
-        first, rows, world = epoch.first_batch, sum(self._counts), nodes * ranks
+        first, rows, world = epoch.first_batch, sum(self._counts), epoch.world.size
         # Mosaic always appends padding; if nothing else is left, the epoch is over.
         stop = (rows + world - rows % world) // ranks if first * ranks < rows else first
         self.numbers = range(first, stop)
 
-    def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
-        rank = node * self._ranks + rank_of_node
-        turn, node = divmod(rank, self._nodes)
-        rows = numbers * self._ranks + turn
-        origins, of_stream = self._interleaved(node)
+    def batches(self, numbers: Ids) -> Ids:
+        rows = numbers * self._ranks + self._turn
+        origins, of_stream = self._interleaved
         found = np.full((len(numbers), self._batch_size), -1, np.int64)
         within = np.flatnonzero(rows < len(origins))
         streams, row_numbers = origins[rows[within]], of_stream[rows[within]]
         for stream, (ids, cells) in enumerate(zip(self._ids, self._cells, strict=True)):
             here = streams == stream
             places = row_numbers[here][:, None] * self._batch_size + np.arange(self._batch_size)
-            found[within[here]] = ids(self._entries(cells, node, places))
+            found[within[here]] = ids(self._entries(cells, places))
         return found
 
-    def _entries(self, cells: Cells, node: int, places: Ids) -> Ids:
-        """Sample ids of a node: its canonical nodes take turns, each with one sample per rank."""
+    def _entries(self, cells: Cells, places: Ids) -> Ids:
+        """Sample ids of the node: its canonical nodes take turns, each with one sample per rank."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
-        return cells.entries(canonical + node * self._per_node, index * self._ranks + rank)
+        return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
 
-    def _wanted(self, cells: Cells) -> list[int] | None:
-        """Return the canonical nodes to read from; None for all."""
-        rank = self._epoch.rank
-        if rank is None:
-            return None
-        first = rank.rank % self._nodes * self._per_node
+    def _wanted(self, cells: Cells) -> list[int]:
+        """Return the canonical nodes to read from."""
+        first = self._node * self._per_node
         return cells.canonical(range(first, first + self._per_node))
 
-    def _interleaved(self, node: int) -> tuple[IntArray, IntArray]:
-        """Stream of each batch of a node, and the number of the batch among the stream's."""
-        if node not in self._rows:
-            rng = self._epoch.origins_generator()
-            for _ in range(node + 1):  # one generator serves all nodes
-                origins = _origins(self._counts, rng)
-            self._rows[node] = origins, _count_up(origins, len(self._counts))
-        return self._rows[node]
+    @cached_property
+    def _interleaved(self) -> tuple[IntArray, IntArray]:
+        """Stream of each batch of the node, and the number of the batch among the stream's."""
+        rng = self._epoch.origins_generator()
+        for _ in range(self._node + 1):  # one generator serves all nodes
+            origins = _origins(self._counts, rng)
+        return origins, _count_up(origins, len(self._counts))
 
 
 def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
@@ -192,18 +189,17 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
         epoch.order.partition_algo,
         num_samples,
         epoch.canonical_nodes,
-        epoch.num_nodes,
-        epoch.ranks_per_node,
+        epoch.world.num_nodes,
+        epoch.world.local_size,
         epoch.order.batch_size,
         drop_first,
         epoch.initial_physical_nodes,
     )
 
 
-def _wanted(epoch: Epoch, partition: Partition) -> list[int] | None:
-    """Return the canonical nodes to read from; None for all."""
-    rank = epoch.rank
-    return None if rank is None else partition.canonical_nodes(rank.node, rank.local_rank)
+def _wanted(epoch: Epoch, partition: Partition) -> list[int]:
+    """Return the canonical nodes to read from."""
+    return partition.canonical_nodes(epoch.world.node, epoch.world.local_rank)
 
 
 def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[StreamIds]:

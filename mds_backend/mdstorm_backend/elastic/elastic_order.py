@@ -11,15 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from mdstorm_backend.elastic.batching import Schedule, schedule
+from mdstorm_backend.elastic.batching import schedule
 from mdstorm_backend.elastic.epoch import Epoch
 from mdstorm_backend.elastic.id_arrays import CHUNK, Ids, as_integer, chunks
 from mdstorm_backend.elastic.order_arguments import OrderArguments
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
 
@@ -92,7 +90,6 @@ class ElasticOrder(OrderArguments):
         sample_in_epoch: int = 0,
         initial_physical_nodes: int | None = None,
         num_workers: int = 1,
-        worker: int | None = None,
     ) -> Ids:
         """Sample ids of this rank, worker by worker and batch by batch.
 
@@ -111,87 +108,45 @@ class ElasticOrder(OrderArguments):
             The number of nodes with which the epoch began.
         num_workers : int
             Batch i belongs to worker i modulo this.
-        worker : int, optional
-            Return only the batches of this worker, which takes less memory.
 
         Returns
         -------
         numpy.ndarray
-            int64 of shape (workers, batches per worker, batch size), with one worker if one is
-            asked for. -1 is padding. There are no batches if and only if the epoch is over, which
-            is so on all ranks at once: the next thing to read is the next epoch.
+            int64 of shape (workers, batches per worker, batch size). -1 is padding. There are no
+            batches if and only if the epoch is over, which is so on all ranks at once: the next
+            thing to read is the next epoch.
 
         Raises
         ------
         InvalidArgumentError
-            If there is no such worker, or the streams, the world or the state are incompatible with
-            the order.
+            If the streams, the world or the state are incompatible with the order.
         """
         world = world.replicated(self.replication)
-        plan = self._schedule(
-            streams, world, epoch, sample_in_epoch, initial_physical_nodes, of_rank=True
-        )
-        return work_of_rank(plan, world, self.batch_size, num_workers, worker)
-
-    def world_work(
-        self,
-        streams: Sequence[StreamShape],
-        world: World,
-        epoch: int,
-        sample_in_epoch: int = 0,
-        initial_physical_nodes: int | None = None,
-        num_workers: int = 1,
-    ) -> Ids:
-        """Sample ids of all ranks; `rank_work` returns those of one.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 of shape (nodes, ranks per node, workers, batches per worker, batch size).
-        """
-        world = world.replicated(self.replication)
-        plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
-        work = np.stack(
-            [
-                work_of_rank(
-                    plan,
-                    World(rank, world.size, world.local_size),
-                    self.batch_size,
-                    num_workers,
-                )
-                for rank in range(world.size)
-            ]
-        )
-        of_nodes: Ids = work.reshape(world.num_nodes, world.local_size, *work.shape[1:])
-        return of_nodes
-
-    def _schedule(
-        self,
-        streams: Sequence[StreamShape],
-        world: World,
-        epoch: int,
-        sample_in_epoch: int,
-        initial_physical_nodes: int | None,
-        *,
-        of_rank: bool = False,
-    ) -> Schedule:
         order = self.resolved(world.num_nodes)
         weights = order.weights(streams)
         if initial_physical_nodes is not None:
             as_integer("initial_physical_nodes", initial_physical_nodes, 1)
-        return schedule(
+        plan = schedule(
             Epoch(
                 order=order,
                 streams=tuple(order._samples(streams, weights, epoch)),
                 proportions=tuple(weight.proportion for weight in weights),
-                num_nodes=world.num_nodes,
-                ranks_per_node=world.local_size,
+                world=world,
                 epoch=as_integer("epoch", epoch, 0),
                 sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
                 initial_physical_nodes=initial_physical_nodes,
-                rank=world if of_rank else None,
             )
         )
+        first, count = plan.numbers.start, len(plan.numbers)
+        as_integer("num_workers", num_workers, 1)
+        ids = np.empty((num_workers, -(-count // num_workers), self.batch_size), np.int64)
+        for worker, of_worker in enumerate(ids):
+            own = len(range(worker, count, num_workers))
+            for part in chunks(own, CHUNK // self.batch_size):  # to need little other memory
+                numbers = first + worker + num_workers * np.arange(part.start, part.stop)
+                of_worker[part] = plan.batches(numbers)
+            of_worker[own:] = -1
+        return ids
 
     def _samples(
         self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
@@ -205,48 +160,3 @@ class ElasticOrder(OrderArguments):
             )
             yield ShardSample(first_id, sizes, counts)
             first_id += stream.num_samples
-
-
-def work_of_rank(
-    plan: Schedule, world: World, batch_size: int, num_workers: int, worker: int | None = None
-) -> npt.NDArray[np.int64]:
-    """Compute the batches of a rank's workers in chunks, to need little other memory.
-
-    Parameters
-    ----------
-    plan : Schedule
-        The rest of an epoch.
-    world : World
-        The rank, in the world that the plan was made for.
-    batch_size : int
-        Samples of a batch of the rank.
-    num_workers : int
-        Batch i belongs to worker i modulo this.
-    worker : int, optional
-        The only worker to compute batches for.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 of shape (requested workers, batches per worker, batch size), -1 for padding.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no such worker.
-    """
-    workers = range(as_integer("num_workers", num_workers, 1))
-    if worker is not None and worker not in workers:
-        raise InvalidArgumentError(
-            f"worker {worker} of {num_workers} does not exist: workers are numbered from 0"
-        )
-    requested = workers if worker is None else [worker]
-    first, count = plan.numbers.start, len(plan.numbers)
-    ids = np.empty((len(requested), -(-count // num_workers), batch_size), np.int64)
-    for of_worker, number in zip(ids, requested, strict=True):
-        own = len(range(number, count, num_workers))
-        for part in chunks(own, CHUNK // batch_size):
-            numbers = first + number + num_workers * np.arange(part.start, part.stop)
-            of_worker[part] = plan.batches(numbers, world.node, world.local_rank)
-        of_worker[own:] = -1
-    return ids

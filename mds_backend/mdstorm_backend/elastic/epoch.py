@@ -27,27 +27,23 @@ class Epoch:
         What each stream contributes.
     proportions : tuple of float
         Each stream's part of the epoch.
-    num_nodes, ranks_per_node : int
-        P and R.
+    world : World
+        The rank whose ids are asked for, among P nodes of R ranks.
     epoch : int
         Number of the epoch.
     sample_in_epoch : int
         Samples that the whole world has seen.
     initial_physical_nodes : int or None
         The number of nodes with which the epoch began.
-    rank : World or None
-        The only rank whose ids are asked for; None for all.
     """
 
     order: OrderArguments
     streams: tuple[ShardSample, ...]
     proportions: tuple[float, ...]
-    num_nodes: int
-    ranks_per_node: int
+    world: World
     epoch: int
     sample_in_epoch: int
     initial_physical_nodes: int | None
-    rank: World | None = None
 
     @property
     def canonical_nodes(self) -> int:
@@ -58,7 +54,7 @@ class Epoch:
     @property
     def global_batch_size(self) -> int:
         """Samples of a batch of all ranks."""
-        return self.num_nodes * self.ranks_per_node * self.order.batch_size
+        return self.world.size * self.order.batch_size
 
     @property
     def first_batch(self) -> int:

@@ -1,8 +1,27 @@
-"""How examples of property tests are run."""
+"""How examples of property tests are run, and what all ranks of a world read."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 from hypothesis import HealthCheck, settings
+
+from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.order import World
 
 #: None is too slow: the machine may have other things to do.
 patient = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
+
+
+def world_work(
+    order: ElasticOrder, streams: Sequence[StreamShape], world: World, *place: Any, **named: Any
+) -> npt.NDArray[np.int64]:
+    """Return what all ranks read, of shape (nodes, ranks, workers, batches, batch size)."""
+    world, order = world.replicated(order.replication), replace(order, replication=None)
+    ranks = (World(rank, world.size, world.local_size) for rank in range(world.size))
+    work = np.stack([order.rank_work(streams, rank, *place, **named) for rank in ranks])
+    return work.reshape(world.num_nodes, world.local_size, *work.shape[1:])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.mds_backend.elastic.examples import patient
+from tests.mds_backend.elastic.examples import patient, world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.elastic.order_arguments import BATCHING_METHODS
@@ -39,7 +39,7 @@ STREAMS = [StreamShape((40, 30, 20)), StreamShape((60, 50))]
 def some_work(*arguments: Any, order: ElasticOrder, **named: Any) -> Any:
     """Return the work of the world, if the example has any."""
     try:
-        return order.world_work(*arguments, **named)
+        return world_work(order, *arguments, **named)
     except InvalidArgumentError as error:
         expected = (
             "too few",
@@ -81,18 +81,6 @@ def test_the_ranks_have_parts_of_the_world_of_one_shape(
     assert work.shape[4] == order.batch_size
     assert work.min(initial=0) >= -1
     assert work.max(initial=-1) < sum(stream.num_samples for stream in streams)
-    for rank in range(world.size):
-        at = World(rank, world.size, ranks)
-        own = order.rank_work(streams, at, *place, num_workers=workers)
-        assert np.array_equal(own, work[at.node, at.local_rank])
-        last = order.rank_work(streams, at, *place, num_workers=workers, worker=workers - 1)
-        assert np.array_equal(last, own[-1:])
-
-
-@pytest.mark.parametrize("worker", [-1, 2])
-def test_there_is_no_work_of_workers_that_there_are_not(worker: int) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"worker {worker} of 2 does not exist"):
-        ElasticOrder(2).rank_work(STREAMS, World(), 0, num_workers=2, worker=worker)
 
 
 @pytest.mark.parametrize("method", ["random", "stratified", "per_stream"])

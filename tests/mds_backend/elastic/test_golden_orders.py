@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mds_backend.elastic.examples import world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
 from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
@@ -52,7 +53,8 @@ def test_work_of_all_nodes_ranks_and_workers(case: Case) -> None:
     arguments = case["args"]
     order, streams = of_work(case)
     nodes, ranks, workers = arguments["nodes_ranks_workers"]
-    found = order.world_work(
+    found = world_work(
+        order,
         streams,
         World(0, nodes * ranks, ranks),
         arguments.get("epoch", 0),
