@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
 from mdstorm_migrate.run.before import before_running
 from mdstorm_migrate.run.discover import Skipped, project_of
-from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
@@ -199,11 +198,10 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     config = find_config(roots)
     settings = _settings(config, options)
     found = list(found_files(roots, config, options))
-    report = Report(settings, options["write"])
+    write, backup, jobs = options["write"], options["backup"], jobs_of(options)
+    report = Report(settings, write)
     printed = _printed_format(options)
-    printer = Printer(
-        options["diff"] and not printed, options["quiet"], options["verbose"], options["write"]
-    )
+    printer = Printer(options["diff"] and not printed, options["quiet"], options["verbose"], write)
     for one in found:
         if isinstance(one, Skipped):
             printer.skipped(one)
@@ -212,7 +210,7 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     totals.failed += sum(one.is_error for one in report.skipped)
     outcomes = []
     around = project_of(roots)
-    for outcome in _outcomes(found, around, settings, options):
+    for outcome in run(found, settings, write=write, backup=backup, jobs=jobs, others=around):
         outcomes.append(outcome)
         totals.add(outcome)
         printer.file(outcome)
@@ -236,13 +234,3 @@ def _printed_format(options: dict[str, Any]) -> str | None:
     """Return the format of a report that is printed in place of the diff."""
     is_printed = options["format_"] != "text" and not options["reports"]
     return options["format_"] if is_printed else None
-
-
-def _outcomes(
-    found: Sequence[Path | Skipped],
-    around: Sequence[Path],
-    settings: Settings,
-    options: dict[str, Any],
-) -> Iterator[FileOutcome]:
-    write, backup = options["write"], options["backup"]
-    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options), others=around)

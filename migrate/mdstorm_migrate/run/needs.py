@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Source, SourceError
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.extras import LIBRARIES, extras_used
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
@@ -48,6 +49,12 @@ _BROUGHT = {
 }
 #: A list of requirements that another one includes.
 _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
+#: Commands that install a list, or a project with what it requires.
+_BY_LIST = re.compile(
+    r"""\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?[\s"'](?:-[re]\b|--(?:requirement|editable)\b|\.)
+    |\benv[ ](?:create|update)\b|\b(?:nox|pdm|pipenv|poetry|tox|uv)\b""",
+    re.VERBOSE,
+)
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
 #: Import statements on lines of their own, and in the strings of a notebook.
 _IMPORT = re.compile(
@@ -255,11 +262,16 @@ class _Project:
     def listed(self, path: Path) -> set[str]:
         """Return the distributions that a list requires, and those beside it for the same code."""
         found = set().union(*(self._names[one] for one in self._included(path)))
+        if is_code(path) or self._is_whole(path):
+            return found
         anchor, _ = self._anchor(path)
-        for other, names in self._names.items():
-            if anchor in other.parents and not (is_code(other) or is_code(path)):
-                found |= names
-        return found
+        lists = (one for one in self._names if anchor in one.parents and not is_code(one))
+        return found.union(*(self._names[one] for one in lists))
+
+    def _is_whole(self, path: Path) -> bool:
+        """Whether the commands of a file install from no list, and so all that there is."""
+        text = "".join(document.text for document in self._lists.get(path, ()))
+        return any(True for _ in install_commands(text)) and _BY_LIST.search(text) is None
 
     def _included(self, path: Path) -> set[Path]:
         """Return a list and those that it includes."""
