@@ -1,7 +1,7 @@
 """Compare what the tool does to each file with what is expected of it, and count.
 
-``python -m tests.migrate.wild.judge`` prints the table. With the names of folders,
-``wild`` or ``wild2``, only these are judged.
+``python -m tests.migrate.wild.judge`` prints the last column of the guide's table. With the names
+of folders, ``wild`` or ``wild2``, only these are judged.
 """
 
 from __future__ import annotations
@@ -145,27 +145,14 @@ def _todos(text: str) -> Iterator[tuple[str, str]]:
         number += 1
 
 
-def table(files: list[str] = FILES) -> str:
-    """Return the shares of the files, in percent."""
+def column(files: list[str] = FILES) -> str:
+    """Return the last column of the guide's table: the number of files, and their shares."""
     judged = {name: faults(name) for name in files}
-    count = {
-        "wrong edits": sum(bool(wrong) for wrong, _ in judged.values()),
-        "missed or misreported": sum(
-            bool(missed) and not wrong for wrong, missed in judged.values()
-        ),
-        "no work left": sum(
-            not wrong and not missed and not expected_of(name).todo
-            for name, (wrong, missed) in judged.items()
-        ),
-        "correct TODOs": sum(
-            not wrong and not missed and bool(expected_of(name).todo)
-            for name, (wrong, missed) in judged.items()
-        ),
-    }
-    assert sum(count.values()) == len(files)
-    lines = [f"| of {len(files)} files | | |", "|---|--:|--:|"]
-    lines += [f"| {what} | {n} | {n / len(files):.0%} |" for what, n in count.items()]
-    return "\n".join(lines)
+    right = [name for name, faults in judged.items() if not any(faults)]
+    wrong = sum(bool(wrong) for wrong, _ in judged.values())
+    done = sum(not expected_of(name).todo for name in right)
+    count = (done, len(right) - done, len(files) - len(right) - wrong, wrong)
+    return "\n".join([str(len(files)), *(f"{n / len(files):.0%}" for n in count)])
 
 
 if __name__ == "__main__":
@@ -173,7 +160,7 @@ if __name__ == "__main__":
     chosen = [
         one for one in FILES if not folders or path_of(one).parts[len(WILD.parts) - 1] in folders
     ]
-    print(table(chosen))
+    print(column(chosen))
     for one in chosen:
         for fault in (*faults(one)[0], *faults(one)[1]):
             print(f"{one}: {fault}")
