@@ -89,6 +89,7 @@ def test_it_shows_its_readers_and_how_likely_each_is() -> None:
     [
         ([], [], r"Two or more readers must be specified\. Got 0\."),
         ([Rows(1), Rows(2, ngram=NGram({0: ["a"]}, 1, "a"))], [1, 1], "same ngram spec"),
+        ([Rows(1), Rows(2, batched_output=True)], [1, 1], 'same value of "batched_output"'),
         ([Rows(1), Rows(2)], [0, 0], "whose sum is positive"),
         ([Rows(1), Rows(2)], [-1, 2], "at least 0"),
         ([Rows(1), Rows(2)], [float("nan"), 2], "at least 0"),

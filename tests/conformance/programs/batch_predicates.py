@@ -77,27 +77,11 @@ def types_of_columns(place: Place) -> Any:
     return seen
 
 
-def a_comparison(place: Place) -> Any:
-    return _included(place, ["id"], lambda frame: frame["id"] > 1)
-
-
-def the_truths_may_be_objects(place: Place) -> Any:
-    return _included(place, ["id"], lambda frame: (frame["id"] > 1).astype(object))
-
-
-def the_truths_are_found_by_their_index(place: Place) -> Any:
-    return _included(place, ["id"], lambda frame: (frame["id"] > 1)[::-1])
-
-
 def errors_of_ones_own(place: Place) -> Any:
     def fail(frame: Any) -> Any:
         raise RuntimeError("my own")
 
     return error_of(lambda: _included(place, ["id"], fail), "my own")
-
-
-def an_array_of_truths(place: Place) -> Any:
-    return error_of(lambda: _included(place, ["id"], lambda frame: (frame.id > 1).to_numpy()))
 
 
 def a_column_and_a_partition(place: Place) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from petastorm import make_batch_reader
-from petastorm.ngram import NGram
 from petastorm.unischema import UnischemaField
 from tests.conformance.place import Place
 from tests.conformance.reading import CALM, batches, ids_of
@@ -32,10 +31,6 @@ def files_of_a_directory_come_by_name(place: Place) -> Any:
     for start, name in enumerate(["b", "a", "part-10", "part-2"]):
         place.parquet({"id": np.array([start])}, name=f"data/{name}.parquet")
     return ids_of(batches(place.url("data")))
-
-
-def files_of_a_list_come_in_its_order(place: Place) -> Any:
-    return ids_of(batches(place.files([2, 3, 1])[::-1]))
 
 
 def hidden_files_are_no_data(place: Place) -> Any:
@@ -75,28 +70,11 @@ def fields_are_found_by_name(place: Place) -> Any:
     return batches(place.numbers(2), schema_fields=[field])
 
 
-def storage_options_of_a_local_file(place: Place) -> Any:
-    return ids_of(batches(place.numbers(3), storage_options={}))
-
-
-def hdfs_driver_without_hdfs(place: Place) -> Any:
-    return ids_of(batches(place.numbers(3), hdfs_driver="libhdfs"))
-
-
 def leaving_the_context_prints_a_line(place: Place) -> Any:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         batches(place.numbers(1))
     return printed.getvalue()
-
-
-def ngrams_are_for_the_row_reader(place: Place) -> Any:
-    from tests.conformance.describing import error_of
-
-    field = UnischemaField("id", np.int64, (), None, False)
-    ngram = NGram({0: [field]}, delta_threshold=1, timestamp_field=field)
-    url = place.numbers()
-    return error_of(lambda: batches(url, schema_fields=ngram), "ngrams are not supported")
 
 
 def partition_columns_come_first(place: Place) -> Any:
@@ -116,15 +94,3 @@ def partition_column_alone(place: Place) -> Any:
 def files_of_a_list_have_no_partitions(place: Place) -> Any:
     place.partitioned()
     return batches([place.url("hive/part=b/part-0.parquet")])
-
-
-def filters_on_partitions(place: Place) -> Any:
-    url = place.partitioned(values=["7", "11"])
-    return [
-        ids_of(batches(url, filters=filters))
-        for filters in ([("part", "=", "7")], [("part", "=", 11)], [("part", ">", 7)])
-    ]
-
-
-def filters_on_other_columns(place: Place) -> Any:
-    return ids_of(batches(place.numbers(), filters=[("id", ">", 6)]))

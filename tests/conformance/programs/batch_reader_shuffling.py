@@ -15,34 +15,15 @@ def row_groups_are_shuffled_unless_told_otherwise(place: Place) -> Any:
     return [found != sorted(found), sorted(found) == ids_of(batches(url))]
 
 
-def a_seed_repeats_row_groups(place: Place) -> Any:
-    url = place.numbers(20, group=2)
-    once, again, other = (
-        ids_of(batches(url, shuffle_row_groups=True, seed=seed)) for seed in (7, 7, 8)
-    )
-    return [once == again, once == other]
-
-
 def seed_zero_repeats_nothing(place: Place) -> Any:
     url = place.numbers(200, group=2)
     once, again = (ids_of(batches(url, shuffle_row_groups=True, seed=0)) for _ in range(2))
     return once == again
 
 
-def every_epoch_has_an_order_of_its_own(place: Place) -> Any:
-    url = place.numbers(60, group=2)
-    found = ids_of(batches(url, shuffle_row_groups=True, seed=3, num_epochs=2))
-    return found[:30] != found[30:]
-
-
 def shards_are_row_groups_in_turn(place: Place) -> Any:
     url = place.numbers(10, group=2)
     return [ids_of(batches(url, cur_shard=shard, shard_count=2)) for shard in range(2)]
-
-
-def more_shards_than_rows(place: Place) -> Any:
-    url = place.numbers(10, group=4)
-    return error_of(lambda: batches(url, cur_shard=0, shard_count=11))
 
 
 def more_shards_than_row_groups(place: Place) -> Any:
@@ -64,14 +45,6 @@ def shard_arguments_belong_together(place: Place) -> Any:
         {"cur_shard": "0", "shard_count": 2},
     ]
     return [error_of(lambda: batches(url, **arguments)) for arguments in wrong]  # noqa: B023
-
-
-def a_shard_that_does_not_exist(place: Place) -> Any:
-    url = place.numbers()
-    return [
-        error_of(lambda: batches(url, cur_shard=shard, shard_count=2))  # noqa: B023
-        for shard in (2, -1)
-    ]
 
 
 def parts_of_row_groups(place: Place) -> Any:

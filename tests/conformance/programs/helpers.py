@@ -3,17 +3,14 @@
 import inspect
 from typing import Any
 from unittest import mock
-from urllib.parse import urlparse
 
 import numpy as np
-import pyarrow as pa
-from petastorm import make_batch_reader, make_reader
+from petastorm import make_batch_reader
 from petastorm.cache import CacheBase, NullCache
 from petastorm.etl.dataset_metadata import get_schema_from_dataset_url
 from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from petastorm.fs_utils import (
     FilesystemResolver,
-    get_dataset_path,
     get_filesystem_and_path_or_paths,
     normalize_dir_url,
 )
@@ -38,10 +35,6 @@ def urls_lose_a_slash(place: Place) -> Any:
     ]
 
 
-def paths_of_urls(place: Place) -> Any:
-    return [get_dataset_path(urlparse(url)) for url in ("file:///a/b", "hdfs://node:9000/a/b")]
-
-
 def urls_without_a_scheme(place: Place) -> Any:
     return [
         error_of(lambda: FilesystemResolver("/a/b"), "ERROR! A scheme-less dataset url ("),
@@ -60,19 +53,6 @@ def indexers_know_their_names(place: Place) -> Any:
     return [[indexer.index_name, sorted(indexer.column_names)] for indexer in found]
 
 
-def indexers_can_be_built_by_hand(place: Place) -> Any:
-    single, filled = SingleFieldIndexer("one", "id"), FieldNotNullIndexer("two", "id")
-    for ordinal, ids in enumerate([[1, 2], [2, None]]):
-        rows = [{"id": id_} for id_ in ids]
-        single.build_index(rows, ordinal)
-        filled.build_index(rows, ordinal)
-    return [
-        sorted(single.indexed_values),
-        [sorted(single.get_row_group_indexes(value)) for value in (1, 2)],
-        sorted(filled.get_row_group_indexes()),
-    ]
-
-
 def a_reader_that_is_a_mock(place: Place) -> Any:
     mock = ReaderMock(_SCHEMA, lambda schema: {"id": np.int64(5)})
     row = next(mock)
@@ -88,17 +68,6 @@ def functions_run_in_processes(place: Place) -> Any:
     return [run_in_subprocess(max, 3, 5), error_of(lambda: run_in_subprocess(int, "x"))]
 
 
-def inferred_schemas(place: Place) -> Any:
-    columns = {
-        "id": pa.array([1], pa.int32()),
-        "s": ["a"],
-        "v": pa.array([[1.0]], pa.list_(pa.float32())),
-        "d": pa.array([1], pa.date32()),
-    }
-    with make_batch_reader(place.parquet(columns), **CALM) as reader:
-        return [tuple(field) for field in reader.schema.fields.values()]
-
-
 def _weighted(readers: list[Any], weights: list[float]) -> WeightedSamplingReader:
     # Petastorm 0.13.1 asks NumPy for a name that it no longer has.
     with mock.patch.object(np, "float", float, create=True):
@@ -111,25 +80,6 @@ def one_of_two_readers_is_certain(place: Place) -> Any:
     with _weighted([one, other], [1.0, 0.0]) as reader:
         found = [batch.id.tolist() for batch in reader]
         return [found, reader.batched_output, list(reader.schema.fields), reader.last_row_consumed]
-
-
-def weights_that_do_not_fit(place: Place) -> Any:
-    url = place.numbers()
-    with (
-        make_batch_reader(url, **CALM) as one,
-        make_batch_reader(url, schema_fields=["x"], **CALM) as other,
-        make_reader(place.dataset("places"), **CALM) as rows,
-    ):
-        cases: list[tuple[list[Any], list[float], str]] = [
-            ([one], [1.0], "Two or more readers must be"),
-            ([one, one], [1.0], "lists of the same length"),
-            ([one, other], [1, 1], "should have the same schema"),
-            ([one, rows], [1, 1], 'should have the same value of "batched_output"'),
-        ]
-        return [
-            error_of(lambda: _weighted(readers, weights), says)  # noqa: B023
-            for readers, weights, says in cases
-        ]
 
 
 def signatures(place: Place) -> Any:

@@ -125,11 +125,3 @@ def parts_without_overlap(place: Place) -> Any:
     ngram = _ngram({0: [_TIME], 1: [_TIME]}, timestamp_overlap=False)
     url = place.dataset("series")
     return error_of(lambda: rows(url, schema_fields=ngram, shuffle_row_drop_partitions=2))
-
-
-def rows_out_of_order(place: Place) -> Any:
-    ngram = NGram({0: ["value"], 1: ["value"]}, 1, "value")
-    url = place.parquet({"value": np.array([3, 2, 1])})
-    return error_of(
-        lambda: rows(url, schema_fields=ngram), "NGram assumes that the data is sorted by"
-    )

@@ -5,14 +5,13 @@ from typing import Any
 from petastorm.cache import NullCache
 from petastorm.fs_utils import FilesystemResolver
 from petastorm.predicates import in_lambda
-from petastorm.reader import Reader, make_reader
+from petastorm.reader import Reader
 from petastorm.transform import TransformSpec
 from petastorm.workers_pool.dummy_pool import DummyPool
 from petastorm.workers_pool.process_pool import ProcessPool
 from petastorm.workers_pool.thread_pool import ThreadPool
 from tests.conformance.describing import error_of
 from tests.conformance.place import Place
-from tests.conformance.reading import CALM
 
 
 def _open(place: Place, name: str = "places", **arguments: Any) -> Any:
@@ -49,11 +48,6 @@ def what_it_knows(place: Place) -> Any:
     finally:
         reader.stop()
         reader.join()
-
-
-def the_class_of_all_readers(place: Place) -> Any:
-    with make_reader(place.dataset("places"), **CALM) as reader:
-        return isinstance(reader, Reader)
 
 
 def sizes_of_pools(place: Place) -> Any:

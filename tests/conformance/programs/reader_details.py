@@ -9,17 +9,16 @@ import numpy as np
 from petastorm import make_batch_reader, make_reader
 from petastorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
 from petastorm.local_disk_cache import LocalDiskCache
-from petastorm.predicates import in_lambda, in_set
+from petastorm.predicates import in_lambda
 from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
 from petastorm.unischema import (
     Unischema,
     UnischemaField,
-    dict_to_spark_row,
     match_unischema_fields,
 )
 from tests.conformance.describing import error_of, warnings_of
 from tests.conformance.place import Place
-from tests.conformance.reading import CALM, rows
+from tests.conformance.reading import CALM
 
 _NO_DATA = "No matching data is available for loading"
 _CHANGED = "schema_fields behavior has changed"
@@ -60,17 +59,6 @@ def diagnostics_of_processes(place: Place) -> Any:
     return found
 
 
-def nothing_matches_a_partition(place: Place) -> Any:
-    url, predicate = place.partitioned(), in_set(["nowhere"], "part")
-    return warnings_of(lambda: make_batch_reader(url, predicate=predicate, **CALM), _NO_DATA)
-
-
-def a_reader_of_nothing_ends(place: Place) -> Any:
-    predicate = in_set(["nowhere"], "part")
-    with make_batch_reader(place.partitioned(), predicate=predicate, **CALM) as reader:
-        return [list(reader), reader.last_row_consumed]
-
-
 def rows_that_do_not_match_are_no_reason_to_warn_yet(place: Place) -> Any:
     url, predicate = place.numbers(), in_lambda(["id"], lambda id_: id_ > 77)
     return warnings_of(lambda: make_batch_reader(url, predicate=predicate, **CALM), _NO_DATA)
@@ -84,11 +72,6 @@ def beginnings_of_names(place: Place) -> Any:
             lambda patterns=patterns: match_unischema_fields(schema, patterns), *fragments
         )
     return found
-
-
-def beginnings_of_names_in_a_reader(place: Place) -> Any:
-    url = place.dataset("places")
-    return warnings_of(lambda: rows(url, schema_fields=["id", "ci"]), _CHANGED, "city")
 
 
 def a_cache_that_is_too_small(place: Place) -> Any:
@@ -158,13 +141,6 @@ def made_up_decimals(place: Place) -> Any:
     schema = Unischema("S", [UnischemaField("d", Decimal, (), None, False)])
     row = next(ReaderMock(schema, schema_data_generator_example))
     return [row, schema_data_generator_example(schema)]
-
-
-def rows_of_no_schema(place: Place) -> Any:
-    return [
-        error_of(lambda: dict_to_spark_row({}, {})),
-        error_of(lambda: dict_to_spark_row(Unischema, {})),
-    ]
 
 
 def a_schema_of_columns_that_have_no_field(place: Place) -> Any:

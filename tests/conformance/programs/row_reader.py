@@ -72,11 +72,6 @@ def shuffled_rows_stay_in_their_group(place: Place) -> Any:
     return [sorted(found[:4]), sorted(found[4:])]
 
 
-def parts_of_row_groups(place: Place) -> Any:
-    found = rows(place.dataset("codecs"), shuffle_row_drop_partitions=2)
-    return [int(row.id) for row in found]
-
-
 def partitions_of_a_petastorm_dataset(place: Place) -> Any:
     found = rows(place.dataset("cities"))
     return [[row._fields for row in found[:1]], [[int(row.id), row.city] for row in found]]
@@ -94,10 +89,6 @@ def plain_parquet_with_lists_and_nulls(place: Place) -> Any:
         "l": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
     }
     return rows(place.parquet(columns))
-
-
-def plain_parquet_of_several_files(place: Place) -> Any:
-    return [int(row.id) for row in rows(place.files([2, 1]))]
 
 
 def a_list_with_a_petastorm_dataset(place: Place) -> Any:

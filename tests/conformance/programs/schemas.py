@@ -15,7 +15,6 @@ from petastorm.codecs import (
 from petastorm.etl.dataset_metadata import (
     ROW_GROUPS_PER_FILE_KEY,
     UNISCHEMA_KEY,
-    PetastormMetadataError,
     get_schema_from_dataset_url,
 )
 from petastorm.etl.rowgroup_indexing import ROWGROUPS_INDEX_KEY
@@ -126,11 +125,3 @@ def keys_of_the_metadata(place: Place) -> Any:
 def the_schema_of_a_dataset(place: Place) -> Any:
     schema = get_schema_from_dataset_url(place.dataset("codecs"))
     return [schema._name, [_plain(field) for field in schema.fields.values()]]
-
-
-def the_schema_of_plain_parquet(place: Place) -> Any:
-    url = place.numbers()
-    return [
-        error_of(lambda: get_schema_from_dataset_url(url)),
-        issubclass(PetastormMetadataError, Exception),
-    ]

@@ -64,14 +64,6 @@ def values_of_a_row_reader(place: Place) -> Any:
         return {name: getattr(row, name) for name in sorted(row._fields)}
 
 
-def none_of_a_row_reader(place: Place) -> Any:
-    with make_reader(place.dataset("codecs"), schema_fields=["maybe"], **CALM) as reader:
-        return error_of(
-            lambda: list(make_petastorm_dataset(reader)),
-            "Tensorflow does not support None values as a tensor",
-        )
-
-
 def texts_are_warned_about(place: Place) -> Any:
     with make_batch_reader(place.parquet({"s": ["a"]}), **CALM) as reader:
         return warnings_of(

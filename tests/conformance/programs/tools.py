@@ -64,14 +64,6 @@ def a_copy_of_a_dataset_and_a_part_of_it_in_its_place(place: Place, spark: Any) 
     return [whole, refusal, _written(place)]
 
 
-def a_copy_of_nothing(place: Place) -> Any:
-    source = place.dataset("places")
-    return error_of(
-        lambda: copy_dataset(None, source, "", ["nothing"], [], False, 1, 1),
-        "do not match any fields",
-    )
-
-
 def arguments_of_a_copy(place: Place) -> Any:
     short = ["file:///a", "file:///b"]
     options = ["--overwrite-output", "--field-regex", "a", "b", "--not-null-fields", "c"]
@@ -128,14 +120,6 @@ def indexes_from_their_pickle(place: Place) -> Any:
         name: [type(index).__name__, index.column_names, sorted(map(str, index.indexed_values))]
         for name, index in indexes.items()
     }
-
-
-def another_pickle(place: Place) -> Any:
-    evil = b"cos\nsystem\n(S'true'\ntR."
-    try:
-        return depickle_legacy_package_name_compatible(evil)
-    except pickle.UnpicklingError:
-        return "refused"
 
 
 def _printed(module: str, *line: str) -> list[str]:

@@ -72,15 +72,6 @@ def integers_with_nulls(place: Place) -> Any:
     return [_batches(loader, url, {}, batch_size=2) for loader in (DataLoader, BatchedDataLoader)]
 
 
-def texts_of_a_batch_reader(place: Place) -> Any:
-    url = place.parquet({"s": ["a", "b"]})
-    says = "Pytorch does not support arrays of string or object classes. Found in field s."
-    return [
-        error_of(lambda: _batches(loader, url, {}, batch_size=2), says)  # noqa: B023
-        for loader in (DataLoader, BatchedDataLoader)
-    ]
-
-
 def rows_of_a_row_reader(place: Place) -> Any:
     fields = ["id", "flag", "name", "price", "matrix"]
     with make_reader(place.dataset("codecs"), schema_fields=fields, **CALM) as reader:
@@ -88,14 +79,6 @@ def rows_of_a_row_reader(place: Place) -> Any:
             {**{name: batch[name] for name in sorted(batch)}, "name": list(map(str, batch["name"]))}
             for batch in DataLoader(reader, batch_size=4)
         ]
-
-
-def none_of_a_row_reader(place: Place) -> Any:
-    with make_reader(place.dataset("codecs"), schema_fields=["maybe"], **CALM) as reader:
-        return error_of(
-            lambda: list(DataLoader(reader, batch_size=4)),
-            "Pytorch does not support nullable fields. Found None in maybe",
-        )
 
 
 def deep_images_become_wider(place: Place) -> Any:
@@ -169,24 +152,9 @@ def loaders_have_no_length(place: Place) -> Any:
         return error_of(lambda: len(loader))
 
 
-def unknown_arguments(place: Place) -> Any:
-    with make_batch_reader(place.numbers(2), **CALM) as reader:
-        return [
-            error_of(lambda: loader(reader, num_workers=2), "unexpected keyword argument")  # noqa: B023
-            for loader in (DataLoader, BatchedDataLoader, InMemBatchedDataLoader)
-        ]
-
-
 def in_memory_epochs(place: Place) -> Any:
     with InMemBatchedDataLoader(
         make_batch_reader(place.numbers(5), **CALM), batch_size=2, num_epochs=2
-    ) as loader:
-        return _ids(loader)
-
-
-def in_memory_capacity(place: Place) -> Any:
-    with InMemBatchedDataLoader(
-        make_batch_reader(place.numbers(10), **CALM), batch_size=4, rows_capacity=6
     ) as loader:
         return _ids(loader)
 
@@ -206,14 +174,6 @@ def in_memory_shuffling_is_seeded(place: Place) -> Any:
         epochs[0] == epochs[1],
         once,
     ]
-
-
-def in_memory_once(place: Place) -> Any:
-    with InMemBatchedDataLoader(make_batch_reader(place.numbers(4), **CALM), 2) as loader:
-        return [
-            _ids(loader),
-            error_of(lambda: _ids(loader), "couldn't be used multiple times"),
-        ]
 
 
 def collating_by_hand(place: Place) -> Any:

@@ -34,13 +34,6 @@ def attributes(place: Place) -> Any:
     ]
 
 
-def removed_and_selected_fields(place: Place) -> Any:
-    return error_of(
-        lambda: TransformSpec(removed_fields=["a"], selected_fields=["b"]),
-        "User can only specify one of removed_fields and selected_fields",
-    )
-
-
 def edit_field_is_a_tuple(place: Place) -> Any:
     return [edit_field("x", np.float32, (2,)), edit_field("x", np.int8, (), True)]
 
@@ -126,30 +119,6 @@ def row_groups_without_rows_are_skipped(place: Place) -> Any:
     return ids_of(batches(place.numbers(8, group=2), transform_spec=spec))
 
 
-def columns_that_were_not_declared(place: Place) -> Any:
-    spec, url = TransformSpec(lambda frame: frame.assign(y=1)), place.numbers(2)
-    return error_of(
-        lambda: batches(url, transform_spec=spec), "do not match required schema columns"
-    )
-
-
-def columns_that_are_missing(place: Place) -> Any:
-    spec, url = TransformSpec(lambda frame: frame[["id"]]), place.numbers(2)
-    return error_of(
-        lambda: batches(url, transform_spec=spec), "do not match required schema columns"
-    )
-
-
-def arrays_of_a_wrong_shape(place: Place) -> Any:
-    def image(frame: Any) -> Any:
-        frame["m"] = [np.zeros((3, 2), np.float32) for _ in frame["id"]]
-        return frame
-
-    spec = TransformSpec(image, edit_fields=[("m", np.float32, (2, 3), False)])
-    url = place.numbers(2)
-    return error_of(lambda: batches(url, transform_spec=spec), "field m must be the shape (2, 3)")
-
-
 def arrays_that_are_lists(place: Place) -> Any:
     def image(frame: Any) -> Any:
         frame["m"] = [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]] for _ in frame["id"]]
@@ -158,16 +127,6 @@ def arrays_that_are_lists(place: Place) -> Any:
     spec = TransformSpec(image, edit_fields=[("m", np.float32, (2, 3), False)])
     url = place.numbers(2)
     return error_of(lambda: batches(url, transform_spec=spec), "field m must be numpy array type")
-
-
-def padding_of_ragged_arrays(place: Place) -> Any:
-    def pad(frame: Any) -> Any:
-        frame["v"] = [np.pad(v, (0, 3 - len(v))) for v in frame["v"]]
-        return frame
-
-    url = place.parquet({"v": pa.array([[1, 2], [3], [4, 5, 6]], pa.list_(pa.float32()))})
-    spec = TransformSpec(pad, edit_fields=[("v", np.float32, (3,), False)])
-    return batches(url, transform_spec=spec)
 
 
 def edited_fields_without_a_function(place: Place) -> Any:
@@ -181,11 +140,6 @@ def the_schema_of_a_transformed_reader(place: Place) -> Any:
     spec = TransformSpec(lambda frame: frame, edit_fields=[("x", np.float64, (), False)])
     with make_batch_reader(place.numbers(), transform_spec=spec, **CALM) as reader:
         return [_fields(reader.schema), type(next(reader)).__name__]
-
-
-def a_function_without_a_spec(place: Place) -> Any:
-    url = place.numbers()
-    return error_of(lambda: batches(url, transform_spec=lambda frame: frame))
 
 
 def a_function_on_rows(place: Place) -> Any:
@@ -209,11 +163,6 @@ def a_row_function_sees_decoded_values(place: Place) -> Any:
 
     rows(place.dataset("codecs"), transform_spec=TransformSpec(look))
     return seen[:2]
-
-
-def rows_with_undeclared_fields(place: Place) -> Any:
-    url, spec = place.dataset("places"), TransformSpec(lambda row: {**row, "q": 1})
-    return error_of(lambda: rows(url, transform_spec=spec), "q")
 
 
 def the_schema_of_transformed_rows(place: Place) -> Any:
