@@ -2,6 +2,7 @@
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import click
 import click.testing
@@ -45,9 +46,9 @@ def write_files(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(text)
 
 
-def invoke(command: click.Command, *arguments: object) -> click.testing.Result:
+def invoke(command: click.Command, *arguments: object, **options: Any) -> click.testing.Result:
     """Run a command; what it says on the two outputs is kept apart."""
     # Click 8.1 mixes the two unless it is told not to.
     separate = "mix_stderr" in inspect.signature(CliRunner).parameters
     runner = CliRunner(**{"mix_stderr": False} if separate else {})  # type: ignore[arg-type]
-    return runner.invoke(command, [str(one) for one in arguments])
+    return runner.invoke(command, [str(one) for one in arguments], **options)

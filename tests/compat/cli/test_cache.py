@@ -1,14 +1,11 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from tests.compat.cli.running import run
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import open_dataset
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -24,13 +21,13 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return urls
 
 
-def listed(run: Run, *options: object) -> list[str]:
+def listed(*options: object) -> list[str]:
     return [
         one["url"] for one in json.loads(run("cache", "ls", "--format", "json", *options).stdout)
     ]
 
 
-def test_cached_datasets_are_listed(cached: list[str], run: Run) -> None:
+def test_cached_datasets_are_listed(cached: list[str]) -> None:
     result = run("cache", "ls")
     assert result.exit_code == 0
     for url in cached:
@@ -38,7 +35,7 @@ def test_cached_datasets_are_listed(cached: list[str], run: Run) -> None:
     assert " of 2 datasets, " in result.stdout.splitlines()[-1]
 
 
-def test_json_holds_the_list(cached: list[str], run: Run, tmp_path: Path) -> None:
+def test_json_holds_the_list(cached: list[str], tmp_path: Path) -> None:
     found = json.loads(run("cache", "ls", "--format", "json").stdout)
     assert sorted(one["url"] for one in found) == cached
     for one in found:
@@ -48,33 +45,33 @@ def test_json_holds_the_list(cached: list[str], run: Run, tmp_path: Path) -> Non
         assert one["last_use"].endswith("+00:00")
 
 
-def test_a_directory_may_be_named(cached: list[str], run: Run, tmp_path: Path) -> None:
-    assert sorted(listed(run, "--directory", tmp_path / "cache")) == cached
-    assert sorted(listed(run, "--directory", f"file://{tmp_path}/cache")) == cached
+def test_a_directory_may_be_named(cached: list[str], tmp_path: Path) -> None:
+    assert sorted(listed("--directory", tmp_path / "cache")) == cached
+    assert sorted(listed("--directory", f"file://{tmp_path}/cache")) == cached
     for command in ("ls", "clear"):
         refused = run("cache", command, "--directory", tmp_path / "nothing")
         assert (refused.exit_code, refused.stdout) == (3, "")
         assert f"there is nothing at file://{tmp_path}/nothing" in refused.stderr
 
 
-def test_clearing_asks_before(cached: list[str], run: Run) -> None:
+def test_clearing_asks_before(cached: list[str]) -> None:
     refused = run("cache", "clear", input="n\n")
     assert refused.exit_code == 1
     assert "of 2 datasets" in refused.stderr
-    assert sorted(listed(run)) == cached
+    assert sorted(listed()) == cached
     assert run("cache", "clear", input="y\n").exit_code == 0
-    assert listed(run) == []
+    assert listed() == []
 
 
-def test_one_dataset_is_cleared(cached: list[str], run: Run) -> None:
+def test_one_dataset_is_cleared(cached: list[str]) -> None:
     one, two = cached
     result = run("cache", "clear", one, "--yes")
     assert result.exit_code == 0
     assert result.stdout.startswith("removed ")
-    assert listed(run) == [two]
+    assert listed() == [two]
     assert len(open_dataset(one).to_table()) == 300
 
 
-def test_nothing_to_clear_is_no_error(run: Run, tmp_path: Path) -> None:
+def test_nothing_to_clear_is_no_error(tmp_path: Path) -> None:
     result = run("cache", "clear", "--directory", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "nothing is cached\n")

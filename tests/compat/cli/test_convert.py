@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result
+from tests.compat.cli.running import run
 from tests.mds_backend.convert.parquet_files import numbers
 
 import mdstorm
@@ -23,8 +22,6 @@ from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.write.mds_writer import MDSWriter
-
-Run = Callable[..., Result]
 
 GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
@@ -42,7 +39,7 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target with a blank"
 
 
-def test_the_result_is_told_with_the_next_command(source: Path, target: Path, run: Run) -> None:
+def test_the_result_is_told_with_the_next_command(source: Path, target: Path) -> None:
     result = run("convert", source, target)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{target}: 30 rows in 1 shard, ")
@@ -57,7 +54,7 @@ def test_the_result_is_told_with_the_next_command(source: Path, target: Path, ru
     [("--resume", "run it again to go on where it stopped"), ("--no-resume", "nothing was kept")],
 )
 def test_an_interrupted_conversion_says_whether_it_goes_on(
-    option: str, then: str, source: Path, target: Path, run: Run
+    option: str, then: str, source: Path, target: Path
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -70,7 +67,7 @@ def test_an_interrupted_conversion_says_whether_it_goes_on(
     assert run("convert", source, target).exit_code == 0
 
 
-def test_decimals_become_numbers_if_asked_for(tmp_path: Path, target: Path, run: Run) -> None:
+def test_decimals_become_numbers_if_asked_for(tmp_path: Path, target: Path) -> None:
     prices = pa.array([Decimal("0.10"), None], pa.decimal128(9, 2))
     pq.write_table(pa.table({"price": prices}), tmp_path / "prices.parquet")
     source, asked = tmp_path / "prices.parquet", ("--decimals", "float64")
@@ -90,7 +87,7 @@ def test_a_dataset_of_petastorm_states_its_decimals(tmp_path: Path) -> None:
         mdstorm.convert(str(GOLDEN / "codecs"), str(tmp_path / "x"), decimals="float64")
 
 
-def test_every_option_has_its_effect(source: Path, target: Path, run: Run) -> None:
+def test_every_option_has_its_effect(source: Path, target: Path) -> None:
     options = ["--columns", "text, half", "--dtype", "float32", "--shard-size", "1kb", "-j", 3]
     result = run(
         *("convert", source, target, *options, "--compression", "zstd:1", "--format", "json"),
@@ -114,7 +111,7 @@ def test_every_option_has_its_effect(source: Path, target: Path, run: Run) -> No
     assert run(*against).exit_code == 1
 
 
-def test_a_dataset_is_replaced_on_request_only(source: Path, target: Path, run: Run) -> None:
+def test_a_dataset_is_replaced_on_request_only(source: Path, target: Path) -> None:
     assert run("convert", source, target).exit_code == 0
     (target / "mine.txt").write_text("mine")
     pq.write_table(numbers(5), source / "0.parquet")
@@ -136,9 +133,7 @@ def test_the_dataset_of_another_writer_is_not_replaced(source: Path, target: Pat
     assert sorted(target.iterdir()) == before
 
 
-def test_a_refused_type_does_not_remove_what_was_to_be_replaced(
-    source: Path, target: Path, run: Run
-) -> None:
+def test_a_refused_type_does_not_remove_what_was_to_be_replaced(source: Path, target: Path) -> None:
     assert run("convert", source, target).exit_code == 0
     pq.write_table(pa.table({"t": pa.array([1], pa.time64("us"))}), source / "0.parquet")
     result = run("convert", source, target, "--overwrite")
@@ -147,7 +142,7 @@ def test_a_refused_type_does_not_remove_what_was_to_be_replaced(
     assert len(open_dataset(str(target))) == 30
 
 
-def test_what_is_no_parquet_is_an_error_of_one_line(tmp_path: Path, run: Run) -> None:
+def test_what_is_no_parquet_is_an_error_of_one_line(tmp_path: Path) -> None:
     (tmp_path / "0.parquet").write_text("no Parquet")
     for source in (tmp_path / "0.parquet", tmp_path / "nothing"):
         result = run("convert", source, tmp_path / "mds")
@@ -156,7 +151,7 @@ def test_what_is_no_parquet_is_an_error_of_one_line(tmp_path: Path, run: Run) ->
         assert result.stderr.count("\n") == 1
 
 
-def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path, run: Run) -> None:
+def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path) -> None:
     source = GOLDEN / "codecs"
     assert run("convert", source, target).exit_code == 0
     dataset = open_dataset(str(target))
@@ -170,7 +165,7 @@ def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path, run:
     assert run("convert", source, f"{target}2", "--dtype", "float32").exit_code == 2
 
 
-def test_row_groups_of_a_petastorm_dataset_become_shards(target: Path, run: Run) -> None:
+def test_row_groups_of_a_petastorm_dataset_become_shards(target: Path) -> None:
     source = GOLDEN / "codecs"
     for options, shards in (((), 2), (("--fill-shards",), 1)):
         assert run("convert", source, target, *options).exit_code == 0
@@ -178,16 +173,14 @@ def test_row_groups_of_a_petastorm_dataset_become_shards(target: Path, run: Run)
         shutil.rmtree(target)
 
 
-def test_row_groups_of_other_files_are_kept_on_request(
-    source: Path, target: Path, run: Run
-) -> None:
+def test_row_groups_of_other_files_are_kept_on_request(source: Path, target: Path) -> None:
     assert run("convert", source, target, "--keep-row-groups").exit_code == 0
     assert open_dataset(str(target)).shard_sizes == open_parquet(str(source)).shard_sizes
     with pytest.raises(InvalidArgumentError, match="cannot be combined with spark"):
         mdstorm.convert(str(source), f"{target}-2", spark=cast(Any, object()), keep_row_groups=True)
 
 
-def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path, run: Run) -> None:
+def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     for code in ("01", "2"):
         (source / f"code={code}").mkdir(parents=True)
@@ -200,7 +193,7 @@ def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path, run: Run)
     assert run("verify", "--against", source, target).exit_code == 0
 
 
-def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path, run: Run) -> None:
+def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path) -> None:
     source = GOLDEN / "codecs"
     run("convert", source, target, "--fill-shards")
     (shard,) = target.glob("*.mds")
@@ -217,7 +210,7 @@ def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path, run: Run)
     assert (example["source_row"], example["other_row"]) == (3, 3)
 
 
-def test_differences_are_listed(source: Path, target: Path, run: Run) -> None:
+def test_differences_are_listed(source: Path, target: Path) -> None:
     run("convert", source, target)
     table = numbers(30).to_pydict()
     table["half"][7] = 99.0
@@ -236,13 +229,11 @@ def test_differences_are_listed(source: Path, target: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     "options", [["--quick", "--against", "x"], ["--dtype", "float32"], ["--columns", "a"]]
 )
-def test_options_that_do_not_go_together_are_told(
-    source: Path, run: Run, options: list[str]
-) -> None:
+def test_options_that_do_not_go_together_are_told(source: Path, options: list[str]) -> None:
     assert run("verify", source, *options).exit_code == 2
 
 
-def test_rows_on_one_side_show_some_columns(tmp_path: Path, run: Run) -> None:
+def test_rows_on_one_side_show_some_columns(tmp_path: Path) -> None:
     for name, rows in (("a", 2), ("b", 3)):
         columns = {f"c{i:02}": list(range(rows)) for i in range(12)}
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")

@@ -1,14 +1,11 @@
 """``mdstorm convert`` and ``mdstorm verify --against`` with Delta tables."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from click.testing import Result
+from tests.compat.cli.running import run
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -21,7 +18,7 @@ def table(tmp_path: Path) -> Path:
     return table
 
 
-def test_a_version_is_converted_and_compared(table: Path, tmp_path: Path, run: Run) -> None:
+def test_a_version_is_converted_and_compared(table: Path, tmp_path: Path) -> None:
     result = run("convert", table, tmp_path / "mds", "--version", 0)
     assert "5 rows" in result.stdout
     command = f"verify --version 0 --against {table} {tmp_path}/mds"
@@ -32,7 +29,7 @@ def test_a_version_is_converted_and_compared(table: Path, tmp_path: Path, run: R
     assert "3 rows" in run("convert", table, tmp_path / "late", *late).stdout
 
 
-def test_what_has_no_version_is_told(table: Path, tmp_path: Path, run: Run) -> None:
+def test_what_has_no_version_is_told(table: Path, tmp_path: Path) -> None:
     result = run("convert", table, tmp_path / "mds", "--version", 9)
     assert (result.exit_code, "no version 9: the newest one is 1" in result.stderr) == (3, True)
     assert not (tmp_path / "mds").exists()

@@ -3,31 +3,28 @@
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import Result
+from tests.compat.cli.running import run
 
 import mdstorm
 from mdstorm.cli import main
-
-Run = Callable[..., Result]
 
 
 def commands() -> list[str]:
     return main.list_commands(click.Context(main))
 
 
-def test_version(run: Run) -> None:
+def test_version() -> None:
     result = run("--version")
     assert result.exit_code == 0
     assert result.output == f"mdstorm, version {mdstorm.__version__}\n"
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help_names_every_command(option: str, run: Run) -> None:
+def test_help_names_every_command(option: str) -> None:
     result = run(option)
     assert result.exit_code == 0
     assert "Usage:" in result.output
@@ -60,14 +57,14 @@ def test_every_command_has_a_section_of_the_manual() -> None:
         (["cache", "cler"], "No such command 'cler': did you mean clear?"),
     ],
 )
-def test_an_unknown_command_is_a_usage_error(command: list[str], message: str, run: Run) -> None:
+def test_an_unknown_command_is_a_usage_error(command: list[str], message: str) -> None:
     result = run(*command)
     assert result.exit_code == 2
     assert message in result.stderr
 
 
 @pytest.mark.parametrize("name", ["inspect", "head", "verify", "reindex"])
-def test_what_is_not_there_is_one_line_and_a_code(name: str, tmp_path: Path, run: Run) -> None:
+def test_what_is_not_there_is_one_line_and_a_code(name: str, tmp_path: Path) -> None:
     result = run(name, tmp_path / "nothing")
     assert result.exit_code == 3
     assert result.stdout == ""
@@ -76,7 +73,7 @@ def test_what_is_not_there_is_one_line_and_a_code(name: str, tmp_path: Path, run
     assert str(tmp_path / "nothing") in line
 
 
-def test_what_the_system_refuses_is_one_line_and_a_code(tmp_path: Path, run: Run) -> None:
+def test_what_the_system_refuses_is_one_line_and_a_code(tmp_path: Path) -> None:
     (tmp_path / "index.json").mkdir()
     result = run("head", tmp_path)
     assert result.exit_code == 3
@@ -89,13 +86,13 @@ def test_what_the_system_refuses_is_one_line_and_a_code(tmp_path: Path, run: Run
 @pytest.mark.parametrize(
     "arguments", [[], ["x", "--format", "xml"], ["x", "--storage-option", "key"], ["x", "--nope"]]
 )
-def test_a_wrong_command_line_is_a_usage_error(name: str, arguments: list[str], run: Run) -> None:
+def test_a_wrong_command_line_is_a_usage_error(name: str, arguments: list[str]) -> None:
     result = run(name, *arguments)
     assert result.exit_code == 2
     assert "Usage:" in result.stderr
 
 
-def test_storage_options_reach_the_file_system(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, object] = {}
 
     def inspect(url: str, *, storage_options: dict[str, object], **_: object) -> None:
@@ -115,9 +112,7 @@ def test_storage_options_reach_the_file_system(run: Run, monkeypatch: pytest.Mon
     }
 
 
-def test_the_index_stands_for_the_dataset(
-    dataset: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_index_stands_for_the_dataset(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run("head", dataset).stdout
     assert "text 0" in expected
     monkeypatch.chdir(dataset)
@@ -146,7 +141,7 @@ def example_lines(command: click.Command) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", all_commands())
-def test_the_examples_of_every_help_can_be_typed(name: str, run: Run) -> None:
+def test_the_examples_of_every_help_can_be_typed(name: str) -> None:
     command = all_commands()[name]
     examples = example_lines(command)
     assert examples

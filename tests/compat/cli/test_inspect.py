@@ -1,15 +1,12 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from click.testing import Result
+from tests.compat.cli.running import run
 
 from mdstorm_backend.maintenance.inspect import inspect
 
-Run = Callable[..., Result]
 
-
-def test_tables_describe_the_dataset(dataset: Path, run: Run) -> None:
+def test_tables_describe_the_dataset(dataset: Path) -> None:
     result = run("inspect", dataset)
     assert result.exit_code == 0
     assert result.stdout.startswith(f"file://{dataset}\n")
@@ -21,13 +18,13 @@ def test_tables_describe_the_dataset(dataset: Path, run: Run) -> None:
     assert "statistics" not in lines
 
 
-def test_statistics_are_shown_on_request(dataset: Path, run: Run) -> None:
+def test_statistics_are_shown_on_request(dataset: Path) -> None:
     result = run("inspect", dataset, "--statistics")
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "number 0 0 0 299 149.5" in lines
     assert any(line.startswith("text 1 0 6 … 8") for line in lines)
 
 
-def test_json_is_what_the_function_returns(dataset: Path, run: Run) -> None:
+def test_json_is_what_the_function_returns(dataset: Path) -> None:
     result = run("inspect", dataset, "--statistics", "--format", "json")
     assert json.loads(result.stdout) == inspect(str(dataset), statistics=True).to_json()

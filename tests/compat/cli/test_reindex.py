@@ -1,13 +1,10 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from click.testing import Result
-
-Run = Callable[..., Result]
+from tests.compat.cli.running import run
 
 
-def test_a_lost_index_is_rebuilt(dataset: Path, run: Run) -> None:
+def test_a_lost_index_is_rebuilt(dataset: Path) -> None:
     index = dataset / "index.json"
     before = index.read_bytes()
     index.unlink()
@@ -18,7 +15,7 @@ def test_a_lost_index_is_rebuilt(dataset: Path, run: Run) -> None:
     assert index.read_bytes() == before
 
 
-def test_oddities_are_warnings_beside_the_content(dataset: Path, run: Run) -> None:
+def test_oddities_are_warnings_beside_the_content(dataset: Path) -> None:
     sorted(dataset.glob("*.mds"))[1].unlink()
     result = run("reindex", dataset, "--force", "--format", "json")
     assert result.stderr.startswith("warning: part-00000-0.00001.mds is missing")
@@ -27,7 +24,7 @@ def test_oddities_are_warnings_beside_the_content(dataset: Path, run: Run) -> No
     assert len(value["notes"]) == 1
 
 
-def test_the_command_that_comes_next_can_be_copied(dataset: Path, run: Run) -> None:
+def test_the_command_that_comes_next_can_be_copied(dataset: Path) -> None:
     moved = dataset.rename(dataset.parent / "my data")
     (moved / "index.json").unlink()
     assert f"mdstorm verify 'file://{moved}'" in run("reindex", moved).stdout

@@ -1,14 +1,11 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from click.testing import Result
+from tests.compat.cli.running import run
 
 from mdstorm_backend import MDSWriter
-
-Run = Callable[..., Result]
 
 
 def damage(dataset: Path) -> str:
@@ -20,7 +17,7 @@ def damage(dataset: Path) -> str:
     return file.name
 
 
-def test_a_good_dataset_is_told_so(dataset: Path, run: Run) -> None:
+def test_a_good_dataset_is_told_so(dataset: Path) -> None:
     result = run("verify", dataset)
     assert result.exit_code == 0
     assert result.stdout.startswith(f"file://{dataset}: everything can be read; without hashes, ")
@@ -28,7 +25,7 @@ def test_a_good_dataset_is_told_so(dataset: Path, run: Run) -> None:
     assert "the files are all there" in run("verify", dataset, "--quick").stdout
 
 
-def test_only_hashes_prove_that_no_value_has_changed(tmp_path: Path, run: Run) -> None:
+def test_only_hashes_prove_that_no_value_has_changed(tmp_path: Path) -> None:
     for name, hashes in (("plain", []), ("hashed", ["sha1"])):
         dataset = tmp_path / name
         with MDSWriter(out=str(dataset), columns={"number": "int64"}, hashes=hashes) as writer:
@@ -44,7 +41,7 @@ def test_only_hashes_prove_that_no_value_has_changed(tmp_path: Path, run: Run) -
         assert ("changed values cannot be seen" in result.stdout) != bool(hashes)
 
 
-def test_problems_are_listed_and_change_the_exit_code(dataset: Path, run: Run) -> None:
+def test_problems_are_listed_and_change_the_exit_code(dataset: Path) -> None:
     name = damage(dataset)
     for options in ([], ["--quick"]):
         result = run("verify", dataset, *options)
@@ -54,7 +51,7 @@ def test_problems_are_listed_and_change_the_exit_code(dataset: Path, run: Run) -
         assert ": 1 problem (" in result.stdout
 
 
-def test_json_holds_the_report(dataset: Path, run: Run) -> None:
+def test_json_holds_the_report(dataset: Path) -> None:
     name = damage(dataset)
     (dataset / "shard.00000.mds").write_bytes(b"x")
     result = run("verify", dataset, "--format", "json")
