@@ -154,7 +154,7 @@ class DecodedSource(SampleDataset):
         if decimals is not None:
             fields = {name: with_floats(field, decimals) for name, field in fields.items()}
         self._fields = fields
-        self._schema = Schema(tuple(field.column for field in self._fields.values()))
+        self.schema = Schema(tuple(field.column for field in self._fields.values()))
         self._open: OpenShards[DecodedShard] = OpenShards()
         stated = None if unischema is None else unischema_to_json(unischema)
         text = stored.fingerprint + json.dumps(stated, sort_keys=True) + (decimals or "")
@@ -167,11 +167,6 @@ class DecodedSource(SampleDataset):
     def decodes(self) -> bool:
         """Whether any field is more than its stored values."""
         return any(field.decode is not None for field in self._fields.values())
-
-    @property
-    def schema(self) -> Schema:
-        """The fields as columns."""
-        return self._schema
 
     @property
     def is_mapped(self) -> bool:

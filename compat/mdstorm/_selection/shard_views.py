@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.datasets import SampleDataset
-from mdstorm_backend.format import Batch, Schema, slice_batch
+from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read import Rows, SampleSource, Shard
 
@@ -41,17 +41,12 @@ class ShardView(SampleDataset):
         self._owners = owners
         self._starts = starts
         self._sizes = sizes
-        self.url = source.url
+        self.url, self.schema = source.url, source.schema
         self.shard_sizes = tuple(sizes.tolist())
         per_row = source.nbytes / max(len(source), 1)  # a piece has its share of all bytes
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         text = f"{source.fingerprint} {division}"
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of a whole batch."""
-        return self.source.schema
 
     @property
     def is_mapped(self) -> bool:

@@ -152,7 +152,7 @@ class Dataset(SampleDataset):
         return Schema.from_shards(self.index.shards)
 
     @cached_property
-    def schema(self) -> Schema:
+    def schema(self) -> Schema:  # type: ignore[override]
         """The columns in the order of the DataFrame."""
         schema = schema_of(self._shards.index_with_schema, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)

@@ -32,7 +32,8 @@ class JoinedDataset(SampleDataset):
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
-        self._schema = Schema(tuple(_common(parts)))
+        #: The columns that all parts have, in the order of the first one.
+        self.schema = Schema(tuple(_common(parts)))
         common = [column for column in self.schema if _are_alike(column.name, parts)]
         #: Delivered in one form, even if a part by itself would allow another.
         self.parts = tuple(part.with_columns(common) for part in parts)
@@ -45,11 +46,6 @@ class JoinedDataset(SampleDataset):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_dataset(self, self.schema if full else None)
-
-    @property
-    def schema(self) -> Schema:
-        """The columns that all parts have, in the order of the first one."""
-        return self._schema
 
     @cached_property
     def is_mapped(self) -> bool:

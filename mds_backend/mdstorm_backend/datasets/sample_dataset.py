@@ -46,6 +46,8 @@ class SampleDataset(Described, ABC):
         URL of the dataset, for messages.
     fingerprint : str
         Identity of the content, by which checkpoints and caches recognise their dataset.
+    schema : Schema
+        The columns.
     shard_sizes : tuple of int
         Samples of each shard.
     shard_bytes : tuple of int
@@ -56,14 +58,10 @@ class SampleDataset(Described, ABC):
 
     url: str
     fingerprint: str
+    schema: Schema
     shard_sizes: tuple[int, ...]
     shard_bytes: tuple[int, ...]
     bytes_ahead: int = 0
-
-    @property
-    @abstractmethod
-    def schema(self) -> Schema:
-        """The columns."""
 
     @property
     @abstractmethod

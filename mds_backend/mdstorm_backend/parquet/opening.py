@@ -16,7 +16,7 @@ from mdstorm_backend.parquet.common_schema import common_schema
 from mdstorm_backend.parquet.footers import Footer, read_footers, read_metadata
 from mdstorm_backend.parquet.hive_partitions import partition_field, partition_values
 from mdstorm_backend.parquet.listing import FoundFiles, find_files, locate, shown
-from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
+from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 from mdstorm_backend.parquet.table_opening import open_table
 from mdstorm_backend.storage import Location
@@ -102,7 +102,7 @@ def open_parquet(
     stored = common_schema([footer.schema for footer in footers], file_urls)
     fields += [field for field in stored if field.name not in partition_columns]
     schema, left_out = plan_columns(pa.schema(fields))
-    contents = Contents(
+    return ParquetDataset(
         found.url,
         found.location,
         found.files,
@@ -112,8 +112,8 @@ def open_parquet(
         partition_columns,
         left_out,
         _fingerprint(found.files, footers),
+        cache,
     )
-    return ParquetDataset(contents, cache)
 
 
 def _check_no_part_of_a_table(found: FoundFiles) -> None:

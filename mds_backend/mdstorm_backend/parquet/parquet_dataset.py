@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,60 +35,11 @@ from mdstorm_backend.tables import TableField
 _KEPT_BYTES = 512 << 20
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What was found when a dataset was opened.
-
-    Attributes
-    ----------
-    url : str
-        What was opened.
-    location : Location
-        Directory below which all files are.
-    files : tuple of ParquetFileInfo
-        The files.
-    row_groups : tuple of RowGroup
-        Their row groups in order.
-    schema : Schema
-        The columns.
-    arrow_schema : pyarrow.Schema
-        The columns as stored in files and partitions.
-    partition_columns : tuple of str
-        Columns whose values are in directory names.
-    left_out : mapping of str to pyarrow.DataType
-        Columns of types that cannot be read.
-    fingerprint : str
-        Identity of the content.
-    table_fields : mapping of str to TableField
-        The columns of a table; empty for files that are not a table.
-    table_version : int or None
-        The version of a table.
-    """
-
-    url: str
-    location: Location
-    files: tuple[ParquetFileInfo, ...]
-    row_groups: tuple[RowGroup, ...]
-    schema: Schema
-    arrow_schema: pa.Schema
-    partition_columns: tuple[str, ...] = ()
-    left_out: Mapping[str, pa.DataType] = field(default_factory=dict)
-    fingerprint: str = ""
-    table_fields: Mapping[str, TableField] = field(default_factory=dict)
-    table_version: int | None = None
-
-
+@dataclass(eq=False, repr=False)
 class ParquetDataset(SampleDataset):
     """An open Parquet dataset. Safe to share between threads; pickles with its parsed footers.
 
     Parameters
-    ----------
-    contents : Contents
-        What was found when it was opened.
-    cache : CacheOptions, optional
-        How files that are elsewhere are downloaded to this machine.
-
-    Attributes
     ----------
     url : str
         URL of the directory or file; of several, all of them.
@@ -98,43 +49,52 @@ class ParquetDataset(SampleDataset):
         The files in order, also those that have no rows.
     row_groups : tuple of RowGroup
         The row groups in order: those of one file after the other.
-    shard_sizes, shard_bytes : tuple of int
-        Rows of each row group, and its bytes, uncompressed.
+    schema : Schema
+        The columns, partition columns first, as they would be in an MDS dataset.
     arrow_schema : pyarrow.Schema
         The columns as stored in files and partitions.
     partition_columns : tuple of str
         Columns whose values are in directory names, or in the log of a table.
     left_out : mapping of str to pyarrow.DataType
         Columns of the files that cannot be read, because of their types.
+    fingerprint : str
+        Identity of the content.
+    cache : CacheOptions or None
+        How files that are elsewhere are downloaded to this machine.
+    table_fields : mapping of str to TableField
+        The columns of a Delta table; empty for files that are not a table.
     table_version : int or None
         The version of a Delta table; None for files that are not a table.
+
+    Attributes
+    ----------
+    shard_sizes, shard_bytes : tuple of int
+        Rows of each row group, and its bytes, uncompressed.
     """
 
-    def __init__(self, contents: Contents, cache: CacheOptions | None = None) -> None:
-        self._contents = contents
-        self.cache = cache
-        self.url = contents.url
-        self.location = contents.location
-        self.files = contents.files
-        self.row_groups = contents.row_groups
+    url: str
+    location: Location
+    files: tuple[ParquetFileInfo, ...]
+    row_groups: tuple[RowGroup, ...]
+    schema: Schema
+    arrow_schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    left_out: Mapping[str, pa.DataType]
+    fingerprint: str
+    cache: CacheOptions | None
+    table_fields: Mapping[str, TableField] = field(default_factory=dict)
+    table_version: int | None = None
+
+    def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
-        self.arrow_schema = contents.arrow_schema
-        self.partition_columns = contents.partition_columns
-        self.left_out = contents.left_out
-        self.fingerprint = contents.fingerprint
-        self.table_version = contents.table_version
         self._files = ParquetFiles(
-            contents.location,
-            contents.files,
-            self.fingerprint,
-            cache,
-            table_version=contents.table_version,
+            self.location, self.files, self.fingerprint, self.cache, self.table_version
         )
         self._opened: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ParquetDataset, (self._contents, self.cache)
+        return ParquetDataset, tuple(getattr(self, field.name) for field in fields(self))
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         version = self.table_version
@@ -146,11 +106,6 @@ class ParquetDataset(SampleDataset):
         return replace(found, line=[*found.line, f"version {version} of a table"])
 
     @property
-    def schema(self) -> Schema:
-        """The columns, partition columns first, as they would be in an MDS dataset."""
-        return self._contents.schema
-
-    @property
     def is_mapped(self) -> bool:
         """Never: opening a row group means decoding it."""
         return False
@@ -158,7 +113,7 @@ class ParquetDataset(SampleDataset):
     @cached_property
     def stored_columns(self) -> StoredColumns:
         """How the columns are stored in the files."""
-        return StoredColumns(self.arrow_schema, self._contents.table_fields)
+        return StoredColumns(self.arrow_schema, self.table_fields)
 
     @property
     def file_urls(self) -> list[str]:
@@ -213,7 +168,7 @@ class ParquetDataset(SampleDataset):
         schema = self.schema.with_columns(columns)
         if schema == self.schema:
             return self
-        return ParquetDataset(replace(self._contents, schema=schema), self.cache)
+        return replace(self, schema=schema)
 
     def with_text_partitions(self, columns: Collection[str]) -> ParquetDataset:
         """Return the dataset with some partition columns read as strings.
@@ -224,19 +179,18 @@ class ParquetDataset(SampleDataset):
         chosen = [name for name in columns if not pa.types.is_string(arrow.field(name).type)]
         if not chosen:
             return self
-        fields = [f.with_type(pa.string()) if f.name in chosen else f for f in arrow]
-        texts, _ = plan_columns(pa.schema([f for f in fields if f.name in chosen]))
+        arrow_fields = [f.with_type(pa.string()) if f.name in chosen else f for f in arrow]
+        texts, _ = plan_columns(pa.schema([f for f in arrow_fields if f.name in chosen]))
         retyped = (
             replace(self.schema[c.name], encoding=c.encoding, spark_type=c.spark_type)
             for c in texts
         )
-        contents = replace(
-            self._contents,
+        return replace(
+            self,
             schema=self.schema.with_columns(retyped),
-            arrow_schema=pa.schema(fields, arrow.metadata),
+            arrow_schema=pa.schema(arrow_fields, arrow.metadata),
             row_groups=tuple(_with_texts(group, chosen) for group in self.row_groups),
         )
-        return ParquetDataset(contents, self.cache)
 
     def with_row_groups(self, numbers: Sequence[int]) -> ParquetDataset:
         """Return a dataset of some of the row groups, in the order of `numbers`."""
@@ -244,12 +198,11 @@ class ParquetDataset(SampleDataset):
         if chosen == list(range(len(self.row_groups))):
             return self
         text = f"{self.fingerprint} {chosen}"
-        contents = replace(
-            self._contents,
+        return replace(
+            self,
             row_groups=tuple(self.row_groups[number] for number in chosen),
             fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
         )
-        return ParquetDataset(contents, self.cache)
 
     def shard(self, number: int) -> ParquetShard:
         """Open row group `number`; nothing is read yet.

@@ -42,8 +42,8 @@ class ParquetFiles:
         Identity of their content.
     cache : CacheOptions or None
         How they are downloaded to this machine.
-    table_version : int, optional
-        The version of the table that they are.
+    table_version : int or None
+        The version of the table that they are, if they are one.
     """
 
     def __init__(
@@ -52,8 +52,7 @@ class ParquetFiles:
         files: Sequence[ParquetFileInfo],
         fingerprint: str,
         cache: CacheOptions | None,
-        *,
-        table_version: int | None = None,
+        table_version: int | None,
     ) -> None:
         self._location = location
         self._infos = {file.name: _as_shard(file) for file in files}

@@ -17,7 +17,7 @@ from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.footers import Footer, read_footers
 from mdstorm_backend.parquet.listing import check_one_storage, common_directory
-from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
+from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.parquet_files import missing_file
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 from mdstorm_backend.parquet.stored_columns import StoredColumns
@@ -51,7 +51,7 @@ def open_table(
         for group in _row_groups(file, info.name, base.file_url(info.name), footer, whole=whole)
     )
     schema, left_out = plan_columns(arrow)
-    contents = Contents(
+    return ParquetDataset(
         location.url,
         base,
         infos,
@@ -61,10 +61,10 @@ def open_table(
         table.partition_columns,
         left_out,
         _fingerprint(table, infos, row_groups),
+        cache,
         fields,
         table.version,
     )
-    return ParquetDataset(contents, cache)
 
 
 def _located(
