@@ -71,7 +71,7 @@ class ReaderPasses:
         self._runner = PassRunner(
             reading,
             Batching(rows, by_shard=by_shard),
-            threads,
+            threads or PassThreads(),
             check=reader._mdstorm_check_running,
             recorders=reader._mdstorm_recorders,
         )

@@ -107,25 +107,19 @@ def find_examples(
     )
 
 
+@dataclass(frozen=True)
 class _Search:
     """Reads one side again and keeps the candidate rows."""
 
-    def __init__(
-        self,
-        rows: ComparedRows,
-        names: Sequence[str],
-        changed: Sequence[str],
-        buckets: npt.NDArray[np.int64],
-    ) -> None:
-        self._rows = rows
-        self._names = names
-        self._changed = changed
-        self._buckets = buckets
+    rows: ComparedRows
+    names: Sequence[str]
+    changed: Sequence[str]
+    buckets: npt.NDArray[np.int64]
 
     def kept(self, threads: int | None) -> _Kept:
         parts = [
             kept
-            for found in each(self._of_part, range(self._rows.num_parts), threads, None)
+            for found in each(self._of_part, range(self.rows.num_parts), threads, None)
             for kept in found
         ]
         return _Kept(
@@ -135,13 +129,13 @@ class _Search:
         )
 
     def _of_part(self, part: int) -> list[_Kept]:
-        start, kept = self._rows.starts[part], []
-        every = np.uint64(max(self._rows.num_rows // _SAMPLED_ROWS, 1))
-        for arrays in self._rows.batches(part, self._names):
-            hashed = HashedRows(self._names, arrays)
-            keys = hashed.keys(self._changed)
-            chosen = np.isin(hashed.buckets, self._buckets)
-            if len(self._changed) < len(self._names):
+        start, kept = self.rows.starts[part], []
+        every = np.uint64(max(self.rows.num_rows // _SAMPLED_ROWS, 1))
+        for arrays in self.rows.batches(part, self.names):
+            hashed = HashedRows(self.names, arrays)
+            keys = hashed.keys(self.changed)
+            chosen = np.isin(hashed.buckets, self.buckets)
+            if len(self.changed) < len(self.names):
                 chosen |= keys[0] % every == 0
             where = np.flatnonzero(chosen)
             kept.append(_Kept(start + where, hashed.rows[:, where], keys[:, where]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -266,9 +267,7 @@ class ElasticPass:
 
     def copied(self) -> ElasticPass:
         """Return a copy that stands at the same place."""
-        other = ElasticPass(self._schedule, self._batching, self._goes_on, self._here)
-        other._start, other.rows, other._num_rows = self._start, self.rows, self._num_rows
-        return other
+        return copy(self)
 
     def to_continue(self) -> ElasticPass:
         """Return the pass for a copy of the loader, whose dataset goes on from here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -213,11 +214,8 @@ class ExactPass:
 
     def copied(self) -> ExactPass:
         """Return a copy that stands at the same place."""
-        progress = replace(self._progress)
-        other = ExactPass(
-            self._schedule, self._batching, progress, self._here, is_begun=self._is_begun
-        )
-        other._start, other.rows = self._start, self.rows
+        other = copy(self)
+        other._progress = replace(self._progress)
         return other
 
     def to_continue(self) -> ExactPass:

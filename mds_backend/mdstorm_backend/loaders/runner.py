@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -56,6 +57,7 @@ def mark_and_rows(block: Block) -> tuple[Any, int]:
     return (block.ends[-1] if block.ends else sum(block.counts)), sum(block.sizes)
 
 
+@dataclass(eq=False)
 class PassRunner:
     """Runs the passes of one loader, and knows where they stand.
 
@@ -65,7 +67,7 @@ class PassRunner:
     Parameters
     ----------
     reading : Reading
-        How the dataset is read.
+        How the dataset is read; a state that is loaded may change it.
     batching : Batching
         How batches are made.
     threads : PassThreads, optional
@@ -79,31 +81,18 @@ class PassRunner:
         Whether the place is that of the iteration that was begun last, whichever is advanced.
     recorders : PassRecorders, optional
         Record the passes; by default the runner has its own.
-
-    Attributes
-    ----------
-    reading, batching, threads, recorders
-        As given; a state that was loaded may have changed `reading`.
     """
 
-    def __init__(
-        self,
-        reading: Reading,
-        batching: Batching,
-        threads: PassThreads | None = None,
-        *,
-        check: Callable[[], None] | None = None,
-        by_item: bool = False,
-        follows_begun: bool = False,
-        recorders: PassRecorders | None = None,
-    ) -> None:
-        self.reading = reading
-        self.batching = batching
-        self.threads = threads or PassThreads()
-        self.recorders = recorders or PassRecorders()
-        self._check = check
-        self._by_item = by_item
-        self._follows_begun = follows_begun
+    reading: Reading
+    batching: Batching
+    threads: PassThreads = field(default_factory=PassThreads)
+    _: KW_ONLY
+    check: Callable[[], None] | None = None
+    by_item: bool = False
+    follows_begun: bool = False
+    recorders: PassRecorders = field(default_factory=PassRecorders)
+
+    def __post_init__(self) -> None:
         #: None before the first iteration.
         self._pass: Pass | None = None
         #: Whether `state_dict` may be asked for the place before the last batch.
@@ -133,7 +122,7 @@ class PassRunner:
         """Go through a pass; nothing happens before the first batch is asked for."""
         recorder, is_waiting = self.new_recorder(), False
         current = self.begin()
-        stretch = self._items_of if self._by_item else self.stretch
+        stretch = self._items_of if self.by_item else self.stretch
         try:
             for leg in current.legs():
                 yield from stretch(current, deliver(leg.recorded(recorder)), recorder)
@@ -164,8 +153,8 @@ class PassRunner:
             for batch, mark, size in delivered:
                 if size < least:
                     continue
-                if self._check is not None:
-                    self._check()
+                if self.check is not None:
+                    self.check()
                 if self.remembers:
                     self._before = current.copied()
                 current.advance(mark, size)
@@ -213,7 +202,7 @@ class PassRunner:
             yield from delivered
 
     def _move(self, current: Pass) -> None:
-        if not self._follows_begun:
+        if not self.follows_begun:
             self._pass = current
 
     def restart(self) -> None:
@@ -243,7 +232,7 @@ class PassRunner:
             If it was taken from another dataset or another way of reading, or is not a state.
         """
         reading, place = self.reading.resumed(state, self.batching)
-        self._items = _items_of_state(state) if self._by_item else 0
+        self._items = _items_of_state(state) if self.by_item else 0
         self.reading, self._pass, self._before = reading, place, None
 
     def go_to(self, place: Pass) -> None:
@@ -252,14 +241,7 @@ class PassRunner:
 
     def to_continue(self, threads: PassThreads) -> PassRunner:
         """Return a runner for a copy of the loader, which goes on from here."""
-        other = PassRunner(
-            self.reading,
-            self.batching,
-            threads,
-            check=self._check,
-            by_item=self._by_item,
-            follows_begun=self._follows_begun,
-        )
+        other = replace(self, threads=threads, recorders=PassRecorders())
         other._pass, other._items = self._pass and self._pass.to_continue(), self._items
         return other
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, count, islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -26,6 +26,7 @@ _Find: TypeAlias = Callable[[list[Piece]], Iterator[Source]]
 _SHARDS_AHEAD = 2
 
 
+@dataclass(eq=False)
 class WindowStream:
     """Puts the windows of an order together.
 
@@ -44,27 +45,21 @@ class WindowStream:
         Call `transformed` for so many rows of a shard at a time, not for its whole share.
     """
 
-    def __init__(
-        self,
-        dataset: SampleSource,
-        order: ExactOrder,
-        transformed: Callable[[int, int, Callable[[], Source]], Source] | None = None,
-        *,
-        make_ready: Callable[[Shard], None] | None = None,
-        slice_rows: int | None = None,
-    ) -> None:
-        self._dataset = dataset
+    dataset: SampleSource
+    order: ExactOrder
+    transformed: Callable[[int, int, Callable[[], Source]], Source] | None = None
+    make_ready: Callable[[Shard], None] | None = None
+    slice_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        dataset = self.dataset
         #: What opens a shard. Windows that nobody permutes wait for the rows that are read.
-        self.open_shard = dataset.shard if order.shuffles else dataset.begin_shard
-        self._order = order
-        self._transformed = transformed
-        self._make_ready = make_ready
-        self._slice_rows = slice_rows
+        self.open_shard = dataset.shard if self.order.shuffles else dataset.begin_shard
         self._first = [0, *accumulate(dataset.shard_sizes)]
 
     @cached_property
     def _shards_ahead(self) -> int:
-        dataset = self._dataset
+        dataset = self.dataset
         shards = dataset.bytes_ahead * len(dataset.shard_sizes) // max(dataset.nbytes, 1)
         return max(_SHARDS_AHEAD, shards)
 
@@ -101,22 +96,22 @@ class WindowStream:
         find = partial(self._sources, prefetcher=prefetcher, opener=opener)
         skip = start.row
         for epoch in count(start.epoch) if stop_epoch is None else range(start.epoch, stop_epoch):
-            if self._transformed is None:
+            if self.transformed is None:
                 yield from self._stored(epoch, skip, find)
             elif not (yield from self._of_transform(epoch, skip, find)):
-                warn_no_data(self._dataset.url, transformed=True)
+                warn_no_data(self.dataset.url, transformed=True)
                 return
             skip = 0
 
     def _stored(self, epoch: int, skip: int, find: _Find) -> Iterator[tuple[int, int, int, Window]]:
         """Yield the windows of an epoch, without its first `skip` rows."""
-        num_rows = len(self._dataset)
-        if skip and skip == self._order.rows_in(num_rows, epoch):
+        num_rows = len(self.dataset)
+        if skip and skip == self.order.rows_in(num_rows, epoch):
             return
-        for order, rows in self._order.parts(num_rows, epoch):
+        for order, rows in self.order.parts(num_rows, epoch):
             chosen = rows[skip:]
             skip -= len(rows) - len(chosen)
-            pieces = order.pieces(self._dataset.shard_sizes, epoch)
+            pieces = order.pieces(self.dataset.shard_sizes, epoch)
             shares = ([piece] for piece in pieces)
             groups = list(_within(_groups(shares, order.window), chosen))
             used = [piece for _, group, _ in groups for piece in group]
@@ -130,18 +125,18 @@ class WindowStream:
         self, epoch: int, skip: int, find: _Find
     ) -> Generator[tuple[int, int, int, Window], None, int]:
         """Yield the windows of an epoch, and return how many rows a transform makes of it."""
-        pieces = self._order.pieces(self._dataset.shard_sizes, epoch)
+        pieces = self.order.pieces(self.dataset.shard_sizes, epoch)
         sources, rows = find(pieces), 0
         shares = (
             (list(islice(sources, len(self._slices(piece)))) for piece in pieces)
-            if self._order.shuffles
+            if self.order.shuffles
             else ([source] for source in sources)  # nothing waits for the rest of a shard
         )
-        for number, group in enumerate(_groups(shares, self._order.window)):
+        for number, group in enumerate(_groups(shares, self.order.window)):
             size = _num_rows(group)
             rows += size
             if size > skip:
-                permutation = self._order.permutation(size, epoch, number)
+                permutation = self.order.permutation(size, epoch, number)
                 yield epoch, skip, size, Window(group, permutation)
             skip = max(skip - size, 0)
         return rows
@@ -149,7 +144,7 @@ class WindowStream:
     def _sources(
         self, pieces: list[Piece], prefetcher: Prefetcher, opener: Prefetcher | None
     ) -> Iterator[Source]:
-        if self._transformed is None:
+        if self.transformed is None:
             return (opener or prefetcher).map(self._open, pieces, depth=self._shards_ahead)
         opened: Iterator[Callable[[], Source]] = (partial(self._open, piece) for piece in pieces)
         if opener is not None:
@@ -163,29 +158,29 @@ class WindowStream:
 
     def _open(self, piece: Piece) -> Source:
         shard = self.open_shard(piece.shard)
-        if self._order.window == 0:
+        if self.order.window == 0:
             shard.will_need()
-        if self._make_ready is not None:
-            self._make_ready(shard)
+        if self.make_ready is not None:
+            self.make_ready(shard)
         return Source(shard, piece.start, piece.stop, self._first[piece.shard] + piece.start)
 
     def _slices(self, piece: Piece) -> list[Piece]:
         """Cut a piece of a shard into what the transform is called with."""
-        if self._slice_rows is None:
+        if self.slice_rows is None:
             return [piece]
-        starts = range(piece.start, piece.stop, self._slice_rows)
-        stops = (min(start + self._slice_rows, piece.stop) for start in starts)
+        starts = range(piece.start, piece.stop, self.slice_rows)
+        stops = (min(start + self.slice_rows, piece.stop) for start in starts)
         return [Piece(piece.shard, *bounds) for bounds in zip(starts, stops, strict=True)]
 
     def _transform(self, opened: tuple[Piece, Callable[[], Source]]) -> Source:
-        assert self._transformed is not None
+        assert self.transformed is not None
         piece, source = opened
         first = self._first[piece.shard] + piece.start
 
         def open_source() -> Source:
             return replace(source(), start=piece.start, stop=piece.stop, number=first)
 
-        return self._transformed(first, piece.stop - piece.start, open_source)
+        return self.transformed(first, piece.stop - piece.start, open_source)
 
 
 def _groups(shares: Iterable[Sequence[_Part]], window: int) -> Iterator[list[_Part]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.datasets.stream_defaults import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
@@ -158,40 +160,11 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        of_stream: dict[str, Any] = {"remote": remote, "local": local, "split": split}
-        of_stream |= {"download_retry": download_retry, "download_timeout": download_timeout}
-        of_stream |= {"validate_hash": validate_hash, "keep_zip": keep_zip}
+        told = dict(locals())  # the arguments, which are those of `DatasetSettings`
+        of_stream = {name: told[name] for name in ("remote", "local", *INHERITED)}
+        told["streams"] = find_streams(streams, stream_name, {**of_stream, **(stream_config or {})})
         settings = DatasetSettings(
-            streams=find_streams(streams, stream_name, {**of_stream, **(stream_config or {})}),
-            **of_stream,
-            epoch_size=epoch_size,
-            predownload=predownload,
-            cache_limit=cache_limit,
-            sampling_method=sampling_method,
-            sampling_granularity=sampling_granularity,
-            partition_algo=partition_algo,
-            num_canonical_nodes=num_canonical_nodes,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            shuffle_algo=shuffle_algo,
-            shuffle_seed=shuffle_seed,
-            shuffle_block_size=shuffle_block_size,
-            batching_method=batching_method,
-            allow_unsafe_types=allow_unsafe_types,
-            replication=replication,
-            stream_name=stream_name,
-            stream_config=stream_config,
-            order=order,
-            columns=columns,
-            num_epochs=num_epochs,
-            transform=transform,
-            decode=decode,
-            size=size,
-            fill_nulls=fill_nulls,
-            null_masks=null_masks,
-            workers=workers,
-            prefetch=prefetch,
-            storage_options=storage_options,
+            **{each.name: told[each.name] for each in fields(DatasetSettings)}
         )
         if predownload is not None and batch_size is not None and predownload < batch_size:
             warn_user(
