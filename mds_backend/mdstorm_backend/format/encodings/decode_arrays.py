@@ -70,18 +70,15 @@ def decode_arrays(
         raise ValueError("an array of no bytes")
     common = _common_dtype(data[starts]) if dtype is None else dtype
     marks = data[starts + code_size]
-    if common is not None and (marks >> 2 == 1).all():
-        return _lists(data, starts + code_size, lengths - code_size, marks & 3, common)
-    nested = None
-    is_alike = common is not None and (marks >> 2 == marks[0] >> 2).all()
-    if common is not None and is_alike and 0 < marks[0] >> 2 <= _MAX_DIMENSIONS:
-        nested = _nested_lists(data, starts + code_size, lengths - code_size, marks, common)
-    if nested is None:
+    depth, lists = int(marks[0]) >> 2, None
+    if common is not None and (marks >> 2 == depth).all() and 0 < depth <= _MAX_DIMENSIONS:
+        lists = _lists(data, starts + code_size, lengths - code_size, marks & 3, depth, common)
+    if lists is None:
         decode = array_decoder(data.data, dtype)
         ends = starts + lengths
         arrays = [decode(*span) for span in zip(starts.tolist(), ends.tolist(), strict=True)]
         return np.fromiter(arrays, object, len(arrays))
-    return nested
+    return lists
 
 
 def _lists(
@@ -89,53 +86,30 @@ def _lists(
     starts: Positions,
     lengths: Positions,
     widths: npt.NDArray[Any],
-    dtype: np.dtype[np.generic],
-) -> pa.ListArray:
-    """Decode one-dimensional arrays; `widths` are those of their lengths, as powers of two."""
-    headers = 1 + (1 << widths.astype(np.int64))
-    sizes = lengths - headers
-    if (sizes < 0).any():
-        raise ValueError("an array with a header that is longer than its value")
-    counts = sizes // dtype.itemsize
-    stated = np.empty(len(starts), np.uint64)
-    for width in np.unique(widths).tolist():
-        chosen = widths == width
-        stated[chosen] = gather_fixed(data, starts[chosen] + 1, _WIDTHS[width])
-    if (stated != counts.astype(np.uint64)).any() or (counts * dtype.itemsize != sizes).any():
-        raise ValueError("an array of another length than its header says")
-    offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    raw = gather_binary(data, starts + headers, sizes, pa.binary())
-    elements = pa.Array.from_buffers(
-        arrow_type_of(dtype), int(offsets[-1]), [None, raw.buffers()[2]]
-    )
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements)
-
-
-def _nested_lists(
-    data: npt.NDArray[np.uint8],
-    starts: Positions,
-    lengths: Positions,
-    marks: npt.NDArray[np.uint8],
+    depth: int,
     dtype: np.dtype[np.generic],
 ) -> pa.ListArray | None:
-    """Decode arrays of as many dimensions, more than one; None if lists cannot say their shapes."""
-    depth, widths = int(marks[0]) >> 2, marks & 3
+    """Decode arrays of `depth` dimensions; None if lists cannot say their shapes.
+
+    `widths` are those of their lengths, as powers of two.
+    """
     headers = 1 + depth * (1 << widths.astype(np.int64))
     if (lengths < headers).any():
         raise ValueError("an array with a header that is longer than its value")
     stated = np.empty((len(starts), depth), np.uint64)
-    for width in np.unique(widths).tolist():
-        chosen = widths == width
+    used = np.unique(widths).tolist()
+    for width in used:
+        chosen = slice(None) if len(used) == 1 else widths == width
         found = gather_fixed(data, starts[chosen] + 1, _WIDTHS[width], depth)
         stated[chosen] = found.reshape(-1, depth)
     if stated.max() >= _LARGEST_DIMENSION:
         return None
     sizes = stated.astype(np.int64)
-    # Of an array without elements, lists do not say the dimensions within an empty one.
-    empty = np.logical_or.accumulate(sizes == 0, axis=1)
-    if (sizes[:, 1:][empty[:, :-1]] != 0).any():
-        return None
+    if depth > 1:
+        # Of an array without elements, lists do not say the dimensions within an empty one.
+        empty = np.logical_or.accumulate(sizes == 0, axis=1)
+        if (sizes[:, 1:][empty[:, :-1]] != 0).any():
+            return None
     counts = sizes[:, 0]
     for level in range(1, depth):
         if counts.sum() > max(int(lengths.sum()), MOST_EMPTY_LISTS):

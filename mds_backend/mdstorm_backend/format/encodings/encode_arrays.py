@@ -12,7 +12,6 @@ have various lengths or are null, are stored as JSON.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -41,7 +40,6 @@ _MAX_DIMENSIONS = 63
 _SHORT = 256
 #: What is wrong with nested lists that have no shape.
 UNEVEN = "a row holds lists of various lengths, or null ones, and is not an array"
-_IS_LITTLE_ENDIAN = sys.byteorder == "little"
 
 #: From these lengths on a header takes 2 and 4 bytes for one.
 _LENGTH_LIMITS = np.array([1 << 8, 1 << 16], np.int64)
@@ -63,8 +61,6 @@ def array_encoder(
         for name, code in DTYPE_CODES.items()
         if dtype is None or name == dtype.name
     }
-    if not _IS_LITTLE_ENDIAN:
-        prefixes = {}
 
     def encode(value: Any) -> bytes:
         prefix = prefixes.get(value.dtype) if type(value) is np.ndarray else None
