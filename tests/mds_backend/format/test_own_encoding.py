@@ -1,6 +1,5 @@
 """An encoding that one class in one file adds works everywhere, and an unknown one is named."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,16 +45,6 @@ def known() -> Iterator[None]:
     register(UUIDText)
     yield
     unregister(UUIDText)
-
-
-@pytest.fixture
-def sent_to_workers() -> Iterator[None]:
-    """Send the class itself to Spark's workers, as with one of a notebook: they lack its module."""
-    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
-    module = sys.modules[UUIDText.__module__]
-    cloudpickle.register_pickle_by_value(module)
-    yield
-    cloudpickle.unregister_pickle_by_value(module)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Encodings that users define with a class of their own, or in the place of the format's."""
 
 import pickle
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
@@ -159,18 +158,6 @@ def test_without_the_class_columns_of_arrow_data_are_read(tmp_path: Path) -> Non
     with pytest.raises(UnsupportedEncodingError, match=r"'i' .*redefined the encoding"):
         dataset[0]
     assert dataset.to_table(["n"]).to_pydict() == {"n": [1, 2]}
-
-
-@pytest.fixture
-def sent_to_workers() -> Iterator[None]:
-    """Send the classes themselves to Spark's workers, which lack the module of this test."""
-    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
-    modules = [sys.modules[Complex128.__module__], sys.modules[__name__]]
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    yield
-    for module in modules:
-        cloudpickle.unregister_pickle_by_value(module)
 
 
 @pytest.mark.long

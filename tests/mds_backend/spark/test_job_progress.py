@@ -1,6 +1,5 @@
 """The progress line: on terminals, and nowhere else."""
 
-import io
 import os
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 import pyspark
 import pytest
 from tests.conftest import IS_CONNECT, IS_REFUSING, runs_python_on_executors
+from tests.mds_backend import conftest
 
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import open_dataset
@@ -21,16 +21,13 @@ from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.storage import Location
 
 
-class Terminal(io.StringIO):
+class Terminal(conftest.Terminal):
     """A terminal that tells when a text has been drawn."""
 
     def __init__(self, awaited: str = "") -> None:
         super().__init__()
         self.awaited = awaited
         self.drawn = threading.Event()
-
-    def isatty(self) -> bool:
-        return True
 
     def write(self, text: str) -> int:
         count = super().write(text)

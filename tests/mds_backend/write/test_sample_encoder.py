@@ -1,4 +1,7 @@
+import math
 import struct
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -57,10 +60,56 @@ def test_the_fast_way_and_the_careful_way_agree(name: str, value: Any) -> None:
     assert beside_a_text.encode({"v": value, "w": ""}) == bytes(4) + expected
 
 
-@pytest.mark.parametrize("value", [np.int32(7), np.bool_(True), "7", np.array([7]), b"\7\0\0\0"])
-def test_what_is_not_a_plain_number_takes_the_careful_way(value: Any) -> None:
-    assert encode({"a": "int32"}, a=value)[0] in (1, 7)
+def stored_number(name: str, value: Any) -> Any:
+    """Encode and read back."""
+    return np.frombuffer(encode({"v": name}, v=value), DTYPES[name])[0]
+
+
+@given(
+    st.sampled_from([name for name in DTYPES if "int" in name]),
+    st.integers(-(2**65), 2**65) | st.integers(-300, 300),
+)
+def test_an_integer_is_stored_exactly_or_refused(name: str, value: int) -> None:
+    limits = np.iinfo(DTYPES[name])
+    if limits.min <= value <= limits.max:
+        assert int(stored_number(name, value)) == value
+    else:
+        with pytest.raises(EncodingRangeError, match=f"from {limits.min} to {limits.max}"):
+            encode({"v": name}, v=value)
+
+
+@given(st.sampled_from(["float16", "float32", "float64"]), st.floats())
+def test_a_float_is_rounded_to_the_nearest_or_refused(name: str, value: float) -> None:
+    with np.errstate(over="ignore"):
+        nearest = np.array(value, DTYPES[name])
+    if np.isinf(nearest) and not math.isinf(value):
+        with pytest.raises(EncodingRangeError, match=f"out of the range of {name}"):
+            encode({"v": name}, v=value)
+    else:
+        assert stored_number(name, value).tobytes() == nearest.tobytes()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [7, 7.0, np.int64(7), np.uint8(7), np.float16(7), "7", True + 6, Decimal(7), Fraction(14, 2),
+     np.array([7]), np.array(7.0), [7], np.datetime64(7, "D"), b"\7\0\0\0"],
+    ids=value_id,
+)  # fmt: skip
+def test_everything_that_stands_for_one_number_is_taken(value: Any) -> None:
+    assert stored_number("int32", value) == 7
     assert len(encode({"a": "int32", "b": "str"}, a=value, b="")) == 8
+
+
+@pytest.mark.parametrize(
+    "value",
+    [3.9, np.float32(0.5), math.nan, math.inf, Decimal("0.1"), Decimal("NaN"), "3.9", "seven",
+     np.datetime64("NaT"), None, [1, 2], [], {}, object(), 1j, np.array([1, 2])],
+    ids=value_id,
+)  # fmt: skip
+def test_what_is_no_integer_is_refused_not_truncated(value: Any) -> None:
+    message = r"not an integer|invalid literal|not a time|must be"
+    with pytest.raises(EncodingError, match=message):
+        encode({"v": "int32"}, v=value)
 
 
 @pytest.mark.parametrize(
