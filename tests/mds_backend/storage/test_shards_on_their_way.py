@@ -35,14 +35,14 @@ from mdstorm_backend.storage.arrival import Arrival
 ROWS = [os.urandom(1000) for _ in range(40)]
 URL, SHARD = f"s3://{BUCKET}/way", "shard.00000.mds"
 
-_LOADER = """
+_READER = """
 import sys
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.cache import shard_cache
+from mdstorm_backend import open_dataset
+from mdstorm_backend.cache import CacheOptions, shard_cache
 from mdstorm_backend.storage import s3_objects
 s3_objects._RANGE, s3_objects._FIRST_RANGE, shard_cache._SOON_WHOLE = 8000, 2000, 1000
-dataset = StreamingDataset(remote=sys.argv[1], local=sys.argv[2], batch_size=4)
-for batch in StreamingDataLoader(dataset, batch_size=4):
+dataset = open_dataset(sys.argv[1], cache=CacheOptions(directory=sys.argv[2]))
+for batch in dataset.batches(4):
     print(len(batch["row"]), flush=True)
 """
 
@@ -154,7 +154,7 @@ def test_a_further_attempt_asks_for_what_is_missing(
 
 def test_a_process_killed_while_it_reads_leaves_no_shard(s3: S3Server, tmp_path: Path) -> None:
     release = held(s3)
-    command = [sys.executable, "-c", _LOADER, URL, str(tmp_path / "cache")]
+    command = [sys.executable, "-c", _READER, URL, str(tmp_path / "cache")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "4\n"
