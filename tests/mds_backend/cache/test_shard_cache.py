@@ -71,8 +71,7 @@ def test_the_compressed_file_is_kept_on_request_and_used(
     (info,) = make_shards(source, 1, compression="zstd")
     files = cache(source, directory=local, keep_zip=True)
     files.open(info)
-    assert info.zip_data is not None
-    assert files_in(local) == [info.raw_data.basename, info.zip_data.basename]
+    assert files_in(local) == [info.raw_data.basename, info.stored.basename]
     (local / info.raw_data.basename).unlink()
     assert bytes(files.open(info)) == contents([info])[0]
     assert set(storage.downloads.values()) == {1}
@@ -94,8 +93,7 @@ def test_a_shard_is_in_its_place_only_after_the_compressed_file(
         with pytest.raises(StorageError, match="Input/output"):
             files.open(info)
     assert bytes(files.open(info)) == contents([info])[0]
-    assert info.zip_data is not None
-    assert files_in(local) == [info.raw_data.basename, info.zip_data.basename]
+    assert files_in(local) == [info.raw_data.basename, info.stored.basename]
 
 
 @pytest.mark.parametrize("validate_hash", [None, "sha1"])
@@ -105,10 +103,9 @@ def test_a_compressed_file_of_ours_that_was_damaged_is_brought_again(
     (info,) = make_shards(source, 1, compression="zstd")
     files = cache(source, directory=local, keep_zip=True, validate_hash=validate_hash)
     files.open(info)
-    assert info.zip_data is not None
-    packed = local / info.zip_data.basename
+    packed = local / info.stored.basename
     before = packed.stat()
-    packed.write_bytes(b"x" * info.zip_data.bytes)
+    packed.write_bytes(b"x" * info.stored.bytes)
     os.utime(packed, ns=(before.st_atime_ns, before.st_mtime_ns))
     (local / info.raw_data.basename).unlink()
     assert bytes(files.open(info)) == contents([info])[0]
@@ -137,7 +134,7 @@ def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
     local.mkdir()
-    names = [info.raw_data.basename] + ([info.zip_data.basename] if info.zip_data else [])
+    names = [info.raw_data.basename] + ([info.stored.basename] if info.zip_data else [])
     for name in names:
         (local / name).write_bytes(b"mine")
         with pytest.raises(CorruptDatasetError, match=f"{name} holds 4 bytes.*remove it"):
@@ -269,7 +266,7 @@ def test_a_vanished_shard_is_named_at_once(
     compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
-    name = (info.zip_data or info.raw_data).basename
+    name = info.stored.basename
     (source / name).unlink()
     with pytest.raises(DatasetNotFoundError, match=f"{name} is gone"):
         cache(source, directory=local, retry=5).open(info)
@@ -282,7 +279,7 @@ def test_a_directory_in_the_place_of_a_shard_is_named_and_not_copied(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
-    name = (info.zip_data or info.raw_data).basename
+    name = info.stored.basename
     (source / name).unlink()
     (source / name / "below").mkdir(parents=True)
     with pytest.raises(CorruptDatasetError, match=f"{name} is not a file .*index says .* of [0-9]"):
@@ -339,9 +336,8 @@ def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
     source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
-    assert info.zip_data is not None
-    (source / info.zip_data.basename).write_bytes(b"x" * info.zip_data.bytes)
-    with pytest.raises(CorruptDatasetError, match=f"{info.zip_data.basename} cannot be decompr"):
+    (source / info.stored.basename).write_bytes(b"x" * info.stored.bytes)
+    with pytest.raises(CorruptDatasetError, match=f"{info.stored.basename} cannot be decompr"):
         cache(source, directory=local, keep_zip=True).open(info)
     assert files_in(local) == []
     assert parts_in(local) == []

@@ -44,7 +44,7 @@ def put(source: Path, location: Location, infos: list[ShardInfo]) -> None:
     """Bring what `make_shards` wrote to its location."""
     if not location.is_local_disk:
         for info in infos:
-            name = (info.zip_data or info.raw_data).basename
+            name = info.stored.basename
             location.write(name, [(source / name).read_bytes()])
 
 
@@ -110,8 +110,7 @@ def test_compressed_files_on_a_disk_are_decompressed_once_and_not_copied(
     assert files_in(tmp_path / "default cache") == [
         f"{Path(default_directory(f'file://{source}', FINGERPRINT)).name}/{info.raw_data.basename}"
     ]
-    assert info.zip_data is not None
-    (source / info.zip_data.basename).unlink()
+    (source / info.stored.basename).unlink()
     assert bytes(files.open(info)) == contents([info])[0]
 
 
@@ -127,8 +126,7 @@ def test_a_file_of_this_machine_that_was_replaced_is_decompressed_again(
     assert bytes(files.open(info)) == contents([info], seed=1)[0]
     (same,) = make_shards(source / "new", 1, compression="zstd", hashes=[])
     assert same == info
-    assert info.zip_data is not None
-    (source / "new" / info.zip_data.basename).replace(source / info.zip_data.basename)
+    (source / "new" / info.stored.basename).replace(source / info.stored.basename)
     for reader in (shard_files(Location.of(str(source)), FINGERPRINT), files):
         assert bytes(reader.open(info)) == contents([info])[0]
 
@@ -139,10 +137,10 @@ def test_what_is_missing_or_wrong_on_this_machine_is_named(
 ) -> None:
     infos = make_shards(source, 3, compression=compression)
     for info, fault in zip(infos, (truncated, damaged), strict=False):
-        path = str(source / (info.zip_data or info.raw_data).basename)
+        path = str(source / info.stored.basename)
         fault(path, path)
     put(source, location, infos)
-    name = (infos[2].zip_data or infos[2].raw_data).basename
+    name = infos[2].stored.basename
     location.remove(name)
     files = shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1"))
     with pytest.raises(CorruptDatasetError, match="bytes, but the index says"):

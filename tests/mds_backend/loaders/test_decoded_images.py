@@ -1,9 +1,10 @@
 """``decode=`` and ``size=``: columns of encoded images as arrays of pixels."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,15 +28,11 @@ ORDERS = pytest.mark.parametrize(
 )
 
 
-def image(number: int, height: int = 24, width: int = 32) -> Image.Image:
-    """An image whose brightness is its number."""
-    return Image.new("RGB", (width, height), (number, number, number))
-
-
-def file(number: int, height: int = 24, width: int = 32) -> bytes:
-    """A JPEG, or a PNG if the number is odd."""
+def file(number: int, height: int = 24) -> bytes:
+    """A JPEG, or a PNG if the number is odd, whose brightness is its number."""
     stream = io.BytesIO()
-    image(number, height, width).save(stream, "PNG" if number % 2 else "JPEG")
+    image = Image.new("RGB", (32, height), (number, number, number))
+    image.save(stream, "PNG" if number % 2 else "JPEG")
     return stream.getvalue()
 
 
@@ -75,6 +72,8 @@ def test_batches_hold_the_pixels_of_their_rows(
 ) -> None:
     batches = loader(local, decode=["image"], size=size, order=order)
     assert sum(check(batch, shape) for batch in batches) == ROWS
+    shown = "" if size is None else " as {}x{}".format(*shape)
+    assert f"decode=image{shown}" in repr(batches)
 
 
 @ORDERS
@@ -91,7 +90,7 @@ def test_workers_decode_and_a_state_goes_on_behind_what_was_decoded(local: str, 
 
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "pil"])
 def test_columns_of_images_are_decoded_to_rgb(tmp_path: Path, encoding: str) -> None:
-    grey = [image(number).convert("L") for number in range(ROWS)]
+    grey = [Image.new("L", (32, 24), number) for number in range(ROWS)]
     local = write(tmp_path, grey, encoding)
     assert sum(check(batch, (12, 16)) for batch in loader(local, size=(12, 16))) == ROWS
 
@@ -142,12 +141,6 @@ def test_samples_are_decoded_as_batches_are(local: str) -> None:
     assert len(dataset) == ROWS
 
 
-def test_what_is_decoded_is_shown(local: str) -> None:
-    batches = loader(local, size=(8, 20))
-    next(iter(batches))
-    assert "decode=image as 8x20" in repr(batches)
-
-
 @ORDERS
 def test_batches_may_differ_in_shape_but_not_their_images(tmp_path: Path, order: Any) -> None:
     by_batch = write(tmp_path / "by_batch", [file(i, height=8 + i // 8) for i in range(ROWS)])
@@ -168,11 +161,9 @@ DAMAGED = [file(i) if i != 29 else file(i)[:70] for i in range(ROWS)]
 def test_a_damaged_image_is_named(
     tmp_path: Path, order: Any, transform: Any, num_workers: int
 ) -> None:
-    batches = loader(
-        write(tmp_path, DAMAGED), num_workers, size=16, transform=transform, order=order
-    )
+    options = {"size": 16, "transform": transform, "order": order}
     with pytest.raises(CorruptDatasetError, match="column 'image' of sample 29 of "):
-        list(batches)
+        list(loader(write(tmp_path, DAMAGED), num_workers, **options))
 
 
 def test_a_damaged_image_behind_a_filter_is_named_by_its_batch(tmp_path: Path) -> None:
@@ -204,10 +195,8 @@ def test_mistakes_are_named(
 def test_without_pillow_the_error_says_what_to_install(
     local: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing() -> Callable[..., Any]:
-        raise MissingDependencyError('pip install "mdstorm[images]"', extra="images")
-
-    monkeypatch.setattr(decode_images, "_image_module", missing)
+    error = MissingDependencyError('pip install "mdstorm[images]"', extra="images")
+    monkeypatch.setattr(decode_images, "_image_module", Mock(side_effect=error))
     with pytest.raises(MissingDependencyError, match=r"mdstorm\[images\]"):
         list(loader(local, size=16))
 

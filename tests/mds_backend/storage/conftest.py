@@ -102,6 +102,13 @@ def s3(
 
 
 @pytest.fixture
+def s3_without_keys(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    return s3
+
+
+@pytest.fixture
 def azure(
     started_azure: AzureServer, no_credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> AzureServer:

@@ -63,26 +63,18 @@ def refused(location: Location, *texts: str) -> None:
         mark_directory(location)
 
 
-def test_s3_without_credentials(
-    s3: S3Server, no_credentials: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+def test_s3_without_credentials(s3_without_keys: S3Server) -> None:
     refused(
-        Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}),
+        Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3_without_keys.url}),
         "S3 (s3:) gives no access",
         "set: none",
         "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     )
 
 
-def test_a_driver_without_credentials_raises_this_error_alone(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_without_credentials_raises_this_error_alone(s3_without_keys: S3Server) -> None:
     """Before it asks executors, whose errors have traces of Java."""
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url})
+    location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3_without_keys.url})
     with pytest.raises(CredentialsError, match=r"S3 \(s3:\) gives no access") as caught:
         check_driver_writes(location)
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))

@@ -58,10 +58,9 @@ def test_the_requester_pays_for_the_buckets_that_are_named(
 
 
 def test_keys_of_google_open_its_storage_as_s3(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    s3 = s3_without_keys
     monkeypatch.setattr(environment_variables, "_GOOGLE_ENDPOINT", s3.url)
     monkeypatch.setenv("S3_ENDPOINT_URL", NOWHERE)
     monkeypatch.setenv("GCS_KEY", "GOOG-key")
