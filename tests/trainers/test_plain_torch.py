@@ -37,9 +37,3 @@ def test_the_state_of_rank_0_goes_on_with_more_ranks_and_with_fewer(
     ]
     assert runs[0].rows + runs[1].rows + runs[2].rows == each_once(ROWS)
     assert [run.steps for run in runs] == [[4, 4], [2, 2, 2], [7]]
-
-
-def test_the_state_of_rank_0_goes_on_with_as_many_ranks(url: str, tmp_path: Path) -> None:
-    runs = [train(url, tmp_path, 0, 2, steps=7), train(url, tmp_path, 1, 2)]
-    assert runs[0].rows + runs[1].rows == each_once(ROWS)
-    assert [run.steps for run in runs] == [[7, 7], [4, 4]]
