@@ -83,6 +83,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader("a.b.c"), ValueError, "looks like the name of a table"),
     (lambda p, m: reader(p, schema_fields=["z"]), RuntimeError, "are ['id', 'x', 's']: na"),
     (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),
+    (lambda p, m: reader(p, num_epochs=0), ValueError, "must be positive integer or None"),
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
     (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
     (lambda p, m: reader(p, version=3), ValueError, "is none: leave it out"),

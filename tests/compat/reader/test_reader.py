@@ -15,14 +15,8 @@ from mdstorm.errors import NoMatchingFieldsError
 from mdstorm_backend import MDSWriter
 
 
-@pytest.fixture
-def ten(tmp_path: Path) -> str:
-    """The numbers from 0 to 9, in row groups of four."""
-    return write_parquet(tmp_path / "ten", {"id": pa.array(range(10), pa.int64())})
-
-
-def ids(reader: Any) -> list[int]:
-    return [int(i) for batch in reader for i in np.atleast_1d(batch.id)]
+def numbers(items: Any) -> list[int]:
+    return [int(n) for item in items for n in np.atleast_1d(item.number)]
 
 
 def test_stop_ends_the_threads_at_once(ten: str) -> None:
@@ -74,7 +68,7 @@ class TestFailures:
 
     def test_it_is_not_the_end_of_the_data(self, ten: str) -> None:
         def fail_late(frame: Any) -> Any:
-            return frame if frame.id[0] == 0 else frame.no_such_column
+            return frame if frame.number[0] == 0 else frame.no_such_column
 
         with batch_reader(ten, transform_spec=TransformSpec(fail_late)) as reader:
             next(reader)
@@ -97,9 +91,9 @@ def test_after_an_interruption_reading_goes_on(ten: str, make: Any) -> None:
     with make(ten, reader_pool_type="dummy", num_epochs=3, transform_spec=spec) as reader:
         found: list[int] = []
         with pytest.raises(KeyboardInterrupt):
-            found.extend(int(i) for item in reader for i in np.atleast_1d(item.id))
+            found.extend(int(n) for item in reader for n in np.atleast_1d(item.number))
         assert 0 < len(found) < 30
-        assert found + ids(reader) == 3 * list(range(10))
+        assert found + numbers(reader) == 3 * list(range(10))
 
 
 def test_rows_of_a_share_come_once_after_several_interruptions(ten: str) -> None:
@@ -112,12 +106,12 @@ def test_rows_of_a_share_come_once_after_several_interruptions(ten: str) -> None
 
     spec = TransformSpec(interrupted)
     with row_reader(ten, reader_pool_type="dummy", transform_spec=spec) as reader:
-        found = [next(reader).id for _ in range(2)]
+        found = [next(reader).number for _ in range(2)]
         reader.load_state_dict(reader.state_dict())  # in the middle of a share, to be read again
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 next(reader)
-        assert found + ids(reader) == list(range(10))
+        assert found + numbers(reader) == list(range(10))
 
 
 @pytest.mark.parametrize(("taken", "left"), [(1, [4, 5, 6, 7, 8, 9]), (3, [])])
@@ -127,10 +121,10 @@ def test_a_fork_goes_on_where_its_parent_stands(ten: str, taken: int, left: list
             next(reader)
         receiving, sending = multiprocessing.get_context("fork").Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(
-            target=lambda: sending.send(ids(reader))
+            target=lambda: sending.send(numbers(reader))
         )
         process.start()
         assert receiving.poll(60)
         assert receiving.recv() == left
         process.join(60)
-        assert ids(reader) == left
+        assert numbers(reader) == left

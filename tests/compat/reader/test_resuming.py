@@ -18,11 +18,6 @@ from mdstorm.reader import make_batch_reader, make_reader
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_parquet(tmp_path_factory.mktemp("thirty"), {"id": range(30)}, row_group_size=7)
-
-
 def described(item: Any) -> Any:
     if isinstance(item, dict):
         return {offset: described(row) for offset, row in item.items()}
@@ -45,30 +40,30 @@ WAYS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("taken", [0, 1, 3, 8])
-def test_the_rest_is_what_would_have_come(url: str, way: str, taken: int) -> None:
-    with WAYS[way](url) as reader:
+def test_the_rest_is_what_would_have_come(thirty: str, way: str, taken: int) -> None:
+    with WAYS[way](thirty) as reader:
         whole = [described(item) for item in reader]
-    with WAYS[way](url) as reader:
+    with WAYS[way](thirty) as reader:
         begun = [described(item) for item in islice(reader, taken)]
         state = reader.state_dict()
-    with WAYS[way](url) as reader:
+    with WAYS[way](thirty) as reader:
         reader.load_state_dict(state)
         assert begun + [described(item) for item in reader] == whole
 
 
-def test_a_state_after_the_end_begins_the_next_pass(url: str) -> None:
-    with make_reader(url, seed=3, shuffle_rows=True) as reader:
+def test_a_state_after_the_end_begins_the_next_pass(thirty: str) -> None:
+    with make_reader(thirty, seed=3, shuffle_rows=True) as reader:
         first = [described(row) for row in reader]
         state = reader.state_dict()
         reader.reset()
         second = [described(row) for row in reader]
-    with make_reader(url, seed=3, shuffle_rows=True) as reader:
+    with make_reader(thirty, seed=3, shuffle_rows=True) as reader:
         reader.load_state_dict(state)
         assert [described(row) for row in reader] == second != first
 
 
-def test_a_state_can_be_loaded_at_the_end(url: str) -> None:
-    with make_batch_reader(url, seed=3) as reader:
+def test_a_state_can_be_loaded_at_the_end(thirty: str) -> None:
+    with make_batch_reader(thirty, seed=3) as reader:
         state = reader.state_dict()
         first = described(next(reader))
         list(reader)
@@ -77,18 +72,18 @@ def test_a_state_can_be_loaded_at_the_end(url: str) -> None:
         assert described(next(reader)) == first
 
 
-def test_a_seed_of_the_system_is_in_the_state(url: str) -> None:
-    with make_batch_reader(url, shuffle_rows=True) as reader:
+def test_a_seed_of_the_system_is_in_the_state(thirty: str) -> None:
+    with make_batch_reader(thirty, shuffle_rows=True) as reader:
         state = reader.state_dict()
         expected = [described(item) for item in reader]
-    with make_batch_reader(url, shuffle_rows=True) as other:
+    with make_batch_reader(thirty, shuffle_rows=True) as other:
         other.load_state_dict(state)
         assert [described(item) for item in other] == expected
 
 
 @pytest.mark.parametrize("items", [-1, "two", None])
-def test_a_damaged_state_is_refused(url: str, items: Any) -> None:
-    with make_reader(url, seed=3) as reader:
+def test_a_damaged_state_is_refused(thirty: str, items: Any) -> None:
+    with make_reader(thirty, seed=3) as reader:
         list(islice(reader, 2))
         state = reader.state_dict()
         state["mdstorm"]["items"] = items
@@ -96,11 +91,11 @@ def test_a_damaged_state_is_refused(url: str, items: Any) -> None:
             reader.load_state_dict(state)
 
 
-def test_a_state_of_another_dataset_is_refused(url: str, tmp_path: Path) -> None:
+def test_a_state_of_another_dataset_is_refused(thirty: str, tmp_path: Path) -> None:
     other = write_parquet(tmp_path, {"id": range(30)}, row_group_size=8)
     with (
         make_batch_reader(other, seed=3) as reader,
-        make_batch_reader(url, seed=3) as here,
+        make_batch_reader(thirty, seed=3) as here,
         pytest.raises(StateMismatchError),
     ):
         here.load_state_dict(reader.state_dict())

@@ -4,17 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.readers import write_parquet
 
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import make_batch_reader
 
 in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_parquet(tmp_path_factory.mktemp("thirty"), {"id": range(30)}, row_group_size=7)
 
 
 def reader_of(url: str, order: str) -> Any:
@@ -26,9 +20,9 @@ def ids(items: Any) -> list[int]:
 
 
 @in_either_order
-def test_a_reader_begins_its_next_pass_with_that_epoch(url: str, order: str) -> None:
+def test_a_reader_begins_its_next_pass_with_that_epoch(thirty: str, order: str) -> None:
     epochs = []
-    with reader_of(url, order) as reader:
+    with reader_of(thirty, order) as reader:
         for _ in range(3):
             epochs.append(ids(reader))
             reader.reset()
@@ -37,7 +31,7 @@ def test_a_reader_begins_its_next_pass_with_that_epoch(url: str, order: str) -> 
             assert ids(reader) == epochs[epoch]
             reader.reset()
     assert epochs[0] != epochs[1] != epochs[2]
-    with reader_of(url, order) as fresh:
+    with reader_of(thirty, order) as fresh:
         fresh.set_epoch(2)
         assert ids(fresh) == epochs[2]
 
@@ -45,11 +39,11 @@ def test_a_reader_begins_its_next_pass_with_that_epoch(url: str, order: str) -> 
 @in_either_order
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
 @pytest.mark.parametrize("of_reader", [False, True])
-def test_so_does_a_loader_over_it(url: str, order: str, kind: Any, of_reader: bool) -> None:
+def test_so_does_a_loader_over_it(thirty: str, order: str, kind: Any, of_reader: bool) -> None:
     def read(loader: Any) -> list[int]:
         return [n for batch in loader for n in batch["id"].tolist()]
 
-    with kind(reader_of(url, order), batch_size=4) as loader:
+    with kind(reader_of(thirty, order), batch_size=4) as loader:
         epochs = [read(loader) for _ in range(3)]
         for epoch in (2, 0, 1):
             (loader.reader if of_reader else loader).set_epoch(epoch)
