@@ -74,33 +74,33 @@ class TestNulls:
         values = run([null, null] if null is None else pd.Series([null] * 2, dtype=object), dtype)
         assert (values.type, values.null_count) == (type_, 2)
 
-    def test_text_that_pandas_made_nan_of(self) -> None:
-        assert run(np.full(2, NAN), np.str_).type == pa.string()
 
-    def test_booleans_of_pandas_keep_theirs(self) -> None:
-        values = run(pd.array([True, None], "boolean"), np.bool_)
-        assert values.to_pylist() == [True, None]
-
-    def test_categories_of_numbers_with_nulls(self) -> None:
-        assert repr(listed(run(pd.Categorical([1, None])))) == "[1.0, nan]"
+SECOND = dt.timedelta(seconds=1)
+CET = dt.timezone(dt.timedelta(hours=1))
 
 
-def test_timedeltas_are_microseconds() -> None:
-    assert listed(run(pd.to_timedelta([1, 2], "s"))) == [10**6, 2 * 10**6]
-    assert repr(listed(run(pd.to_timedelta([1, None], "s")))) == "[1000000.0, nan]"
-    cells = pd.Series([dt.timedelta(seconds=1)] * 2, dtype=object)
-    assert listed(run(cells)) == [10**6] * 2
-
-
-def test_sparse_columns_are_filled() -> None:
-    assert listed(run(pd.arrays.SparseArray([0, 5]))) == [0, 5]
-
-
-def test_timestamps_as_objects_are_utc() -> None:
-    zone = dt.timezone(dt.timedelta(hours=1))
-    cells = pd.Series([dt.datetime(1970, 1, 1, 1, tzinfo=zone), None], dtype=object)
-    values = run(cells, np.datetime64)
-    assert listed(values) == [dt.datetime(1970, 1, 1), None]
+@pytest.mark.parametrize(
+    ("cells", "dtype", "expected"),
+    [
+        (np.full(2, NAN), np.str_, [None, None]),
+        (pd.array([True, None], "boolean"), np.bool_, [True, None]),
+        (pd.Categorical([1, None]), np.int64, [1.0, NAN]),
+        (pd.arrays.SparseArray([0, 5]), np.int64, [0, 5]),
+        (pd.to_timedelta([1, 2], "s"), np.int64, [10**6, 2 * 10**6]),
+        (pd.to_timedelta([1, None], "s"), np.int64, [1e6, NAN]),
+        (pd.Series([SECOND] * 2, dtype=object), np.int64, [10**6] * 2),
+        (
+            pd.Series([dt.datetime(1970, 1, 1, 1, tzinfo=CET), None], dtype=object),
+            np.datetime64,
+            [dt.datetime(1970, 1, 1), None],
+        ),
+    ],
+    ids=["texts", "booleans", "categories", "sparse", *["timedeltas"] * 3, "times of a zone"],
+)
+def test_what_pandas_has_of_its_own(cells: Any, dtype: Any, expected: list[Any]) -> None:
+    values = run(cells, dtype)
+    assert repr(listed(values)) == repr(expected)
+    assert dtype is not np.str_ or values.type == pa.string()
 
 
 def test_text_in_arrays_keeps_trailing_nul_characters() -> None:

@@ -76,12 +76,3 @@ class TestBuffers:
             assert not buffer.can_retrieve()
             with pytest.raises(ShufflingBufferError, match="Can not dequeue from 0 items"):
                 buffer.retrieve()
-
-    def test_what_was_refused_is_not_inside(self) -> None:
-        buffer = BatchedRandomShufflingBuffer(2, 0, extra_capacity=1)
-        with pytest.raises(ShufflingBufferError, match="maximum allowed: 3"):
-            buffer.add_many([[1, 2, 3, 4]])
-        assert buffer.size == 0
-        buffer.add_many([[1, 2, 3]])
-        buffer.finish()
-        assert sorted(int(buffer.retrieve()[0]) for _ in range(3)) == [1, 2, 3]

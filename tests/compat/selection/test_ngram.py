@@ -50,21 +50,6 @@ def test_a_threshold_with_a_unit(unit: str) -> None:
     assert stamps(pairs(threshold), days) == [days[:2], days[2:]]
 
 
-def test_a_row_has_the_fields_of_its_offset_in_the_order_of_the_schema() -> None:
-    ngram = NGram({-1: [SCHEMA.va, SCHEMA.z], 1: [SCHEMA.ts]}, 5, SCHEMA.ts)
-    (item,) = ngrams_of(ngram, SCHEMA, columns_at([0, 1, 2]))
-    assert {offset: row._asdict() for offset, row in item.items()} == {
-        -1: {"z": 0, "va": 0},
-        0: {},
-        1: {"ts": 2},
-    }
-    assert [type(row).__name__ for row in item.values()] == ["Sch_view_view"] * 3
-    assert ngram.form_ngram(rows_at([0, 1, 2]), SCHEMA) == [
-        {-1: {"z": 0, "va": 0}, 0: {}, 1: {"ts": 2}}
-    ]
-    assert ngram.length == 3
-
-
 @pytest.mark.parametrize(
     ("times", "threshold", "count"),
     [

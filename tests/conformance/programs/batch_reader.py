@@ -22,11 +22,6 @@ def row_groups_are_batches(place: Place) -> Any:
     return batches(place.numbers())
 
 
-def one_file_by_url(place: Place) -> Any:
-    place.numbers()
-    return batches(place.url("data/part-0.parquet"))
-
-
 def files_of_a_directory_come_by_name(place: Place) -> Any:
     for start, name in enumerate(["b", "a", "part-10", "part-2"]):
         place.parquet({"id": np.array([start])}, name=f"data/{name}.parquet")

@@ -10,7 +10,6 @@ from urllib.parse import urlparse
 
 import pyarrow.parquet as pq
 from petastorm.etl.dataset_metadata import get_schema_from_dataset_url
-from petastorm.ngram import NGram
 from petastorm.selectors import (
     IntersectIndexSelector,
     RowGroupSelectorBase,
@@ -19,7 +18,7 @@ from petastorm.selectors import (
 )
 from petastorm.unischema import Unischema
 from tests.conformance.place import Place
-from tests.conformance.reading import batches, rows
+from tests.conformance.reading import rows
 
 
 def _schema(place: Place, name: str) -> Unischema:
@@ -43,26 +42,8 @@ def rows_of_all_codecs(place: Place) -> Any:
     return rows(place.dataset_of_mdstorm("codecs"))
 
 
-def columns_as_they_are_stored(place: Place) -> Any:
-    return [
-        [batch.id, [type(value).__name__ for value in batch.matrix]]
-        for batch in batches(place.dataset_of_mdstorm("codecs"), schema_fields=["id", "matrix"])
-    ]
-
-
 def rows_of_partitions(place: Place) -> Any:
     return rows(place.dataset_of_mdstorm("cities"))
-
-
-def n_grams(place: Place) -> Any:
-    fields = _schema(place, "series").fields
-    ngram = NGram(
-        {0: [fields["time"], fields["value"]], 1: [fields["time"]]},
-        delta_threshold=1,
-        timestamp_field=fields["time"],
-    )
-    found = rows(place.dataset_of_mdstorm("series"), schema_fields=ngram)
-    return [[int(row.time) for row in pair.values()] for pair in found]
 
 
 def _selected(place: Place, selector: RowGroupSelectorBase) -> list[int]:

@@ -1,12 +1,11 @@
 """What code reads of a reader and matches in its messages."""
 
 from decimal import Decimal
-from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlparse
 
 import numpy as np
-from petastorm import make_batch_reader, make_reader
+from petastorm import make_batch_reader
 from petastorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
 from petastorm.local_disk_cache import LocalDiskCache
 from petastorm.predicates import in_lambda
@@ -28,20 +27,10 @@ def _numbers(*names: str) -> Unischema:
     return Unischema("S", [UnischemaField(name, np.int32, (), None, False) for name in names])
 
 
-def pieces_are_files_not_row_groups(place: Place) -> Any:
-    with make_batch_reader(place.numbers(10, group=2), **CALM) as reader:
-        return [PurePath(piece.path).name for piece in reader.dataset.pieces]
-
-
 def paths_of_files(place: Place) -> Any:
     urls = place.files([2, 3])
     with make_batch_reader(urls, **CALM) as reader:
         return [path in url for path, url in zip(reader.dataset.paths, urls, strict=True)]
-
-
-def pieces_of_a_dataset_of_rows(place: Place) -> Any:
-    with make_reader(place.dataset("cities"), **CALM) as reader:
-        return sorted(PurePath(piece.path).parent.name for piece in reader.dataset.pieces)
 
 
 def diagnostics_of_threads(place: Place) -> Any:

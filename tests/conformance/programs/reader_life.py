@@ -97,11 +97,6 @@ def the_schema_of_chosen_fields(place: Place) -> Any:
         return [reader.schema._name, list(reader.schema.fields)]
 
 
-def equal_schemas_share_a_class(place: Place) -> Any:
-    (one,), (other,) = batches(place.numbers(1)), batches(place.numbers(1))
-    return [type(one) is type(other), type(one).__name__]
-
-
 def empty_files_between_others(place: Place) -> Any:
     return ids_of(batches(place.files([2, 0, 1])))
 

@@ -152,13 +152,6 @@ def loaders_have_no_length(place: Place) -> Any:
         return error_of(lambda: len(loader))
 
 
-def in_memory_epochs(place: Place) -> Any:
-    with InMemBatchedDataLoader(
-        make_batch_reader(place.numbers(5), **CALM), batch_size=2, num_epochs=2
-    ) as loader:
-        return _ids(loader)
-
-
 def in_memory_shuffling_is_seeded(place: Place) -> Any:
     def read(seed: int) -> list[list[int]]:
         reader = make_batch_reader(place.numbers(20), **CALM)

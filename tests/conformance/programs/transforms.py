@@ -43,10 +43,6 @@ def schema_after_an_edit(place: Place) -> Any:
     return _fields(transform_schema(_SCHEMA, spec))
 
 
-def schema_after_a_selection(place: Place) -> Any:
-    return _fields(transform_schema(_SCHEMA, TransformSpec(selected_fields=["c", "a"])))
-
-
 def schema_with_unknown_names(place: Place) -> Any:
     removed, selected = TransformSpec(removed_fields=["q"]), TransformSpec(selected_fields=["q"])
     return [
@@ -104,14 +100,6 @@ def a_selection_without_a_function(place: Place) -> Any:
     return error_of(
         lambda: batches(place.numbers(2), transform_spec=TransformSpec(selected_fields=["id"]))
     )
-
-
-def fewer_and_more_rows(place: Place) -> Any:
-    def even_twice(frame: Any) -> Any:
-        frame = frame[frame["id"] % 2 == 0]
-        return frame.loc[frame.index.repeat(2)]
-
-    return ids_of(batches(place.numbers(6, group=3), transform_spec=TransformSpec(even_twice)))
 
 
 def row_groups_without_rows_are_skipped(place: Place) -> Any:

@@ -81,12 +81,6 @@ def test_exit_codes(tmp_path: Path, text: str, options: Sequence[str], code: int
     assert run(*options, tmp_path).exit_code == code
 
 
-def test_a_path_that_is_not_there_is_a_wrong_command_line(tmp_path: Path) -> None:
-    result = run(tmp_path / "gone")
-    assert result.exit_code == 2
-    assert "gone does not exist" in result.stderr
-
-
 def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
     write(tmp_path, a=BROKEN, b=BEFORE, d=BEFORE)
     (tmp_path / "c.py").write_bytes(b"import petastorm\n\xff")

@@ -36,15 +36,6 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "a.py.orig").read_bytes() == b"old"
 
 
-def test_a_read_only_file_stays(tmp_path: Path) -> None:
-    path = tmp_path / "a.py"
-    path.write_bytes(b"old")
-    path.chmod(0o444)
-    with pytest.raises(WriteError, match="read-only"):
-        write_file(path, b"old", b"new")
-    assert path.read_bytes() == b"old"
-
-
 def test_a_file_that_somebody_else_changes_stays(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"newer")
