@@ -38,22 +38,8 @@ _REMEDIES = {
     ),
 }
 _KEPT_PROCESSES = "keep worker processes (persistent_workers), "
-_FOR = {
-    "downloads": "downloads",
-    "cache": "the cache",
-    "decoding": "decoding",
-    "transforms": "transforms",
-    "batching": "batches to be put together",
-}
 _NOT_SUMMED = ("consumer", "order", "workers")
 _WIDTH = 88
-_PARTS = {
-    "for downloads": "waited_for_downloads",
-    "for the cache": "waited_for_cache",
-    "for decoding": "waited_for_decoding",
-    "for transforms": "waited_for_transforms",
-    "for batching": "waited_for_batching",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,9 +220,9 @@ def _table(found: Statistics) -> list[tuple[str, str]]:
         (found.consumer, _seconds(found.training_seconds, whole)),
         ("waiting", _seconds(found.waited_seconds, whole)),
     ]
-    for name, field in _PARTS.items():
-        if getattr(found, field):
-            table.append((f"  {name}", _seconds(getattr(found, field), whole)))
+    for cause in _CAUSES:
+        if waited := _for(found, "waited", cause):
+            table.append((f"  for {_named(cause)}", _seconds(waited, whole)))
     busy = ", ".join(
         f"{field.removesuffix('_seconds')} {_seconds(getattr(found, field))}"
         for field in BUSY
@@ -311,6 +297,10 @@ def _for(found: Statistics, what: str, cause: str) -> float:
     return seconds
 
 
+def _named(cause: str) -> str:
+    return "the cache" if cause == "cache" else cause
+
+
 def _percent(seconds: float, found: Statistics) -> str:
     return f"{100 * seconds / found.seconds:.0f} %"
 
@@ -325,7 +315,7 @@ def _startup(found: Statistics) -> str:
     if 2 * _for(found, "startup", cause) < found.startup_seconds:
         return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_REMEDIES['startup']}"
     remedy = _REMEDIES["startup" if cause == "downloads" else cause]
-    return f"{opening}, most of it for {_FOR[cause]}: {remedy}"
+    return f"{opening}, most of it for {_named(cause)}: {remedy}"
 
 
 def _duration(seconds: float) -> str:
@@ -336,10 +326,8 @@ def _opening(found: Statistics, cause: str) -> str:
     """Say how long is waited, and for what most of it."""
     whole = found.waited_seconds + found.training_seconds
     waited, part = found.waited_seconds / whole, _for(found, "waited", cause) / whole
-    return (
-        f"{found.consumer} waits {100 * waited:.0f} % of the time, "
-        f"{100 * part:.0f} % for {_FOR[cause]}"
-    )
+    what = "batches to be put together" if cause == "batching" else _named(cause)
+    return f"{found.consumer} waits {100 * waited:.0f} % of the time, {100 * part:.0f} % for {what}"
 
 
 def _of_downloads(found: Statistics) -> str:

@@ -85,8 +85,6 @@ def _is_suspect(times: pa.Array) -> bool:
 
 
 def _repaired(times: pa.Array, exact: pa.Array) -> pa.Array:
-    if isinstance(exact, pa.ChunkedArray):
-        exact = exact.chunk(0)
     if pa.types.is_list(times.type):
         lengths = np.asarray(times.value_lengths().fill_null(0))
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())

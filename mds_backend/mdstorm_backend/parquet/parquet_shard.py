@@ -184,10 +184,7 @@ class ParquetShard(Shard):
 
 
 def _joined(chunks: pa.ChunkedArray) -> pa.Array:
-    if chunks.num_chunks == 1:
-        return chunks.chunk(0)
-    joined = chunks.combine_chunks()
-    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
+    return chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
 
 
 def _copied(values: Values, rows: Rows) -> Values:
