@@ -211,16 +211,9 @@ class NullValueError(MDStormError, TypeError, ValueError):
         All columns that are known to hold such nulls, with the number of nulls.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        column: str = "",
-        null_count: int = 0,
-        columns: Mapping[str, int] | None = None,
-    ) -> None:
+    def __init__(self, message: str, *, columns: Mapping[str, int] | None = None) -> None:
         super().__init__(message)
-        self.columns = dict(columns or ({column: null_count} if column else {}))
+        self.columns = dict(columns or {})
         self.column = next(iter(self.columns), "")
         self.null_count = self.columns.get(self.column, 0)
 
