@@ -212,3 +212,12 @@ def _z85(content: bytes) -> str:
     for (number,) in struct.iter_unpack(">I", content):
         digits += [_Z85[number // 85**power % 85] for power in (4, 3, 2, 1, 0)]
     return "".join(digits)
+
+
+def two_versions(table: Path) -> Path:
+    """Write a table whose version 0 has five rows, and version 1 three of them: 1, 2 and 4."""
+    fields = metadata([field("k", "string"), field("id", "long")], ["k"])
+    rows = pa.table({"id": range(5)})
+    commit(table, WITH_VECTORS, fields, add(table, "k=a/f.parquet", rows, partition={"k": "a"}))
+    kill(table, {"k%3Da/f.parquet": [0, 3]})
+    return table

@@ -46,6 +46,11 @@ def write_files(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(text)
 
 
+def write_modules(root: Path, **texts: str) -> None:
+    """Write texts into Python files, by their names."""
+    write_files(root, {f"{name}.py": text for name, text in texts.items()})
+
+
 def invoke(command: click.Command, *arguments: object, **options: Any) -> click.testing.Result:
     """Run a command; what it says on the two outputs is kept apart."""
     # Click 8.1 mixes the two unless it is told not to.

@@ -2,20 +2,14 @@
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from tests.compat.cli.running import run
-from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
+from tests.delta_tables import two_versions
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Version 0 has five rows, version 1 three of them."""
-    table = tmp_path / "table"
-    rows = pa.table({"n": range(5)})
-    commit(table, WITH_VECTORS, metadata([field("n", "long")]), add(table, "f.parquet", rows))
-    kill(table, {"f.parquet": [0, 3]})
-    return table
+    return two_versions(tmp_path / "table")
 
 
 def test_a_version_is_converted_and_compared(table: Path, tmp_path: Path) -> None:

@@ -14,9 +14,6 @@ from mdstorm.spark import SparkDatasetConverter
 
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 CONVERTER = SparkDatasetConverter("file:///nowhere", [], 0)
-METHODS = pytest.mark.parametrize(
-    "make", [CONVERTER.make_torch_dataloader, CONVERTER.make_tf_dataset]
-)
 
 DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
 #: Those that the methods of the converter have themselves.

@@ -157,13 +157,6 @@ class TestWhatIsNotThere:
         with pytest.raises(ValueError, match=r"Some of required indexes \['of id', 'of s'\]"):
             select_row_groups(selector, open_parquet(str(directory)))
 
-    def test_row_groups_are_others_now(self, tmp_path: Path) -> None:
-        write(tmp_path, TABLE, rows=2)
-        build(tmp_path.as_uri())
-        dataset = write(tmp_path, TABLE, rows=3)
-        with pytest.raises(InvalidArgumentError, match="built for other row groups than there are"):
-            get_row_group_indexes(dataset)
-
     def test_the_file_is_damaged(self, tmp_path: Path) -> None:
         dataset = write_dataset(tmp_path, TABLE, TYPES)
         build(tmp_path.as_uri())

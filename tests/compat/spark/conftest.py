@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import converter_of
+from tests.compat.spark.converters import TABLE, converter_of
 from tests.conftest import IS_REFUSING
+from tests.mds_backend.convert.parquet_files import write
 
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
@@ -27,6 +28,14 @@ def cache_dir(tmp_path: Path, set_conf: Any, monkeypatch: pytest.MonkeyPatch) ->
 def ten(tmp_path: Path) -> SparkDatasetConverter:
     """The numbers from 0 to 9 in two shards."""
     return converter_of(tmp_path / "ten", {"number": range(10)}, {"number": "long"}, tasks=2)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two files of Parquet, and what Spark leaves beside them."""
+    write(tmp_path / "data", TABLE.slice(0, 4), TABLE.slice(4))
+    (tmp_path / "data" / "_SUCCESS").touch()
+    return tmp_path / "data"
 
 
 @pytest.fixture

@@ -5,12 +5,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import Columns, Fields, write_dataset
 
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend.datasets.dataset import open_dataset
 
+#: What some converters read where it is.
+TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
 #: One pass in stored order.
 IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}
 
@@ -59,6 +62,11 @@ def ids(converter: SparkDatasetConverter) -> list[int]:
     """The first column of a converter's dataset, in stored order."""
     table = open_dataset(converter.cache_dir_url).to_table()
     return table.column(0).to_pylist()  # type: ignore[no-any-return]
+
+
+def numbers(batches: list[Rows]) -> list[list[int]]:
+    """The column ``number`` of each batch."""
+    return [batch["number"] for batch in batches]
 
 
 def directories(cache_dir: Path) -> int:

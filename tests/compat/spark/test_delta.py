@@ -5,10 +5,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
-from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
+from tests.delta_tables import kill, two_versions
 
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm.reader import make_batch_reader
@@ -21,13 +20,7 @@ ALIVE = [1, 2, 4]
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Version 0 has five rows, version 1 three of them."""
-    table = tmp_path / "table"
-    fields = metadata([field("k", "string"), field("id", "long")], ["k"])
-    rows = pa.table({"id": range(5)})
-    commit(table, WITH_VECTORS, fields, add(table, "k=a/f.parquet", rows, partition={"k": "a"}))
-    kill(table, {"k%3Da/f.parquet": [0, 3]})
-    return table
+    return two_versions(tmp_path / "table")
 
 
 @with_either

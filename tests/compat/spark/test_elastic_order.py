@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import Read, converter_of, with_either
+from tests.compat.spark.converters import Read, converter_of, numbers, with_either
 
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
@@ -18,10 +18,6 @@ ELASTIC: dict[str, Any] = {"order": "elastic", "seed": 7}
 def fifty(tmp_path: Path) -> SparkDatasetConverter:
     """The numbers from 0 to 49 in five shards."""
     return converter_of(tmp_path / "fifty", {"number": range(50)}, {"number": "long"}, tasks=5)
-
-
-def numbers(batches: list[dict[str, Any]]) -> list[list[int]]:
-    return [batch["number"] for batch in batches]
 
 
 @with_either

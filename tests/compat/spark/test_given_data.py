@@ -5,9 +5,8 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
+from tests.compat.spark.converters import IN_ORDER, TABLE, Read, with_either, with_torch
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
@@ -18,17 +17,7 @@ from mdstorm.errors import UnsupportedURLError
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
-TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
-
 pytestmark = pytest.mark.usefixtures("default_delete_handler")
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """Two files of Parquet, and what Spark leaves beside them."""
-    write(tmp_path / "data", TABLE.slice(0, 4), TABLE.slice(4))
-    (tmp_path / "data" / "_SUCCESS").touch()
-    return tmp_path / "data"
 
 
 def names(directory: Path) -> list[str]:

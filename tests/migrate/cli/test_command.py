@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.migrate.checks import invoke, write_files
+from tests.migrate.checks import invoke, write_files, write_modules
 
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.rules import all_rules
@@ -26,15 +26,10 @@ def run(*arguments: object) -> Result:
     return invoke(command, *arguments)
 
 
-def write(root: Path, **files: str) -> None:
-    for name, text in files.items():
-        (root / f"{name}.py").write_text(text)
-
-
 def test_without_being_asked_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, a=BEFORE, b="x = 1\n")
+    write_modules(tmp_path, a=BEFORE, b="x = 1\n")
     result = run(tmp_path)
     assert result.exit_code == 0
     path = (tmp_path / "a.py").as_posix().lstrip("/")
@@ -47,7 +42,7 @@ def test_without_being_asked_nothing_is_written(
 
 
 def test_what_was_written_is_done(tmp_path: Path) -> None:
-    write(tmp_path, a=BEFORE)
+    write_modules(tmp_path, a=BEFORE)
     result = run("-w", "--no-diff", "--backup", ".orig", tmp_path)
     assert result.exit_code == 0
     assert result.stdout == ""
@@ -77,12 +72,12 @@ def test_what_was_written_is_done(tmp_path: Path) -> None:
     ],
 )
 def test_exit_codes(tmp_path: Path, text: str, options: Sequence[str], code: int) -> None:
-    write(tmp_path, a=text)
+    write_modules(tmp_path, a=text)
     assert run(*options, tmp_path).exit_code == code
 
 
 def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
-    write(tmp_path, a=BROKEN, b=BEFORE, d=BEFORE)
+    write_modules(tmp_path, a=BROKEN, b=BEFORE, d=BEFORE)
     (tmp_path / "c.py").write_bytes(b"import petastorm\n\xff")
     (tmp_path / "d.py").chmod(0o444)
     (tmp_path / "e.ipynb").write_text('{"petastorm"')
@@ -102,7 +97,7 @@ def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -
 
 
 def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
-    write(tmp_path, a=f"{BEFORE}make_reader(url, **options)\n{INTERNAL}")
+    write_modules(tmp_path, a=f"{BEFORE}make_reader(url, **options)\n{INTERNAL}")
     quiet, plain, verbose = (run("--no-diff", *o, tmp_path).stderr for o in (["-q"], [], ["-v"]))
     path = tmp_path / "a.py"
     assert quiet == ""
@@ -115,7 +110,7 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
 
 
 def test_mentions_that_stay_are_counted_apart(tmp_path: Path) -> None:
-    write(tmp_path, a=f'{BEFORE}NAMES = ["petastorm"]\nmake_reader(url, **options)\n')
+    write_modules(tmp_path, a=f'{BEFORE}NAMES = ["petastorm"]\nmake_reader(url, **options)\n')
     plain = run("--no-diff", tmp_path).stderr
     counts = ("1  note", "1  other line that still mentions Petastorm")
     assert all(f"{one} (shown with -v)\n" in plain for one in counts)
@@ -130,14 +125,14 @@ def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None
         "remove petastorm from this command and add `pip install mdstorm`"
     )
     assert lines[-1] == "next: resolve by hand what is listed above"
-    write(tmp_path, a=INTERNAL)
+    write_modules(tmp_path, a=INTERNAL)
     last = run("-w", "--no-diff", tmp_path).stderr.splitlines()[-1]
     assert last.startswith("next: resolve by hand what is listed above; `grep -rn")
 
 
 def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) -> None:
     text = f"{BEFORE}reader = make_reader(url, shuffel=True)\n"
-    write(tmp_path, a=text)
+    write_modules(tmp_path, a=text)
     for _ in range(2):
         done = run("-w", "--no-diff", tmp_path)
         assert "1  place that needs manual review" in done.stderr
@@ -150,12 +145,12 @@ def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) ->
 
 
 def test_the_next_step_is_named(tmp_path: Path) -> None:
-    write(tmp_path, a=OLD)
+    write_modules(tmp_path, a=OLD)
     assert run(tmp_path).stderr.endswith("next: review `mdstorm migrate --unsafe`\n")
-    write(tmp_path, a=INTERNAL)
+    write_modules(tmp_path, a=INTERNAL)
     last = run("-w", tmp_path).stderr.splitlines()[-1]
     assert last == 'next: resolve by hand what `grep -rn "TODO(mdstorm)"` lists'
-    write(tmp_path, a=AFTER)
+    write_modules(tmp_path, a=AFTER)
     assert run(tmp_path).stderr.endswith("nothing is left to do in these files\n")
 
 
@@ -182,7 +177,7 @@ def test_any_number_of_processes_does_the_same(tmp_path: Path) -> None:
         root.mkdir()
         for number in range(450):  # more than processes get at once
             text = (BEFORE, BROKEN, INTERNAL, OLD, f"petastorm = {number}\n")[number % 5]
-            write(root, **{f"m{number}": text})
+            write_modules(root, **{f"m{number}": text})
         (root / "n.ipynb").write_text(json.dumps({"cells": [], "x": "petastorm"}))
         result = run("-j", jobs, "-v", "-w", root)
         files = {path.name: path.read_text() for path in root.iterdir()}
@@ -202,7 +197,7 @@ def test_an_interrupt_ends_it_between_two_files(tmp_path: Path) -> None:
         "def slow(path, *rest):\n    print('begin', flush=True)\n    sys.stdin.readline()\n"
         "    old(path, *rest)\ntogether.write_file = slow\nmigrate()\n"
     )
-    write(tmp_path, a=BEFORE, b=BEFORE)
+    write_modules(tmp_path, a=BEFORE, b=BEFORE)
     process = subprocess.Popen(
         [sys.executable, "-c", program, "-w", "-q", "-j", "1", str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -233,7 +228,7 @@ def test_it_runs_with_the_base_install_alone() -> None:
 
 
 def test_the_summary_says_that_petastorm_has_to_stay(tmp_path: Path) -> None:
-    write(tmp_path, a="from petastorm.hdfs import x\n", b=BEFORE)
+    write_modules(tmp_path, a="from petastorm.hdfs import x\n", b=BEFORE)
     assert "1  file that still imports petastorm" in run(tmp_path).stderr
     (tmp_path / "a.py").unlink()
     assert "still import" not in run(tmp_path).stderr

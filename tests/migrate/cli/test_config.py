@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import invoke
+from tests.migrate.checks import invoke, write_modules
 
 from mdstorm_migrate.cli.migrate import migrate as command
 
@@ -16,13 +16,8 @@ def summary(*arguments: object) -> str:
     return invoke(command, *arguments).stderr
 
 
-def write(root: Path, **files: str) -> None:
-    for name, text in files.items():
-        (root / f"{name}.py").write_text(text)
-
-
 def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
-    write(tmp_path, a=OLD, b=BEFORE, c_test=BEFORE)
+    write_modules(tmp_path, a=OLD, b=BEFORE, c_test=BEFORE)
     (tmp_path / "pyproject.toml").write_text(
         '[tool.mdstorm.migrate]\nunsafe = true  # yes\nexclude = ["*_test.py"]\n'
         'ignore = [\n    "PM103",\n]\n[tool.other]\nunsafe = 3\n'
@@ -30,7 +25,7 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
     assert "2 files would change" in summary(tmp_path)
     assert "1 file would change" in summary("--safe", tmp_path)
     (tmp_path / "deep").mkdir()
-    write(tmp_path / "deep", a=OLD)
+    write_modules(tmp_path / "deep", a=OLD)
     assert "1 file would change" in summary(tmp_path / "deep" / "a.py")
 
 
@@ -66,12 +61,12 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, reason: str
     ],
 )
 def test_the_configuration_may_stand_in_any_form_of_toml(tmp_path: Path, text: str) -> None:
-    write(tmp_path, a=OLD)
+    write_modules(tmp_path, a=OLD)
     (tmp_path / "pyproject.toml").write_text(text)
     assert "1 file would change" in summary(tmp_path)
 
 
 def test_a_file_without_configuration_need_not_be_toml(tmp_path: Path) -> None:
-    write(tmp_path, a=BEFORE)
+    write_modules(tmp_path, a=BEFORE)
     (tmp_path / "pyproject.toml").write_text("[project]\nname = {{ name }}\n")
     assert "1 file would change" in summary(tmp_path)
