@@ -114,9 +114,8 @@ class Condition:
 #: Where files say which Pythons run them, as lists of versions.
 _PYTHONS = re.compile(
     r"""(?: \bpython[_-]?version["']?[ \t]*[:=][ \t]*
-          | ^[ \t]*(?:FROM|-?[ \t]*image[ \t]*:)[^\n]*?\bpython:
-          | \bpython[ \t]*(?:=|==)[ \t]*(?=["']?\d)
-          | ^[ \t]*(?:-[ \t]+["']?)python(?:=|==)
+          | \bpython["']?[ \t]*:[ \t]*
+          | \bpython[ \t]*==?[ \t]*(?=\[?["']?\d)
           | \bpython(?=3\.\d)
           | ^FROM[^\n]*\bubuntu:?(?=(?:18|20)\.04)(?!(?s:.)*(?:python3\.1|conda|pyenv|\buv\b))
           | ^[ \t]*env_?list[ \t]*=(?:[^\n]|\n[ \t]+)*?\b(?=py\{?\d)

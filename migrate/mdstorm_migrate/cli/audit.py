@@ -28,10 +28,7 @@ from mdstorm_migrate.report.formats import check_reports, deliver
 from mdstorm_migrate.run.discover import project_of
 from mdstorm_migrate.run.outcome import Settings
 
-_RENDERERS: dict[str, Callable[[Audit], str]] = {
-    "text": audit_to_text,
-    "json": audit_to_json,
-}
+_RENDERERS: dict[str, Callable[[Audit], str]] = {"text": audit_to_text, "json": audit_to_json}
 
 #: What is left where each gate fails.
 _GATES: dict[str, tuple[Effort, ...]] = {

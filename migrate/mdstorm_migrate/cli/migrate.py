@@ -200,7 +200,8 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     found = list(found_files(roots, config, options))
     write, backup, jobs = options["write"], options["backup"], jobs_of(options)
     report = Report(settings, write)
-    printed = _printed_format(options)
+    # The format of a report that is printed in place of the diff.
+    printed = None if options["reports"] or options["format_"] == "text" else options["format_"]
     printer = Printer(options["diff"] and not printed, options["quiet"], options["verbose"], write)
     for one in found:
         if isinstance(one, Skipped):
@@ -228,9 +229,3 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
         return FAILED
     is_left = bool(totals.changed or totals.pending or totals.manual)
     return PENDING if options["check"] and is_left else NOTHING_LEFT
-
-
-def _printed_format(options: dict[str, Any]) -> str | None:
-    """Return the format of a report that is printed in place of the diff."""
-    is_printed = options["format_"] != "text" and not options["reports"]
-    return options["format_"] if is_printed else None

@@ -27,6 +27,8 @@ _MENTION = re.compile(
     | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]{{0,80}}\.(?:egg|git|jar|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+#: An import in an example that a docstring shows.
+_EXAMPLE = re.compile(rf">>> *(?:from|import) +{OLD_ROOT}\b")
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
 #: Lines of a file that is not Python; what is left is counted.
 _MOST = 10
@@ -45,8 +47,9 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
     for string in module.scopes.strings:
         parent = module.scopes.parents.get(string)
         whole = parent if isinstance(parent, ast.JoinedStr) else string
-        if not (is_docstring(module, string) or _is_marker(module, string)):
-            for found in _MENTION.finditer(module.text, *module.span(whole)):
+        pattern = _EXAMPLE if is_docstring(module, string) else _MENTION
+        if not _is_marker(module, string):
+            for found in pattern.finditer(module.text, *module.span(whole)):
                 yield _note(module.document, *found.span())
     for node in ast.walk(module.tree):
         match node:
@@ -89,6 +92,5 @@ def _in_text(document: Document) -> Iterator[Finding]:
 def _note(document: Document, start: int, stop: int) -> Finding:
     line = document.text[document.lines.start_of(start) : stop + _LONGEST].splitlines()[0].strip()
     shown = line if len(line) <= _LONGEST else line[:_LONGEST].rstrip() + " …"
-    return Finding(
-        CODE, CLASS, start, stop, f"still mentions Petastorm; check whether it should: {shown}"
-    )
+    what = f"still mentions Petastorm; check whether it should: {shown}"
+    return Finding(CODE, CLASS, start, stop, what)

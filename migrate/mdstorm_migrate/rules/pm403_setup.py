@@ -90,6 +90,9 @@ def _of_string(
         if place == "string" and _is_of_conda(module, string):
             yield of_conda(at, CODE, "remove petastorm here, and let pip install mdstorm")
             continue
+        call = module.scopes.parents.get(string)
+        if place == "string" and isinstance(call, ast.Call) and last_name(call.func) != "install":
+            place = "alone"  # most functions take a single one
         for result in rewrite_requirement(module.document, at, CODE, place):
             yield result
             if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):

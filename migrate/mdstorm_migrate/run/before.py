@@ -35,6 +35,7 @@ _MEANS = {
 }
 #: Rules that report lines which name Petastorm and stay.
 _NAMED = frozenset({"PM001", "PM410"})
+_EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
 _TAKEN = re.compile(rb"\.(%s)\b" % b"|".join(_MEANS))
 #: Folders that hold what belongs to the folder above.
 _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
@@ -64,7 +65,8 @@ def before_running(
     around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
     found = list(_of_mdstorm(outcomes, around, use, settings))
     serving = _Places([one.path for one in code if one.changed], [one.path for one in lists])
-    extras = use.extras
+    named = (found[1].decode() for one in lists for found in _EXTRAS.finditer(one.outcome.after))
+    extras = use.extras.union(*(extras.split(",") for extras in named))
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
         file = read_file(path)
         found += conditions_of(path, file, extras) if file is not None else ()

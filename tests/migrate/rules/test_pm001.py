@@ -32,6 +32,7 @@ def test_those_of_a_long_string_are_noted_by_line() -> None:
         ("job.yaml", "backend: petastorm\n"),
         ("notes.txt", "We load with petastorm.\n"),
         ("A.scala", 'val name = "petastorm"\n'),
+        ("a.py", '""">>> from petastorm import make_reader"""\n'),
     ],
 )
 def test_each_is_noted(path: str, text: str) -> None:

@@ -101,6 +101,12 @@ def test_commands_of_code_run_mdstorm(command: str) -> None:
     check_rewrite(before, after, "module.py")
 
 
+def test_a_command_in_a_message_keeps_the_quotes_apart() -> None:
+    text = 'from {}.pytorch import DataLoader\nraise Error("run: pip install {}")\n'
+    after = text.format("mdstorm", "'mdstorm[torch]'")
+    check_rewrite(text.format("petastorm", "petastorm"), after, "module.py")
+
+
 @pytest.mark.parametrize("version", ['version="0.9.8"', "version=PINNED", '"0.9.8"'])
 def test_a_version_that_is_given_apart_goes(version: str) -> None:
     before = f'dbutils.library.installPyPI("petastorm", {version}, repo="x")\n'

@@ -61,6 +61,12 @@ def test_the_environment_is_named_and_holds_nothing_back(tmp_path: Path) -> None
     assert after == requirements.replace("petastorm==0.11", "mdstorm")
 
 
+def test_extras_of_a_list_need_their_versions_even_if_no_code_uses_them(tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE, requirements_txt="petastorm[tf]==0.11\ntensorflow<2.11\n")
+    needs = "requirements.txt:2: `tensorflow<2.11`; mdstorm needs tensorflow"
+    assert any(line.startswith(needs) for line in section(tmp_path))
+
+
 def test_guides_to_newer_libraries_are_named_where_code_uses_these(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE)
     assert not any("ruff check" in line for line in section(tmp_path))
