@@ -9,7 +9,7 @@ from mdstorm._selection.filter_terms import Mask, Term
 from mdstorm._selection.filters import Filters
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm_backend.format import Batch
-from mdstorm_backend.parquet import Bounds, ParquetDataset
+from mdstorm_backend.parquet import Bounds, ParquetDataset, value_bounds
 from mdstorm_backend.read import SampleSource
 
 
@@ -37,7 +37,7 @@ def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSour
     others = sorted(filters.fields - partitions)
     if not others:
         return left, True
-    return _matching(left, filters, left.value_bounds(others)), False
+    return _matching(left, filters, value_bounds(left, others)), False
 
 
 def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -202,6 +202,7 @@ class ElasticSchedule:
         }
 
 
+@dataclass(eq=False)
 class ElasticPass:
     """A pass of a loader in the elastic order: some epochs, one after the other.
 
@@ -217,18 +218,13 @@ class ElasticPass:
         The same with the share of this pass, once it has begun.
     """
 
-    def __init__(
-        self,
-        schedule: ElasticSchedule,
-        batching: Batching,
-        goes_on: EpochStart | None = None,
-        here: ElasticSchedule | None = None,
-    ) -> None:
-        self._schedule = schedule
-        self._here = here
-        self._batching = batching
-        self._goes_on = goes_on
-        self._start = goes_on
+    schedule: ElasticSchedule
+    batching: Batching
+    goes_on: EpochStart | None = None
+    here: ElasticSchedule | None = None
+
+    def __post_init__(self) -> None:
+        self._start = self.goes_on
         #: Samples of this rank since `_start`, and how many there are.
         self.rows = self._num_rows = 0
 
@@ -239,28 +235,28 @@ class ElasticPass:
 
     def following(self) -> ElasticPass:
         """Return what the next iteration goes through."""
-        if self._goes_on is not None:
-            self._schedule.epochs.go_on(self._goes_on)
-        following = ElasticPass(self._schedule, self._batching, here=self._schedule.in_world())
-        self._schedule.last = following
+        if self.goes_on is not None:
+            self.schedule.epochs.go_on(self.goes_on)
+        following = ElasticPass(self.schedule, self.batching, here=self.schedule.in_world())
+        self.schedule.last = following
         return following
 
     def num_batches(self) -> int:
         """Batches of a whole pass."""
-        return self._schedule.num_batches(self._batching)
+        return self.schedule.num_batches(self.batching)
 
     def legs(self) -> Iterator[Leg]:
         """Yield the epochs."""
         here = self._shared
-        for start, work in here.epochs_of_pass(self._batching):
+        for start, work in here.epochs_of_pass(self.batching):
             self._start, self.rows, self._num_rows = start, 0, int(np.count_nonzero(work >= 0))
-            yield ElasticLeg(here.options, self._batching, start, work)
+            yield ElasticLeg(here.options, self.batching, start, work)
 
     def advance(self, mark: int, size: int) -> None:
         """Note that a batch was delivered, of `mark` samples."""
         self.rows += mark
         if self._start is not None and 2 * self.rows >= self._num_rows > 2 * (self.rows - mark):
-            self._shared.work_ahead(self._start, self._batching)
+            self._shared.work_ahead(self._start, self.batching)
 
     def finish(self) -> None:
         """Do nothing: the epochs are counted when they begin."""
@@ -274,7 +270,7 @@ class ElasticPass:
         start = self._start
         if start is not None:
             start = replace(start, sample_in_epoch=start.sample_in_epoch + self._delivered())
-        return ElasticPass(self._schedule, self._batching, start)
+        return ElasticPass(self.schedule, self.batching, start)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
@@ -288,7 +284,7 @@ class ElasticPass:
         StateMismatchError
             If they do not say which ones.
         """
-        here, batching = self._shared, self._batching
+        here, batching = self._shared, self.batching
         size = here.share.of_batches(batching.batch_size).batch_size
         is_mixed = batching.num_workers > 1 and size != batching.batch_size
         if is_mixed and 0 < self.rows < self._num_rows:
@@ -303,4 +299,4 @@ class ElasticPass:
     @property
     def _shared(self) -> ElasticSchedule:
         """The schedule with the share of this pass, or before it with that it would have."""
-        return self._here or self._schedule.in_world()
+        return self.here or self.schedule.in_world()

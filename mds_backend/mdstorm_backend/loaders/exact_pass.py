@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdstorm_backend.base.user_warnings import warn_user
@@ -84,6 +84,7 @@ class ExactSchedule:
         self.last, self._is_own, self.resumes = begun, is_own, None
 
 
+@dataclass(eq=False)
 class ExactPass:
     """A pass of a loader in the exact order.
 
@@ -101,30 +102,23 @@ class ExactPass:
         Whether that share stays to its end; otherwise it is this process's when the pass begins.
     """
 
-    def __init__(
-        self,
-        schedule: ExactSchedule,
-        batching: Batching,
-        progress: ExactProgress,
-        here: ReaderOptions | None = None,
-        *,
-        is_begun: bool = False,
-    ) -> None:
-        self._schedule = schedule
-        self._here = here
-        self._batching = batching
-        self._progress = progress
-        self._is_begun = is_begun
-        self._is_endless = schedule.options.num_epochs is None
-        self._times_set = schedule.times_set
+    schedule: ExactSchedule
+    batching: Batching
+    progress: ExactProgress
+    here: ReaderOptions | None = None
+    is_begun: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._is_endless = self.schedule.options.num_epochs is None
+        self._times_set = self.schedule.times_set
         #: Where this iteration begins.
-        self._start = progress.position
+        self._start = self.progress.position
         self.rows = 0
 
     @property
     def first_epoch(self) -> int:
         """The epoch with which the pass began."""
-        return self._progress.first_epoch
+        return self.progress.first_epoch
 
     @property
     def order(self) -> ExactOrder:
@@ -134,13 +128,13 @@ class ExactPass:
     def of_first_rank(self) -> ExactPass:
         """Return the pass of rank 0 after as many batches, where that follows from this one's."""
         here, progress = self._present()
-        if not progress.started or not counts_batches(here, self._batching):
+        if not progress.started or not counts_batches(here, self.batching):
             return self
-        history = progress.whole_history(here, self._batching)
+        history = progress.whole_history(here, self.batching)
         place = history.places(len(here.dataset))[0]
         return ExactPass(
-            self._schedule,
-            self._batching,
+            self.schedule,
+            self.batching,
             replace(progress, position=Position(*place, progress.position.batches)),
             replace(here, order=replace(here.exact_order, rank=0)),
             is_begun=True,
@@ -148,43 +142,43 @@ class ExactPass:
 
     def following(self, world: World | None = None) -> ExactPass:
         """Return what the next iteration goes through: where the dataset was told to, if it was."""
-        schedule, progress = self._schedule, self._progress
+        schedule, progress = self.schedule, self.progress
         if self._times_set != schedule.times_set and not (
             schedule.resumes is None and progress.resumes and self._is_in(schedule.next_epoch)
         ):
-            return schedule.first_pass(self._batching, world).following(world)
+            return schedule.first_pass(self.batching, world).following(world)
         here = schedule.options.in_world(world)
         progress = replace(self._progress_in(here))
         progress.begin()
         here.note_pass(progress.first_epoch)
         here = with_history(here, progress.history)
-        following = ExactPass(schedule, self._batching, progress, here, is_begun=True)
+        following = ExactPass(schedule, self.batching, progress, here, is_begun=True)
         schedule.note(following)
         return following
 
     def _is_in(self, epoch: int) -> bool:
         """Whether a loop that goes on with this pass may name this epoch: on all ranks alike."""
         here, progress = self._present()
-        return epoch in progress.epochs_under_way(here, self._batching)
+        return epoch in progress.epochs_under_way(here, self.batching)
 
     def _progress_in(self, here: ReaderOptions) -> ExactProgress:
         """Return where the pass goes on in the share of `here`."""
-        progress, before = self._progress, self._here
+        progress, before = self.progress, self.here
         if not progress.resumes or before is None:
             return progress
         old, new = before.exact_order, here.exact_order
         if (old.rank, old.world_size) == (new.rank, new.world_size):
             return progress
-        if not counts_batches(here, self._batching):
-            raise only_own_state((old.rank, old.world_size), new, here, self._batching)
-        history = progress.whole_history(before, self._batching)
-        return progress.in_share(history, here, self._batching)
+        if not counts_batches(here, self.batching):
+            raise only_own_state((old.rank, old.world_size), new, here, self.batching)
+        history = progress.whole_history(before, self.batching)
+        return progress.in_share(history, here, self.batching)
 
     def _present(self) -> tuple[ReaderOptions, ExactProgress]:
         """Return how it is read and where it stands: in the world as it is now, until it begins."""
-        if self._is_begun and self._here is not None:
-            return self._here, self._progress
-        here = self._schedule.options.in_world()
+        if self.is_begun and self.here is not None:
+            return self.here, self.progress
+        here = self.schedule.options.in_world()
         progress = self._progress_in(here)
         return with_history(here, progress.history), progress
 
@@ -192,44 +186,44 @@ class ExactPass:
         """Batches of a whole pass, or of the rest of one that was begun in another world."""
         here, progress = self._present()
         if progress.finished or progress.history is None:
-            return self._schedule.num_batches(self._batching)
-        return len(batch_reader(here, self._batching))
+            return self.schedule.num_batches(self.batching)
+        return len(batch_reader(here, self.batching))
 
     def legs(self) -> Iterator[Leg]:
         """Yield the one stretch that there is: batches span epochs."""
         here, progress = self._present()
-        yield ExactLeg(here, self._batching, progress.position, progress.first_epoch)
+        yield ExactLeg(here, self.batching, progress.position, progress.first_epoch)
 
     def advance(self, mark: Position, size: int) -> None:
         """Note that a batch was delivered."""
-        self._progress.position = mark
-        if self._is_endless and mark.epoch > self._progress.first_epoch:
-            options = self._schedule.options
+        self.progress.position = mark
+        if self._is_endless and mark.epoch > self.progress.first_epoch:
+            options = self.schedule.options
             options.notice.give(options.dataset.url)
         self.rows += size
 
     def finish(self) -> None:
         """Note that the pass came to its end."""
-        self._progress.finish(self._schedule.options.num_epochs)
+        self.progress.finish(self.schedule.options.num_epochs)
 
     def copied(self) -> ExactPass:
         """Return a copy that stands at the same place."""
         other = copy(self)
-        other._progress = replace(self._progress)
+        other.progress = replace(self.progress)
         return other
 
     def to_continue(self) -> ExactPass:
         """Return the pass for a copy of the loader, which goes on from here."""
-        progress, here = self._progress, None
+        progress, here = self.progress, None
         if progress.started:
             here, progress = self._present()
-            progress = progress.to_continue(here, self._batching)
-        return ExactPass(self._schedule, self._batching, replace(progress), here)
+            progress = progress.to_continue(here, self.batching)
+        return ExactPass(self.schedule, self.batching, replace(progress), here)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
         here, progress = self._present()
-        return progress.to_dict(here, self._batching)
+        return progress.to_dict(here, self.batching)
 
     def state_after(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         """Return the state after so many samples over the whole world.
@@ -249,7 +243,7 @@ class ExactPass:
         """Samples of the pass that all ranks have had when each has had as many batches."""
         here, _ = self._present()
         self._check_countable(here)
-        reader = batch_reader(here, self._batching)
+        reader = batch_reader(here, self.batching)
         remaining = reader.remaining(self.first_epoch)
         begun = sum(remaining.num_rows - epoch.rows for epoch in remaining.begun)
         before = (remaining.first_epoch - self.first_epoch) * remaining.num_rows + begun
@@ -274,9 +268,9 @@ class ExactPass:
         """Warn if another rank's state of this very pass says that it has had other batches."""
         here, progress = self._present()
         is_under_way = progress.started and not (progress.finished or progress.resumes)
-        if not is_under_way or not counts_batches(here, self._batching):
+        if not is_under_way or not counts_batches(here, self.batching):
             return
-        mine, theirs = progress.to_dict(here, self._batching)["mdstorm"], state["mdstorm"]
+        mine, theirs = progress.to_dict(here, self.batching)["mdstorm"], state["mdstorm"]
         same = ("first_epoch", "world_size", "batch_size")
         if theirs.get("rank") in (None, mine["rank"]) or any(mine[k] != theirs[k] for k in same):
             return

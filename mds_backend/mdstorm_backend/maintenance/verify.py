@@ -144,11 +144,11 @@ def verify(
 
 def _schema(dataset: Dataset) -> Schema:
     """Return the columns; if the index lost them, those in a header, if one is readable."""
-    if dataset.index.extra.get("columns"):
-        return dataset.schema
     try:
         return dataset.schema
     except MDStormError:
+        if dataset.index.extra.get("columns"):
+            raise
         return Schema.from_shards(dataset.index.shards).opened(dataset.url)
 
 

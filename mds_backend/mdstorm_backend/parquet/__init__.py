@@ -5,7 +5,7 @@ from __future__ import annotations
 from mdstorm_backend.parquet.opening import has_same_files, open_parquet, read_file_metadata
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.row_groups import PartitionValue, RowGroup
-from mdstorm_backend.parquet.value_bounds import Bounds
+from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
 
 __all__ = [
     "Bounds",
@@ -15,4 +15,5 @@ __all__ = [
     "has_same_files",
     "open_parquet",
     "read_file_metadata",
+    "value_bounds",
 ]

@@ -25,7 +25,6 @@ from mdstorm_backend.parquet.parquet_files import ParquetFiles
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 from mdstorm_backend.parquet.stored_columns import StoredColumns
-from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import TableField
@@ -142,20 +141,6 @@ class ParquetDataset(SampleDataset):
             url = location.file_url(name)
             return parsed(pa.py_buffer(content), url).metadata or {}
         return {}
-
-    def value_bounds(self, columns: Sequence[str]) -> list[Bounds]:
-        """Return minimum and maximum values of some columns for each row group.
-
-        Columns whose statistics a footer lacks are missing. The footers of all files that have row
-        groups here are read again.
-
-        Raises
-        ------
-        DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
-            If a footer cannot be read.
-        """
-        stored, options = self.stored_columns, self.cache or CacheOptions()
-        return value_bounds(self.location, self.files, self.row_groups, columns, stored, options)
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
         """Return the dataset with some columns described as part of a larger whole.

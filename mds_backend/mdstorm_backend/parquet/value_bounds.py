@@ -11,59 +11,41 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.parquet.footers import read_metadata
-from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
-from mdstorm_backend.parquet.stored_columns import StoredColumns
-from mdstorm_backend.storage import Location
+from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
+from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 
 #: Minimum and maximum values of some columns, without nulls and NaN; times in UTC.
 Bounds: TypeAlias = dict[str, tuple[Any, Any]]
 
 
-def value_bounds(
-    location: Location,
-    files: Sequence[ParquetFileInfo],
-    row_groups: Sequence[RowGroup],
-    columns: Sequence[str],
-    stored: StoredColumns,
-    options: CacheOptions,
-) -> list[Bounds]:
-    """Read the bounds of some columns for each of some row groups.
+def value_bounds(dataset: ParquetDataset, columns: Sequence[str]) -> list[Bounds]:
+    """Return minimum and maximum values of some columns for each row group of a dataset.
 
-    Parameters
-    ----------
-    location : Location
-        Where the files are.
-    files : sequence of ParquetFileInfo
-        The files, at least those of the row groups.
-    row_groups : sequence of RowGroup
-        The row groups.
-    columns : sequence of str
-        Names of columns; those without statistics are missing from the result.
-    stored : StoredColumns
-        How the columns are stored.
-    options : CacheOptions
-        Attempts and timeout for remote files.
+    Columns whose statistics a footer lacks are missing. The footers of all files that have row
+    groups are read again.
+
+    Raises
+    ------
+    DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
+        If a footer cannot be read.
     """
-    used = {group.path for group in row_groups}
-    wanted = [file for file in files if file.name in used]
-    read = map_files(lambda file: _of_file(location, file, columns, stored, options), wanted)
-    found = {file.name: bounds for file, bounds in zip(wanted, read, strict=True)}
+    used = {group.path for group in dataset.row_groups}
+    files = [file for file in dataset.files if file.name in used]
+    read = map_files(lambda file: _of_file(dataset, file, columns), files)
+    found = {file.name: bounds for file, bounds in zip(files, read, strict=True)}
     return [
         _joined(found[group.path]) if group.ordinal is None else found[group.path][group.ordinal]
-        for group in row_groups
+        for group in dataset.row_groups
     ]
 
 
 def _of_file(
-    location: Location,
-    file: ParquetFileInfo,
-    columns: Sequence[str],
-    stored: StoredColumns,
-    options: CacheOptions,
+    dataset: ParquetDataset, file: ParquetFileInfo, columns: Sequence[str]
 ) -> list[Bounds]:
-    metadata = read_metadata(location, file, options)
+    location = dataset.location
+    metadata = read_metadata(location, file, dataset.cache or CacheOptions())
     places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
-    names = stored.names_of_same_type(
+    names = dataset.stored_columns.names_of_same_type(
         metadata.schema.to_arrow_schema(), columns, location.file_url(file.name)
     )
     chosen = {name: places[path] for name, path in names.items() if path in places}
