@@ -17,6 +17,11 @@ from tests.installed import installed_as_petastorm
 from mdstorm_migrate.api import migrate
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+#: They take long, and others of the gate use the same parts of Petastorm.
+LONG = {
+    *("appended_dataset", "converter_fixed_steps", "converter_two_managers", "parquet_to_keras"),
+    *("unusual_shapes", "windows_of_time"),
+}
 
 
 def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
@@ -32,7 +37,13 @@ def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
         del sys.modules[path.stem]
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in LONG))
+        for path in PROGRAMS
+    ],
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # what Petastorm warned of, mdstorm does too
 def test_a_migrated_program_computes_the_same(
     path: Path, classic_spark: Any, set_conf: Any, tmp_path: Path

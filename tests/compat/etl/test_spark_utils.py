@@ -16,8 +16,9 @@ def test_a_dataset_of_petastorm_is_an_rdd(classic_spark: Any) -> None:
     assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))
     some = dataset_as_rdd(golden_url("codecs"), classic_spark, ["id", "vec"])
     assert some.getNumPartitions() == 2
-    assert {type(row).__name__ for row in some.collect()} == {"Codecs_view_view"}
-    assert sorted(some.map(lambda row: int(row.id)).collect()) == list(range(12))
+    found = some.collect()
+    assert {type(row).__name__ for row in found} == {"Codecs_view_view"}
+    assert sorted(int(row.id) for row in found) == list(range(12))
 
 
 @pytest.mark.skipif(not IS_CONNECT and not IS_REFUSING, reason="a classic session has RDDs")

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
+from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each_in_either_order
 
 from mdstorm._readers import sample_order
 from mdstorm.spark import SparkDatasetConverter
@@ -18,8 +18,7 @@ SHUFFLED = {"num_epochs": 1, "shuffle_rows": True}
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 
 
-@with_each
-@in_either_order
+@with_each_in_either_order
 @pytest.mark.parametrize(
     "seed", [{}, pytest.param({"seed": 0}, marks=pytest.mark.long)], ids=["none", "0"]
 )
@@ -34,8 +33,7 @@ def test_two_ranks_read_each_row_once(
     assert ranks[0] != sorted(ranks[0])
 
 
-@with_each
-@in_either_order
+@with_each_in_either_order
 def test_new_loaders_of_a_share_have_the_epochs_of_a_constant_seed(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
@@ -82,8 +80,7 @@ def test_new_loaders_go_on_after_the_epoch_of_a_state(
     assert first + begun + rest + last == read()[0]
 
 
-@with_each
-@in_either_order
+@with_each_in_either_order
 def test_without_shard_arguments_the_seed_is_drawn(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:

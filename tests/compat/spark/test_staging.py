@@ -17,7 +17,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from tests import refusing
 from tests.compat.spark.converters import directories, ids
-from tests.conftest import IS_CONNECT, runs_python_on_executors
+from tests.conftest import IS_CONNECT, of_values, runs_python_on_executors
 
 from mdstorm._spark.staging import (
     DIRECTORY_CONF,
@@ -90,7 +90,9 @@ def shards(converter: SparkDatasetConverter) -> list[bytes]:
 
 
 @runs_python_on_executors
-@pytest.mark.parametrize("dtype", ["float32", "float64", None])
+@pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("float64", marks=pytest.mark.long), None]
+)
 def test_the_result_is_the_one_that_executors_write(
     spark: Any, cache_dir: Path, dtype: str | None
 ) -> None:
@@ -273,6 +275,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged_parquet, "is_local", lambda session: False)
 
 
+@of_values
 def test_executors_with_disks_of_their_own_lose_no_rows(
     spark: Any, tmp_path: Path, own_disks: None
 ) -> None:

@@ -24,107 +24,96 @@ def two(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "two", {"x": [1, 2]}, {"x": "long"})
 
 
-def returning(values: Any, dtype: Any = np.int64, shape: Any = ()) -> TransformSpec:
-    """A transform that replaces `x`."""
+def returning(
+    values: Any, dtype: Any = np.int64, shape: Any = (), **more: tuple[Any, Any, Any]
+) -> TransformSpec:
+    """A transform that replaces `x`, and adds columns of other values, dtypes and shapes."""
+    columns = {"x": (values, dtype, shape), **more}
 
     def replace(frame: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame({"x": values})
+        return pd.DataFrame({name: values for name, (values, *_) in columns.items()})
 
-    return TransformSpec(replace, edit_fields=[("x", dtype, shape, False)])
+    edited = [(name, *declared, False) for name, (_, *declared) in columns.items()]
+    return TransformSpec(replace, edit_fields=edited)
 
 
-def torch_x(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
+def torch_batch(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
     (batch,) = converter.make_torch_dataloader(transform_spec=spec, **IN_ORDER)
-    return batch["x"]
+    return batch
 
 
-def tf_x(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
+def tf_batch(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
     (batch,) = converter.make_tf_dataset(transform_spec=spec, **IN_ORDER)
-    return batch.x
+    return batch
 
 
-@pytest.mark.parametrize(
-    ("dtype", "in_torch", "in_tf"),
-    [
-        (np.bool_, torch.uint8, tf.bool),
-        (np.int8, torch.int8, tf.int8),
-        (np.int16, torch.int16, tf.int16),
-        (np.int32, torch.int32, tf.int32),
-        (np.int64, torch.int64, tf.int64),
-        (np.uint8, torch.uint8, tf.uint8),
-        (np.uint16, torch.int32, tf.int32),
-        (np.uint32, torch.int64, tf.int64),
-        (np.float16, torch.float16, tf.float16),
-        (np.float32, torch.float32, tf.float32),
-        (np.float64, torch.float64, tf.float64),
-    ],
-)
-@pytest.mark.parametrize("shape", [(), pytest.param((2, 3), marks=pytest.mark.long)], ids=str)
-def test_numpy_types(
-    two: SparkDatasetConverter, dtype: Any, in_torch: Any, in_tf: Any, shape: tuple[int, ...]
-) -> None:
-    cells = np.ones((2, *shape), dtype)
-    spec = returning(list(cells) if shape else cells, dtype, shape)
-    found = torch_x(two, spec)
-    assert (found.dtype, found.shape) == (in_torch, (2, *shape))
-    assert found.tolist() == cells.tolist()
-    tensor = tf_x(two, spec)
-    assert (tensor.dtype, tensor.shape) == (in_tf, (2, *shape))
-    assert tensor.numpy().tolist() == cells.tolist()
+TYPES: list[tuple[Any, torch.dtype, tf.DType]] = [
+    (np.bool_, torch.uint8, tf.bool),
+    (np.int8, torch.int8, tf.int8),
+    (np.int16, torch.int16, tf.int16),
+    (np.int32, torch.int32, tf.int32),
+    (np.int64, torch.int64, tf.int64),
+    (np.uint8, torch.uint8, tf.uint8),
+    (np.uint16, torch.int32, tf.int32),
+    (np.uint32, torch.int64, tf.int64),
+    (np.float16, torch.float16, tf.float16),
+    (np.float32, torch.float32, tf.float32),
+    (np.float64, torch.float64, tf.float64),
+]
 
 
-@pytest.mark.parametrize(
-    ("values", "dtype", "in_torch", "in_tf"),
-    [
-        (["a", "ü"], np.str_, ["a", "ü"], [b"a", "ü".encode()]),
-        ([b"a", b"\0"], np.bytes_, [b"a", b"\0"], [b"a", b"\0"]),
-        ([Decimal("1.50")] * 2, Decimal, [Decimal("1.50")] * 2, [b"1.50"] * 2),
-        ([dt.date(1970, 1, 2)] * 2, np.datetime64, [dt.date(1970, 1, 2)] * 2, [86_400 * 10**9] * 2),
-        (
-            pd.to_datetime(["1970-01-01 00:00:01", "1970-01-01 00:00:00"]),
-            np.datetime64,
-            [10**9, 0],
-            [10**9, 0],
-        ),
-        (
-            pd.to_datetime(["1970-01-01 00:00:01+01:00"] * 2),
-            np.datetime64,
-            [-3599 * 10**9] * 2,
-            [-3599 * 10**9] * 2,
-        ),
-        (pd.Categorical(["b", "a"]), np.str_, ["b", "a"], [b"b", b"a"]),
-        (pd.Categorical([7, 5]), np.int64, [7, 5], [7, 5]),
-        (pd.array([1, 2], "Int64"), np.int64, [1, 2], [1, 2]),
-        (pd.array([True, False], "boolean"), np.bool_, [1, 0], [True, False]),
-        (pd.array(["a", "b"], "string"), np.str_, ["a", "b"], [b"a", b"b"]),
-        (pd.Series([1, 2], dtype=object), np.int64, [1, 2], [1, 2]),
-        ([[1, 2], [3, 4]], np.int64, [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
-        ([(1, 2), (3, 4)], np.int64, [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
-    ],
-    ids=[
-        "str",
-        "bytes",
-        "decimal",
-        "date",
-        "timestamp",
-        "with time zone",
-        "categories",
-        "categories of numbers",
-        "Int64",
-        "boolean",
-        "string",
-        "object",
-        "lists",
-        "tuples",
-    ],
-)
-def test_what_pandas_holds(
-    two: SparkDatasetConverter, values: Any, dtype: Any, in_torch: list[Any], in_tf: list[Any]
-) -> None:
-    shape = (None,) if isinstance(in_tf[0], list) else ()
-    found = torch_x(two, returning(values, dtype, shape))
-    assert (found.tolist() if isinstance(found, torch.Tensor) else found) == in_torch
-    assert tf_x(two, returning(values, dtype, shape)).numpy().tolist() == in_tf
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+def test_numpy_types(two: SparkDatasetConverter, shape: tuple[int, ...]) -> None:
+    cells = {f"as_{dtype.__name__}": np.ones((2, *shape), dtype) for dtype, *_ in TYPES}
+    more = {n: (list(c) if shape else c, c.dtype.type, shape) for n, c in cells.items()}
+    spec = returning([1, 2], **more)
+    in_torch, in_tf = torch_batch(two, spec), tf_batch(two, spec)
+    for (name, expected), (_, torch_dtype, tf_dtype) in zip(cells.items(), TYPES, strict=True):
+        found, tensor = in_torch[name], getattr(in_tf, name)
+        assert (found.dtype, found.shape) == (torch_dtype, (2, *shape)), name
+        assert (tensor.dtype, tensor.shape) == (tf_dtype, (2, *shape)), name
+        assert found.tolist() == tensor.numpy().tolist() == expected.tolist(), name
+
+
+DAY, SECOND = 86_400 * 10**9, 10**9
+#: What a function returns, the declared type, and what PyTorch and TensorFlow deliver.
+RETURNED: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
+    "str": (["a", "ü"], np.str_, ["a", "ü"], [b"a", "ü".encode()]),
+    "bytes": ([b"a", b"\0"], np.bytes_, [b"a", b"\0"], [b"a", b"\0"]),
+    "decimal": ([Decimal("1.50")] * 2, Decimal, [Decimal("1.50")] * 2, [b"1.50"] * 2),
+    "date": ([dt.date(1970, 1, 2)] * 2, np.datetime64, [dt.date(1970, 1, 2)] * 2, [DAY] * 2),
+    "timestamp": (
+        pd.to_datetime(["1970-01-01 00:00:01", "1970-01-01 00:00:00"]),
+        np.datetime64,
+        *([SECOND, 0], [SECOND, 0]),
+    ),
+    "with_time_zone": (
+        pd.to_datetime(["1970-01-01 00:00:01+01:00"] * 2),
+        np.datetime64,
+        *([-3599 * SECOND] * 2, [-3599 * SECOND] * 2),
+    ),
+    "categories": (pd.Categorical(["b", "a"]), np.str_, ["b", "a"], [b"b", b"a"]),
+    "categories_of_numbers": (pd.Categorical([7, 5]), np.int64, [7, 5], [7, 5]),
+    "Int64": (pd.array([1, 2], "Int64"), np.int64, [1, 2], [1, 2]),
+    "boolean": (pd.array([True, False], "boolean"), np.bool_, [1, 0], [True, False]),
+    "string": (pd.array(["a", "b"], "string"), np.str_, ["a", "b"], [b"a", b"b"]),
+    "object": (pd.Series([1, 2], dtype=object), np.int64, [1, 2], [1, 2]),
+    "lists": ([[1, 2], [3, 4]], np.int64, [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+    "tuples": ([(1, 2), (3, 4)], np.int64, [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+}
+
+
+def test_what_pandas_holds(two: SparkDatasetConverter) -> None:
+    more = {
+        name: (values, dtype, (None,) if isinstance(in_tf[0], list) else ())
+        for name, (values, dtype, _, in_tf) in RETURNED.items()
+    }
+    spec = returning([1, 2], **more)
+    in_torch, in_tf = torch_batch(two, spec), tf_batch(two, spec)
+    for name, (*_, torch_values, tf_values) in RETURNED.items():
+        found = in_torch[name]
+        assert (found.tolist() if isinstance(found, torch.Tensor) else found) == torch_values, name
+        assert getattr(in_tf, name).numpy().tolist() == tf_values, name
 
 
 @pytest.mark.parametrize(
@@ -135,19 +124,19 @@ def test_what_pandas_holds(
 def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
     two: SparkDatasetConverter, values: Any
 ) -> None:
-    found = torch_x(two, returning(values))
+    found = torch_batch(two, returning(values))["x"]
     assert found.dtype == torch.float64
     assert repr(found.tolist()) == repr([1.0, NAN])
     with pytest.raises(tf.errors.OpError, match="column 'x' holds 1 null"):
-        tf_x(two, returning(values))
+        tf_batch(two, returning(values))
 
 
 def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
     two: SparkDatasetConverter,
 ) -> None:
     spec = TransformSpec(lambda frame: frame / 2)
-    assert torch_x(two, spec).tolist() == [0.5, 1.0]
-    assert tf_x(two, spec).numpy().tolist() == [0, 1]
+    assert torch_batch(two, spec)["x"].tolist() == [0.5, 1.0]
+    assert tf_batch(two, spec).x.numpy().tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])

@@ -137,10 +137,21 @@ def converter(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     made.delete()
 
 
+@pytest.fixture(scope="module")
+def torch_batch(converter: Any) -> Any:
+    (batch,) = converter.make_torch_dataloader(**IN_ORDER)
+    return batch
+
+
+@pytest.fixture(scope="module")
+def tf_batch(converter: Any) -> Any:
+    (batch,) = converter.make_tf_dataset(**IN_ORDER)
+    return batch
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_pytorch_receives(converter: Any, name: str) -> None:
-    (batch,) = converter.make_torch_dataloader(schema_fields=[name], **IN_ORDER)
-    values, case = batch[name], CASES[name]
+def test_pytorch_receives(torch_batch: Any, name: str) -> None:
+    values, case = torch_batch[name], CASES[name]
     if isinstance(values, torch.Tensor):
         assert values.dtype == case.torch_dtype
         assert values.tolist() == case.torch
@@ -150,16 +161,12 @@ def test_pytorch_receives(converter: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tensorflow_receives(converter: Any, name: str) -> None:
-    (batch,) = converter.make_tf_dataset(schema_fields=[name], **IN_ORDER)
-    values, case = getattr(batch, name), CASES[name]
+def test_tensorflow_receives(tf_batch: Any, name: str) -> None:
+    values, case = getattr(tf_batch, name), CASES[name]
     assert values.dtype == case.tf_dtype
     found = values.to_list() if isinstance(values, tf.RaggedTensor) else values.numpy().tolist()
     assert found == case.tf
 
 
-def test_columns_come_in_the_order_of_the_frame(converter: Any) -> None:
-    (batch,) = converter.make_torch_dataloader(**IN_ORDER)
-    assert list(batch) == list(CASES)
-    (row,) = converter.make_tf_dataset(**IN_ORDER)
-    assert list(row._fields) == list(CASES)
+def test_columns_come_in_the_order_of_the_frame(torch_batch: Any, tf_batch: Any) -> None:
+    assert list(torch_batch) == list(tf_batch._fields) == list(CASES)

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.compat.spark.converters import converter_of
-from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
+from tests.compat.spark.ways_to_read import (
+    Numbers,
+    in_either_order,
+    with_each,
+    with_each_in_either_order,
+)
 from tests.programs import run_program
 
 from mdstorm._readers import options
@@ -41,8 +46,7 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
 class TestAutomaticShares:
     """`cur_shard="auto"`."""
 
-    @with_each
-    @in_either_order
+    @with_each_in_either_order
     @pytest.mark.parametrize(
         "shards",
         [

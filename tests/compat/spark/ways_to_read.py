@@ -29,14 +29,25 @@ def of_reader(make: Callable[..., Any]) -> Numbers:
     return numbers
 
 
-with_each = pytest.mark.parametrize(
-    "numbers",
+WAYS = {
+    "torch": of_loader(with_torch),
+    "tf": of_loader(with_tf),
+    "make_batch_reader": of_reader(make_batch_reader),
+    "make_reader": of_reader(make_reader),
+}
+with_each = pytest.mark.parametrize("numbers", WAYS.values(), ids=WAYS)
+#: All ways in both orders; those of the elastic order are alike, so that the gate needs one.
+with_each_in_either_order = pytest.mark.parametrize(
+    ("numbers", "order"),
     [
-        of_loader(with_torch),
-        of_loader(with_tf),
-        of_reader(make_batch_reader),
-        of_reader(make_reader),
+        pytest.param(
+            way,
+            order,
+            id=f"{name}-{order}",
+            marks=() if order == "exact" or name == "torch" else pytest.mark.long,
+        )
+        for order in ("exact", "elastic")
+        for name, way in WAYS.items()
     ],
-    ids=["torch", "tf", "make_batch_reader", "make_reader"],
 )
 in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])
