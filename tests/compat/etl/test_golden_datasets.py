@@ -36,8 +36,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     datasets = {}
     for name in NAMES:
         parquet = open_parquet(golden_url(name))
-        schema = stored_unischema(parquet)
-        assert schema is not None
+        _, schema = opened(name)
         plan = mds_plan(schema, parquet)
         datasets[name] = convert_parquet(
             parquet,
@@ -47,6 +46,12 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
             extra={"unischema": unischema_to_json(schema)},
         )
     return datasets
+
+
+@pytest.fixture(params=["parquet", "mds"])
+def codecs(request: pytest.FixtureRequest, converted: dict[str, Dataset]) -> Any:
+    source, schema = opened("codecs")
+    return source if request.param == "parquet" else decoded(converted["codecs"], schema)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,12 +120,8 @@ def test_what_needs_no_decoding_is_read_by_the_dataset_itself(
     assert isinstance(decoded(converted["codecs"], opened("codecs")[1]), DecodedSource)
 
 
-@pytest.mark.parametrize("stored", ["parquet", "mds"])
-def test_samples_are_rows(stored: str, converted: dict[str, Dataset]) -> None:
-    source, schema = opened("codecs")
-    if stored == "mds":
-        source = decoded(converted["codecs"], schema)
-    samples = [source.sample(i, ["id", "vec", "mat", "zipped", "name", "words"]) for i in range(12)]
+def test_samples_are_rows(codecs: Any) -> None:
+    samples = [codecs.sample(i, ["id", "vec", "mat", "zipped", "name", "words"]) for i in range(12)]
     expected = {row["id"]: row for row in expected_rows("codecs")}
     assert len({int(sample["id"]) for sample in samples}) == 12
     for sample in samples:
@@ -128,16 +129,12 @@ def test_samples_are_rows(stored: str, converted: dict[str, Dataset]) -> None:
         for name in ("vec", "mat", "zipped", "words"):
             assert_same(sample[name], row[name], name)
         assert sample["name"] == row["name"]
-    assert list(source[3]) == list(schema.fields)
+    assert list(codecs[3]) == list(opened("codecs")[1].fields)
 
 
-@pytest.mark.parametrize("stored", ["parquet", "mds"])
-def test_batches_in_any_order_hold_every_row(stored: str, converted: dict[str, Dataset]) -> None:
-    source, schema = opened("codecs")
-    if stored == "mds":
-        source = decoded(converted["codecs"], schema)
+def test_batches_in_any_order_hold_every_row(codecs: Any) -> None:
     order = ExactOrder(shuffle_shards=True, shuffle_rows=True, seed=3)
-    batches = list(source.batches(5, columns=["id", "vec", "mat", "zipped"], order=order))
+    batches = list(codecs.batches(5, columns=["id", "vec", "mat", "zipped"], order=order))
     ids = np.concatenate([batch["id"] for batch in batches])
     assert sorted(ids.tolist()) == list(range(12))
     assert ids.tolist() != list(range(12))

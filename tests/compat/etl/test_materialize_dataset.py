@@ -18,7 +18,7 @@ from tests.compat.etl.golden_rows import assert_rows
 from tests.compat.etl.rows_of_all_codecs import SCHEMA, TextCodec, encoded, row, write
 from tests.conftest import IS_REFUSING
 
-from mdstorm.codecs import NdarrayCodec
+from mdstorm.codecs import CompressedNdarrayCodec, NdarrayCodec
 from mdstorm.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
@@ -516,17 +516,11 @@ def test_the_size_of_row_groups_may_be_left_to_spark(
 
 
 def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
-    def schema(codec: Any) -> Unischema:
-        return Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
+    def block(name: str, codec: Any) -> None:
+        schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
+        with materialize_dataset(None, tmp_path.as_uri(), schema):
+            pq.write_table(pa.table({"a": [b""]}), tmp_path / name)
 
-    from mdstorm.codecs import CompressedNdarrayCodec
-
-    first = schema(NdarrayCodec())
-    value = bytes(NdarrayCodec().encode(first.a, np.zeros(2, np.float32)))
-    with materialize_dataset(None, tmp_path.as_uri(), first):
-        pq.write_table(pa.table({"a": [value]}), tmp_path / "a.parquet")
-    with (
-        pytest.raises(PetastormMetadataGenerationError, match=r"\['a'\]"),
-        materialize_dataset(None, tmp_path.as_uri(), schema(CompressedNdarrayCodec())),
-    ):
-        pq.write_table(pa.table({"a": [value]}), tmp_path / "b.parquet")
+    block("a.parquet", NdarrayCodec())
+    with pytest.raises(PetastormMetadataGenerationError, match=r"\['a'\]"):
+        block("b.parquet", CompressedNdarrayCodec())

@@ -3,7 +3,6 @@
 import datetime
 import logging
 import threading
-from collections.abc import Iterator
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -184,15 +183,8 @@ class TestValues:
         }
         return write_parquet(tmp_path / "types", columns)
 
-    @pytest.fixture(params=[False, True], ids=["blocks", "items"])
-    def batch(self, request: Any, url: str) -> Iterator[dict[str, Any]]:
-        """The rows as a batch, also where they are taken one after the other."""
-        loader = DataLoader(batch_reader(url, decimals="decimal"), 2)
-        loader._mdstorm_is_over_rows = lambda: not request.param  # type: ignore[method-assign]
-        (batch,) = loader
-        return batch
-
-    def test_of_batches(self, batch: dict[str, Any]) -> None:
+    def test_of_batches(self, url: str) -> None:
+        (batch,) = DataLoader(batch_reader(url, decimals="decimal"), 2)
         tensors = {n: (v.dtype, v.tolist()) for n, v in batch.items() if hasattr(v, "dtype")}
         assert tensors == {
             "flag": (torch.uint8, [1, 0]),
@@ -209,9 +201,12 @@ class TestValues:
         assert [str(day) for day in batch["day"]] == ["2020-01-01", "2020-01-02"]
         assert [array.tolist() for array in batch["ragged"]] == [[1], [2, 3]]
 
-    def test_rows_give_the_same(self, url: str) -> None:
-        begun = row_reader(url, num_epochs=2, decimals="decimal")
-        [next(begun), next(begun)]
+    @with_either
+    def test_rows_and_what_is_taken_one_after_the_other_give_the_same(
+        self, url: str, reader: Any
+    ) -> None:
+        begun = reader(url, num_epochs=2, decimals="decimal")
+        list(islice(begun, 1 if reader is batch_reader else 2))
         (of_items,) = DataLoader(begun, 2)
         (of_blocks,) = DataLoader(row_reader(url, decimals="decimal"), 2)
         (of_batches,) = DataLoader(batch_reader(url, decimals="decimal"), 2)
