@@ -148,9 +148,9 @@ def convert(
         check_no_table_name(source)
     source = Location.of(source, storage_options).url
     target = Location.of(os.fspath(url), storage_options)
-    if f"{target.url}/".startswith(f"{source}/"):
+    if f"{target.url}/".startswith(f"{source}/") or source.startswith(f"{target.url}/"):
         raise InvalidArgumentError(
-            f"{target.url} is, or is inside, the directory to convert: choose another one"
+            f"{target.url} is, holds, or is inside what you convert: choose another directory"
         )
     parquet = open_parquet(
         source,
@@ -176,6 +176,7 @@ def convert(
     plan = _plan(parquet, unischema, columns, dtype, decimals)
     if target.exists(INDEX_NAME):
         _remove_dataset(target, overwrite)
+    _check_no_parquet(target)
     options: dict[str, Any] = {
         "plan": plan.schema,
         "recode": plan.recode,
@@ -250,6 +251,16 @@ class _Selected:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self._recode(batch).select(self._columns)
+
+
+def _check_no_parquet(target: Location) -> None:
+    """Refuse a directory of Parquet files, which readers would not see beside a dataset of MDS."""
+    files = [name for name in target.list_names() if name.endswith(".parquet")]
+    if files:
+        raise DatasetExistsError(
+            f"{target.url} holds Parquet files, such as {files[0]}, which readers would ignore "
+            "beside a dataset of MDS: choose another directory"
+        )
 
 
 def _remove_dataset(target: Location, overwrite: bool) -> None:
