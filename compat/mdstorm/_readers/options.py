@@ -89,7 +89,7 @@ def reader_options(
     if parts != 1:
         source = SplitShards(source, parts, overlap=overlap)
     decode = arguments.decode
-    images = ImageDecoder.of(schema, decode, arguments.size) if decode else None
+    images = ImageDecoder.of(schema, decode, arguments.size, masks) if decode else None
     spec = arguments.transform_spec
     read = schema if images is None else schema.with_columns(images.columns)
     change = None if spec is None else _change(spec, read, names, batched)

@@ -184,12 +184,14 @@ class ReaderOptions:
     def null_checked(self) -> list[Column]:
         """Stored columns whose nulls are certain to be delivered, if they have any.
 
-        Filters may be there to leave out the rows with nulls.
+        Filters may be there to leave out the rows with nulls. Those of images are refused already.
         """
         if getattr(self.transform, "leaves_out_rows", False):
             return []
-        columns = (self.column(name) for name in self.delivered)
-        return [column for column in columns if column is not None]
+        columns = [column for name in self.delivered if (column := self.column(name)) is not None]
+        if self.images is not None:
+            self.images.check_nulls(columns)
+        return columns
 
     @cached_property
     def _columns(self) -> dict[str, Column]:

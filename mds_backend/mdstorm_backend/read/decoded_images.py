@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.checks import check_list
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.display import counted
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     InvalidArgumentError,
@@ -86,13 +87,18 @@ class ImageDecoder:
         The columns as they are stored.
     size : (int, int) or None
         Height and width to which images are resized and cropped; None for their own.
+    masked : tuple of str
+        Columns whose nulls become black images.
     """
 
     stored: tuple[Column, ...]
     size: tuple[int, int] | None = None
+    masked: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, schema: Schema, decode: Decode, size: Size | None) -> ImageDecoder:
+    def of(
+        cls, schema: Schema, decode: Decode, size: Size | None, null_masks: Sequence[str]
+    ) -> ImageDecoder:
         """Return what decodes columns of `schema`, as `check_decode` allows.
 
         Raises
@@ -110,7 +116,7 @@ class ImageDecoder:
                     "Name binary columns that hold image files"
                 )
         stored = tuple(schema[name] for name in names)
-        return cls(stored, None if size is None else _sides(size))
+        return cls(stored, None if size is None else _sides(size), tuple(null_masks))
 
     def __str__(self) -> str:
         names = ", ".join(self.names)
@@ -131,6 +137,16 @@ class ImageDecoder:
         """The columns as they are delivered: uint8 arrays, or images of any size."""
         sized = self.size and array_encoding(np.dtype(np.uint8), (*self.size, 3))
         return [replace(c, encoding=sized or "png", spark_type=None) for c in self.stored]
+
+    def check_nulls(self, columns: Iterable[Column]) -> None:
+        """Raise NullValueError if one of some columns is decoded, and holds nulls."""
+        for column in columns:
+            if column.name in self.names and column.null_count:
+                raise NullValueError(
+                    f"column {column.name!r} holds {counted(column.null_count, 'null')}, of which "
+                    f"decode makes no image: {_instead(column.name)}",
+                    columns={column.name: column.null_count},
+                )
 
     def before(self, transform: Transform) -> Transform:
         """Return a transform that gets images decoded, unless it leaves all of them as they are."""
@@ -173,19 +189,18 @@ class ImageDecoder:
             return f"column {column.name!r} of {where} of {url}"
 
         def pixels(row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
-            if not images[row]:  # a null, or what null_masks put in its place
-                raise NullValueError(
-                    f"{place(row)} is null or empty: give fill_nulls the bytes of one, or "
-                    "leave such rows out"
-                )
+            if not images[row]:
+                raise NullValueError(f"{place(row)} is null or empty: {_instead(column.name)}")
             try:
                 return rgb_pixels(kind, images[row], self.size, out)
             except (MDStormError, MemoryError):
                 raise
             except Exception as error:  # image libraries raise whatever they like
+                said = str(error).partition(" <_io.BytesIO")[0]
                 raise CorruptDatasetError(
                     f"{place(row)} is no image that can be decoded ({type(error).__name__}: "
-                    f"{error}). Write the dataset again without it, or leave it out with a filter",
+                    f"{said}). Write the dataset again without it, or leave it out by a predicate "
+                    "that tries to open it",
                     url=url,
                 ) from error
 
@@ -194,6 +209,9 @@ class ImageDecoder:
         stack = np.empty((rows, *shape), np.uint8)
 
         def fill(row: int) -> None:
+            if not images[row] and column.name in self.masked:
+                stack[row] = 0
+                return
             found = pixels(row, stack[row])
             if found.shape != shape:
                 raise InvalidArgumentError(
@@ -206,6 +224,15 @@ class ImageDecoder:
             stack[0] = first
         map_in_threads(fill, range(first is not None, rows), default_workers())
         return stack
+
+
+def _instead(name: str) -> str:
+    """Say what can be done about missing images."""
+    return (
+        f"give fill_nulls={{{name!r}: …}} the bytes of an image file, ask for black images and a "
+        f"mask column with size= and null_masks=[{name!r}], or leave such rows out, in a reader "
+        f"with filters=[({name!r}, '!=', None)]"
+    )
 
 
 class _DecodedFirst:

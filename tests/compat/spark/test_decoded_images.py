@@ -135,11 +135,16 @@ def test_a_cache_keeps_what_functions_make_of_each_size(tmp_path: Path) -> None:
 
 def test_null_is_no_image(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
-    for masks in ([], ["image"]):
-        with pytest.raises(NullValueError, match=r"column 'image' of sample 1 of .* is null"):
-            torch_pixels(made, decode="image", null_masks=masks)
+    with pytest.raises(NullValueError, match=r"'image' holds 1 null, .* null_masks=\['image'\]"):
+        torch_pixels(made, decode="image")
+    with pytest.raises(NullValueError, match=r"'image' of row 1 of 6 of .* is null or empty: give"):
+        torch_pixels(made, decode="image", schema_fields=["image"], filters=[("id", ">", -1)])
     filled = torch_pixels(made, decode="image", fill_nulls={"image": file(9)})
     assert filled[1].mean() == 9
+    masked = torch_pixels(made, decode="image", size=16, null_masks=["image"])
+    assert [image.mean() for image in masked[:3]] == [0, 0, 2]
+    left = torch_pixels(made, decode="image", filters=[("image", "!=", None)])
+    assert len(left) == ROWS - 1
 
 
 def test_a_column_that_is_not_read_is_an_error_when_the_data_are_opened(tmp_path: Path) -> None:

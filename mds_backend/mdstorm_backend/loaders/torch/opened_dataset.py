@@ -100,7 +100,9 @@ class OpenedDataset:
         options = ReaderOptions(self.dataset, self.order, **settings.read_options)
         if not settings.decode:
             return options
-        images = ImageDecoder.of(options.schema, settings.decode, settings.size)
+        images = ImageDecoder.of(
+            options.schema, settings.decode, settings.size, settings.null_masks
+        )
         transform = options.transform and images.before(options.transform)
         return replace(options, images=images, transform=transform)
 
