@@ -49,13 +49,18 @@ def open_compared(
     opened = partial(open_stored, storage_options=storage_options, keep_row_groups=True)
     left, right = opened(first, as_of=as_of), opened(second)
     schemas = stored_unischema(left), stored_unischema(right)
-    known = schemas[0] or schemas[1]
-    if known is None:
-        return _rows(left), _rows(right)
-    return _DecodedRows(left, schemas[0] or known), _DecodedRows(right, schemas[1] or known)
+    return _rows(left, *schemas), _rows(right, *reversed(schemas))
 
 
-def _rows(source: Dataset | ParquetDataset) -> ComparedRows:
+def _rows(
+    source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
+) -> ComparedRows:
+    """Return the rows of a dataset, decoded by its own schema, or what it has of the other one."""
+    if own is None and other is not None:
+        fields = [other.fields[name] for name in source.schema.names if name in other.fields]
+        own = other.create_schema_view(fields) if fields else None
+    if own is not None:
+        return _DecodedRows(source, own)
     return ParquetRows(source) if isinstance(source, ParquetDataset) else MDSRows(source)
 
 

@@ -210,6 +210,15 @@ def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path) -> None:
     assert (example["source_row"], example["other_row"]) == (3, 3)
 
 
+def test_what_only_the_dataset_with_a_schema_holds_is_listed(source: Path) -> None:
+    codecs = GOLDEN / "codecs"
+    pq.write_table(pa.table({"id": range(12), "more": range(12)}), source / "0.parquet")
+    for pair in ((codecs, source), (source, codecs)):
+        assert run("verify", "--against", *pair, "--columns", "id").exit_code == 0
+        result = run("verify", "--against", *pair)
+        assert (result.exit_code, "vec" in result.stdout) == (1, True)
+
+
 def test_differences_are_listed(source: Path, target: Path) -> None:
     run("convert", source, target)
     table = numbers(30).to_pydict()
