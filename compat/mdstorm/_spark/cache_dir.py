@@ -44,9 +44,10 @@ def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | N
     if not url:
         raise InvalidArgumentError(
             f"Please set the spark config {PETASTORM_CONF}. It names the directory for converted "
-            "DataFrames, such as file:///dbfs/tmp/cache. If it is set, its key is misspelled: "
-            "use SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. Without Spark conf, pass "
-            f"parent_cache_dir_url=… or set the variable {ENVIRONMENT_VARIABLE}"
+            "DataFrames, such as file:///tmp/cache, or file:///dbfs/tmp/cache on Databricks. If it "
+            "is set, its key is misspelled: use SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. "
+            "Without Spark conf, pass parent_cache_dir_url=… or set the variable "
+            f"{ENVIRONMENT_VARIABLE}"
         )
     normalized = checked_directory(url)
     _warn_if_not_shared(session, normalized)

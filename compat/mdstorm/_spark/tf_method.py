@@ -115,7 +115,7 @@ class TFMethod(ConverterFiles):
             Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
             ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
-            Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="image",
+            Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="photo",
             size=224``, which turns a column of image files into arrays; ``decimals``, by default as
             passed to `make_spark_converter`; ``transform_whole_shards=True``, which passes whole
             shards to the function of ``transform_spec``; and ``order``. The default order

@@ -139,7 +139,7 @@ class TorchMethod(ConverterFiles):
             ``transform_spec``; ``predicate`` and ``filters``, which select rows;
             ``reader_pool_type``. Beyond Petastorm: ``fill_nulls={column: value}``;
             ``null_masks=[column, …]``; ``order="elastic"`` for MosaicML Streaming's order;
-            ``decode="image", size=224``, which turns a column of image files into arrays;
+            ``decode="photo", size=224``, which turns a column of image files into arrays;
             ``decimals``, by default as passed to `make_spark_converter`; and
             ``transform_whole_shards=True``, which passes the rows of a whole shard to the function
             of ``transform_spec``, instead of slices of a shard. `mdstorm.make_batch_reader`

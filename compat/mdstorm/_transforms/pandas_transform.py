@@ -64,10 +64,15 @@ class PandasTransform(DeclaredTransform):
         if self.spec.func is None and self.spec.selected_fields is not None:
             found &= set(self.columns)
         if found != set(self.columns):
+            remedy = (
+                "declare what the function adds or changes in edit_fields, and what it drops in "
+                "removed_fields"
+                if self.spec.selected_fields is None
+                else "return the selected_fields alone"
+            )
             raise TransformError(
                 f"Transformed result columns ({sorted(map(str, found))}) do not match required "
-                f"schema columns({sorted(self.columns)}): declare what the function adds or "
-                "changes in edit_fields, and what it drops in removed_fields"
+                f"schema columns({sorted(self.columns)}): {remedy}"
             )
         return self.columns
 

@@ -57,6 +57,8 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
         # The program's errors must not be handled as the command's.
         error.__traceback__ = _without_our_frames(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
+        if isinstance(error, ModuleNotFoundError) and error.name == "streaming":
+            click.echo(f"to import mdstorm there, too: mdstorm run --streaming {target}", err=True)
         code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else FAILED
         raise SystemExit(code) from None
 

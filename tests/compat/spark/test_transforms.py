@@ -61,20 +61,20 @@ def abc(tmp_path: Path) -> SparkDatasetConverter:
 
 @with_either
 @pytest.mark.parametrize(
-    ("function", "arguments"),
+    ("function", "arguments", "remedy"),
     [
-        (lambda frame: frame.assign(extra=1), {}),
-        (lambda frame: frame.drop(columns="a"), {}),
-        (lambda frame: frame, {"edit_fields": [FLOAT]}),
-        (lambda frame: frame, {"selected_fields": ["a"]}),
-        (lambda frame: frame.rename(columns={"a": "A"}), {"removed_fields": ["b"]}),
+        (lambda frame: frame.assign(extra=1), {}, "declare what"),
+        (lambda frame: frame.drop(columns="a"), {}, "declare what"),
+        (lambda frame: frame, {"edit_fields": [FLOAT]}, "declare what"),
+        (lambda frame: frame, {"selected_fields": ["a"]}, "return the selected_fields alone"),
+        (lambda frame: frame.rename(columns={"a": "A"}), {"removed_fields": ["b"]}, "declare what"),
     ],
     ids=["extra", "missing", "promised", "not selected", "renamed"],
 )
 def test_other_columns_than_declared_are_an_error(
-    abc: SparkDatasetConverter, read: Read, function: Any, arguments: dict[str, Any]
+    abc: SparkDatasetConverter, read: Read, function: Any, arguments: dict[str, Any], remedy: str
 ) -> None:
-    with pytest.raises(ERRORS, match="do not match required schema columns"):
+    with pytest.raises(ERRORS, match=f"do not match required schema columns.*: {remedy}"):
         read(abc, transform_spec=TransformSpec(function, **arguments), **IN_ORDER)
 
 
