@@ -76,7 +76,7 @@ def duration(minutes: int) -> str:
 def estimate_note() -> str:
     """Say what the estimate is made of."""
     return (
-        f"(a rough estimate: {MINUTES['review']} minutes per edit to review, "
+        f"(a rough estimate: {MINUTES['review']} minutes per file with edits to review, "
         f"{MINUTES['manual']} per place that needs manual review, {MINUTES['problem']} per file "
         "that cannot be read; running and testing the result not included)"
     )

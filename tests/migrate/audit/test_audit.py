@@ -115,6 +115,8 @@ def test_files_count_by_the_worst_that_was_found(repository: Path) -> None:
     }
     assert found.efforts()["problem"] == 1
     assert found.minutes() == 15 + 20 + 5
+    (repository / "review.py").write_text(REVIEW * 2)  # which wait for one cause
+    assert audit_of(repository).minutes() == found.minutes()
 
 
 def test_features_are_counted_by_files_and_uses(repository: Path) -> None:
