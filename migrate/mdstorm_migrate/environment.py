@@ -117,17 +117,11 @@ _PYTHONS = re.compile(
           | \bpython["']?[ \t]*:[ \t]*
           | \bpython[ \t]*==?[ \t]*(?=\[?["']?\d)
           | \bpython(?=3\.\d)
-          | ^FROM[^\n]*\bubuntu:?(?=(?:18|20)\.04)(?!(?s:.)*(?:python3\.1|conda|pyenv|\buv\b))
-          | ^[ \t]*env_?list[ \t]*=(?:[^\n]|\n[ \t]+)*?\b(?=py\{?\d)
           | \A(?:python-)?(?=\d\.\d+(?:\.\d+)?\s*\Z) )
-    (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]*
-      | py[\w{},.-]+(?:[\s,"']+py[\w{},.-]+)* )""",
+    (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-#: A version of Python: 3.8, or 38 in the name of one of tox's environments.
-_NUMBERS = re.compile(r"\d+\.\d+|(?<=[y{,])3\d+")
-#: The Python that releases of Ubuntu have.
-_OF_UBUNTU = {"18.04": "3.6", "20.04": "3.8"}
+_NUMBERS = re.compile(r"\d+\.\d+")
 #: Where projects say which Pythons they are for.
 _FOR_PYTHONS = re.compile(
     r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
@@ -156,11 +150,9 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
     for found in _PYTHONS.finditer(text):
         start = found.start("value")
         if not is_commented_out(text, start, ANY):
-            for number in _NUMBERS.findall(found["value"]):
-                short = number if "." in number else f"3.{number[1:]}"
-                version = _OF_UBUNTU.get(short, short)
+            for version in _NUMBERS.findall(found["value"]):
                 if not needed.contains(version):
-                    old.setdefault(version, text.index(number, start))
+                    old.setdefault(version, text.index(version, start))
     if old:
         versions = ", ".join(sorted(old, key=Version))
         message = f"Python {versions}; mdstorm needs {needed}"
