@@ -93,9 +93,6 @@ class SampleMaker:
         options = self._options
         return Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SampleMaker, (self._options,)
-
 
 def _is_number(column: Column, dataset: Dataset) -> bool:
     """Whether all values are NumPy scalars of one type, by themselves as in a whole column."""
