@@ -152,6 +152,7 @@ def test_a_session_that_refuses_python_on_executors_stages(
     assert ids(converter) == list(range(10))
 
 
+@runs_python_on_executors
 def test_workers_without_mdstorm_are_an_error_unless_parquet_is_to_be_staged(
     classic_spark: Any, tmp_path: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
