@@ -11,7 +11,7 @@ MISTAKES = [
     ("migrat", 2, "did you mean migrate?"),
     ("convert P", 2, "Missing argument 'DST'"),
     ("convert P M", 3, "overwrite=True (--overwrite)"),
-    ("convert P P/mds", 2, "choose another one"),
+    ("convert P P/mds", 2, "choose another directory"),
     ("convert /nope OUT", 3, "check the URL"),
     ("convert CSV OUT", 3, "is not a Parquet file"),
     ("convert EMPTY OUT", 3, "has no Parquet files"),

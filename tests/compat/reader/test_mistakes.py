@@ -82,6 +82,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader("C:\\data"), ValueError, "Windows, which is not supported"),
     (lambda p, m: reader("a.b.c"), ValueError, "looks like the name of a table"),
     (lambda p, m: reader(p, schema_fields=["z"]), RuntimeError, "are ['id', 'x', 's']: na"),
+    (lambda p, m: reader(p, schema_fields=[3]), ValueError, "either a string or a field"),
     (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),
     (lambda p, m: reader(p, num_epochs=0), ValueError, "must be positive integer or None"),
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),

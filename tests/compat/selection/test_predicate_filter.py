@@ -143,6 +143,11 @@ def test_null_arrays_have_no_elements_though_some_lie_behind_them() -> None:
     assert mask.tolist() == [False, False, True]
 
 
+def test_numbers_that_a_column_cannot_have_are_not_found() -> None:
+    table = pa.table({"x": pa.array([0.1, 0.5], pa.float32())})
+    assert included(in_set([0.1, 0.5, 2**2000], "x"), table) == [1]
+
+
 @BOTH
 def test_rows_keep_their_order_and_columns_their_types(batched: bool) -> None:
     batch, schema = batch_of(IDS)
