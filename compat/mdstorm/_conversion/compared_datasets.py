@@ -56,11 +56,15 @@ def _rows(
     source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
 ) -> ComparedRows:
     """Return the rows of a dataset, decoded by its own schema, or what it has of the other one."""
-    if own is None and other is not None:
-        fields = [other.fields[name] for name in source.schema.names if name in other.fields]
-        own = other.create_schema_view(fields) if fields else None
     if own is not None:
         return _DecodedRows(source, own)
+    known = {} if other is None else other.fields
+    fields = [known[name] for name in source.schema.names if name in known]
+    if other is not None and fields:
+        rows = _DecodedRows(source, other.create_schema_view(fields))
+        more = (column for column in source.schema if column.name not in known)
+        rows.types |= {column.name: plain_type(column.arrow_type) for column in more}
+        return rows
     return ParquetRows(source) if isinstance(source, ParquetDataset) else MDSRows(source)
 
 

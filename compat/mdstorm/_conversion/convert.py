@@ -125,7 +125,7 @@ def convert(
     DatasetNotFoundError, CorruptDatasetError
         If there are no Parquet files, or one is damaged.
     DatasetExistsError
-        If `url` holds a dataset, or a part of another conversion.
+        If `url` holds a dataset, a part of another conversion, or Parquet files.
     WriteError
         If the dataset cannot be written.
     InvalidArgumentError
@@ -174,9 +174,9 @@ def convert(
         )
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     plan = _plan(parquet, unischema, columns, dtype, decimals)
+    _check_no_parquet(target)
     if target.exists(INDEX_NAME):
         _remove_dataset(target, overwrite)
-    _check_no_parquet(target)
     options: dict[str, Any] = {
         "plan": plan.schema,
         "recode": plan.recode,
@@ -255,12 +255,12 @@ class _Selected:
 
 def _check_no_parquet(target: Location) -> None:
     """Refuse a directory of Parquet files, which readers would not see beside a dataset of MDS."""
-    files = [name for name in target.list_names() if name.endswith(".parquet")]
-    if files:
-        raise DatasetExistsError(
-            f"{target.url} holds Parquet files, such as {files[0]}, which readers would ignore "
-            "beside a dataset of MDS: choose another directory"
-        )
+    for name in target.list_names():
+        if name.endswith(".parquet") and not any(p[0] in "_." for p in name.split("/")):
+            raise DatasetExistsError(
+                f"{target.url} holds Parquet files, such as {name}, which readers would ignore "
+                "beside a dataset of MDS: choose another directory"
+            )
 
 
 def _remove_dataset(target: Location, overwrite: bool) -> None:
