@@ -110,9 +110,8 @@ class _Stratified:
 
     def batches(self, numbers: Ids) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
-        begin = (
-            -self._rank * self._batch_size
-        )  # of the stream's share, relative to the rank's part of the global batch
+        # Of the stream's share, relative to the rank's part of the global batch.
+        begin = -self._rank * self._batch_size
         for ids, cells, share in zip(self._ids, self._cells, self._shares, strict=True):
             columns = np.arange(max(begin, 0), min(begin + share, self._batch_size))
             if len(columns):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.item_cursor import ItemCursor
 from mdstorm_backend.loaders.legs import Batching
 from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy, null_error
+from mdstorm_backend.loaders.nulls import NullPolicy, null_error
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.reader_options import ReaderOptions

@@ -17,13 +17,10 @@ import pyarrow.compute as pc
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.late import objects
-
-#: A mask column is named after the column it belongs to.
-MASK_SUFFIX = "_is_null"
 
 
 class NullPolicy:

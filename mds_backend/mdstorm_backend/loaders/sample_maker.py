@@ -93,6 +93,9 @@ class SampleMaker:
         options = self._options
         return Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampleMaker, (self._options,)  # what is cached holds locks
+
 
 def _is_number(column: Column, dataset: Dataset) -> bool:
     """Whether all values are NumPy scalars of one type, by themselves as in a whole column."""

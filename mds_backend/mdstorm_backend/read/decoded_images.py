@@ -24,7 +24,7 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.encodings.decode_images import rgb_pixels
 from mdstorm_backend.format.encodings.dtypes import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.parallel import default_workers, map_in_threads
 
@@ -88,7 +88,7 @@ class ImageDecoder:
     size : (int, int) or None
         Height and width to which images are resized and cropped; None for their own.
     masked : tuple of str
-        Columns whose nulls become black images.
+        Columns with a mask column, whose nulls become black images.
     """
 
     stored: tuple[Column, ...]
@@ -97,7 +97,7 @@ class ImageDecoder:
 
     @classmethod
     def of(
-        cls, schema: Schema, decode: Decode, size: Size | None, null_masks: Sequence[str]
+        cls, schema: Schema, decode: Decode, size: Size | None, masked: Sequence[str]
     ) -> ImageDecoder:
         """Return what decodes columns of `schema`, as `check_decode` allows.
 
@@ -116,7 +116,7 @@ class ImageDecoder:
                     "Name binary columns that hold image files"
                 )
         stored = tuple(schema[name] for name in names)
-        return cls(stored, None if size is None else _sides(size), tuple(null_masks))
+        return cls(stored, None if size is None else _sides(size), tuple(masked))
 
     def __str__(self) -> str:
         names = ", ".join(self.names)
@@ -176,10 +176,14 @@ class ImageDecoder:
         """
         with work(Cause.DECODING):
             columns = [column for column in self.stored if column.name in batch]
-            return {**batch, **{c.name: self._decoded(c, batch[c.name]) for c in columns}}
+            return {**batch, **{c.name: self._decoded(c, batch) for c in columns}}
 
-    def _decoded(self, column: Column, values: Values) -> npt.NDArray[np.uint8]:
-        images = as_arrow(values).to_numpy(zero_copy_only=False).tolist()
+    def _decoded(self, column: Column, batch: Batch) -> npt.NDArray[np.uint8]:
+        images = as_arrow(batch[column.name]).to_numpy(zero_copy_only=False).tolist()
+        mask = batch.get(column.name + MASK_SUFFIX) if column.name in self.masked else None
+        present = [
+            row for row, image in enumerate(images) if image or mask is None or not mask[row]
+        ]
         kind, rows, url = column.parsed_encoding.kind, len(images), column.origin.url
         read = _numbers.get()  # which the threads do not know
 
@@ -189,8 +193,8 @@ class ImageDecoder:
             return f"column {column.name!r} of {where} of {url}"
 
         def pixels(row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
-            if not images[row]:
-                raise NullValueError(f"{place(row)} is null or empty: {_instead(column.name)}")
+            if images[row] is None:
+                raise NullValueError(f"{place(row)} is null: {_instead(column.name)}")
             try:
                 return rgb_pixels(kind, images[row], self.size, out)
             except (MDStormError, MemoryError):
@@ -204,25 +208,27 @@ class ImageDecoder:
                     url=url,
                 ) from error
 
-        first = pixels(0) if rows and not self.size else None
+        if rows and not present and not self.size:
+            raise InvalidArgumentError(
+                f"column {column.name!r} is null in all rows of a batch, and no image says which "
+                "size black ones are to have: give size="
+            )
+        first = pixels(present[0]) if present and not self.size else None
         shape = (*(self.size or (0, 0)), 3) if first is None else first.shape
-        stack = np.empty((rows, *shape), np.uint8)
+        stack = (np.empty if len(present) == rows else np.zeros)((rows, *shape), np.uint8)
 
         def fill(row: int) -> None:
-            if not images[row] and column.name in self.masked:
-                stack[row] = 0
-                return
             found = pixels(row, stack[row])
             if found.shape != shape:
                 raise InvalidArgumentError(
                     f"{place(row)} has {found.shape[0]} by {found.shape[1]} pixels, but "
-                    f"{place(0)} {shape[0]} by {shape[1]}: give size= to resize and crop all "
-                    "images to one size"
+                    f"{place(present[0])} {shape[0]} by {shape[1]}: give size= to resize and crop "
+                    "all images to one size"
                 )
 
         if first is not None:
-            stack[0] = first
-        map_in_threads(fill, range(first is not None, rows), default_workers())
+            stack[present[0]] = first
+        map_in_threads(fill, present[first is not None :], default_workers())
         return stack
 
 
@@ -230,7 +236,7 @@ def _instead(name: str) -> str:
     """Say what can be done about missing images."""
     return (
         f"give fill_nulls={{{name!r}: …}} the bytes of an image file, ask for black images and a "
-        f"mask column with size= and null_masks=[{name!r}], or leave such rows out, in a reader "
+        f"mask column with null_masks=[{name!r}], or leave such rows out, in a reader "
         f"with filters=[({name!r}, '!=', None)]"
     )
 

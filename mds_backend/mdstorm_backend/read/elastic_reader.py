@@ -51,6 +51,8 @@ class ElasticReader(BlockReader):
         Block
             Its ``counts`` say how many of the samples each batch was made of.
         """
+        # Refuses columns that are not there; samples of different columns can be read one by one.
+        _ = self.schema
         with (
             self._ahead(self._make_ready) as ahead,
             Prefetcher(self.workers, self.prefetch, self.recorder) as prefetcher,

@@ -14,7 +14,7 @@ from tests.compat.spark.converters import IN_ORDER
 from tests.mds_backend.convert.parquet_files import write
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
-from mdstorm.errors import InvalidArgumentError, NullValueError
+from mdstorm.errors import CorruptDatasetError, InvalidArgumentError, NullValueError
 from mdstorm.predicates import in_lambda
 from mdstorm.spark import SparkDatasetConverter
 
@@ -137,14 +137,25 @@ def test_null_is_no_image(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
     with pytest.raises(NullValueError, match=r"'image' holds 1 null, .* null_masks=\['image'\]"):
         torch_pixels(made, decode="image")
-    with pytest.raises(NullValueError, match=r"'image' of row 1 of 6 of .* is null or empty: give"):
+    with pytest.raises(NullValueError, match=r"'image' of row 1 of 6 of .* is null: give"):
         torch_pixels(made, decode="image", schema_fields=["image"], filters=[("id", ">", -1)])
     filled = torch_pixels(made, decode="image", fill_nulls={"image": file(9)})
     assert filled[1].mean() == 9
-    masked = torch_pixels(made, decode="image", size=16, null_masks=["image"])
-    assert [image.mean() for image in masked[:3]] == [0, 0, 2]
+    (masked,) = made.make_torch_dataloader(ROWS, decode="image", null_masks=["image"], **IN_ORDER)
+    assert [image.mean() for image in masked["image"].numpy()[:3]] == [0, 0, 2]
+    assert masked["image_is_null"].tolist() == [False, True, *[False] * (ROWS - 2)]
     left = torch_pixels(made, decode="image", filters=[("image", "!=", None)])
     assert len(left) == ROWS - 1
+
+
+def test_an_empty_file_is_no_null(tmp_path: Path) -> None:
+    made = converter(tmp_path, [None, b"", *map(file, range(2, ROWS))])
+    with pytest.raises(CorruptDatasetError, match=r"sample 1 of .* a predicate that tries to op"):
+        torch_pixels(made, decode="image", null_masks=["image"])
+    empty = converter(tmp_path / "nulls", [None] * ROWS)
+    assert not torch_pixels(empty, decode="image", size=16, null_masks=["image"]).any()
+    with pytest.raises(InvalidArgumentError, match=r"'image' is null in all rows .* give size="):
+        torch_pixels(empty, decode="image", null_masks=["image"])
 
 
 def test_a_column_that_is_not_read_is_an_error_when_the_data_are_opened(tmp_path: Path) -> None:

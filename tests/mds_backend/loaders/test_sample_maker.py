@@ -1,5 +1,6 @@
 """Single samples: the same as in the blocks that iterating reads."""
 
+import copy
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,12 @@ def with_nulls(tmp_path_factory: pytest.TempPathFactory) -> str:
 def shown(sample: dict[str, Any]) -> list[tuple[str, type, str]]:
     """Names, types and values, NaN among them."""
     return [(name, type(value), repr(value)) for name, value in sample.items()]
+
+
+def test_a_dataset_that_has_made_a_sample_can_be_copied(with_nulls: str) -> None:
+    dataset = StreamingDataset(local=with_nulls, batch_size=1, fill_nulls={"text": "?"})
+    assert dataset[1]["text"] == "?"
+    assert copy.deepcopy(dataset)[1]["text"] == "?"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ from mdstorm_backend.format.values.numpy_dtypes import is_number, numpy_dtype
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
 
+#: A column of booleans that says where another one is null is named after it.
+MASK_SUFFIX = "_is_null"
+
 
 def num_rows(batch: Batch) -> int:
     """Rows of a batch; 0 for a batch without columns."""
