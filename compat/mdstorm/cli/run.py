@@ -58,7 +58,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
         error.__traceback__ = _without_our_frames(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         if isinstance(error, ModuleNotFoundError) and error.name == "streaming":
-            click.echo(f"to import mdstorm there, too: mdstorm run --streaming {target}", err=True)
+            click.echo("to import mdstorm as streaming, put --streaming before TARGET", err=True)
         code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else FAILED
         raise SystemExit(code) from None
 

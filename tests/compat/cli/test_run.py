@@ -74,7 +74,7 @@ def test_mosaic_streaming_is_replaced_on_request(folder: Path) -> None:
         "import petastorm, streaming; print(petastorm.__version__, streaming.__version__)"
     )
     assert run("--streaming", "both.py", code=0).stdout == "0.13.1 0.13.0\n"
-    assert "mdstorm run --streaming both.py" in run("both.py", code=1).stderr
+    assert "put --streaming before TARGET" in run("both.py", code=1).stderr
 
 
 @pytest.mark.parametrize(
