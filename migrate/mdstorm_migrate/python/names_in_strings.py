@@ -52,7 +52,7 @@ def is_resolved(module: PythonModule, string: ast.Constant) -> bool:
             return True
         case ast.List(elts=words):
             of = module.scopes.parents.get(parent)
-            is_mocked = isinstance(of, ast.Assign) and _MOCKED in map(ast.unparse, of.targets)
+            is_mocked = isinstance(of, ast.stmt) and ast.unparse(of).startswith(_MOCKED)
             return is_mocked or string_value(words[words.index(string) - 1]) == "-m"
         case ast.Dict(keys=keys, values=values) if string in values:
             return string_value(keys[values.index(string)]) == "_target_"

@@ -52,8 +52,8 @@ _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", r
 #: Commands that install a list, or a project with what it requires.
 _BY_LIST = re.compile(
     r"""\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?[\s"'](?:-[re]\b|--(?:requirement|editable)\b|\.)
-    |\benv[ ](?:create|update)\b|\b(?:nox|pdm|pipenv|poetry|tox|uv)\b""",
-    re.VERBOSE,
+    |\benv[ ](?:create|update)\b|^[^#\n]*\b(?:nox|pdm|pipenv|poetry|tox|uv[ ](?:run|sync))\b""",
+    re.VERBOSE | re.MULTILINE,
 )
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
 #: Import statements on lines of their own, and in the strings of a notebook.

@@ -24,6 +24,8 @@ from mdstorm_migrate.api import migrate
         'dictConfig({"loggers": {"petastorm": {"level": "ERROR"}}})',
         'sys.modules["petastorm"] = None',
         'autodoc_mock_imports = ["pyspark", "petastorm.spark"]',
+        'autodoc_mock_imports: list[str] = ["petastorm.spark"]',
+        'autodoc_mock_imports += ["petastorm.spark"]',
         'run([sys.executable, "-m", "petastorm.benchmark.cli", url])',
         'try: f()\nexcept ImportError as e:\n    if e.name != "petastorm": raise',
         'try: f()\nexcept ImportError as e:\n    if "petastorm" in str(e): raise',
