@@ -30,6 +30,11 @@ if [[ -n ${PIP_FIND_LINKS:-} ]]; then
     export UV_FIND_LINKS=${UV_FIND_LINKS:-${PIP_FIND_LINKS// /,}}
 fi
 
+# Whoever has configured uv knows better.
+if [[ -z ${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-} && ! -e ${XDG_CONFIG_HOME:-$HOME/.config}/uv/uv.toml ]]; then
+    export UV_CONFIG_FILE=${UV_CONFIG_FILE:-$root/scripts/uv.toml}
+fi
+
 # PyTorch's own index has the build for CPUs, which the constraints mean.
 settings=$("$tools/bin/python" -m pip config list)
 if [[ $settings != *index-url* && $settings != *find-links* ]]; then
