@@ -1,8 +1,10 @@
 """Runs the notebooks of `examples/databricks/before` on Petastorm and on mdstorm.
 
 They were written for Petastorm; on mdstorm they run unedited, by `mdstorm run`. What they print
-must be the same. Start it with an interpreter that has mdstorm and hyperopt, as that of
-`make test-trainers`; Petastorm's environment comes from `../make_environments.sh`.
+must be the same, accuracies nearly: Petastorm's own differ by some hundredths from run to run, as
+its threads deliver row groups in any order. Start it with an interpreter that has mdstorm and
+hyperopt, as that of `make test-trainers`; Petastorm's environment comes from
+`../make_environments.sh`.
 
 Exit code 0: the same; 1: the differences are listed.
 """
@@ -10,7 +12,9 @@ Exit code 0: the same; 1: the differences are listed.
 from __future__ import annotations
 
 import difflib
+import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BEFORE = ROOT / "examples" / "databricks" / "before"
+_FRACTION = re.compile(r"\d+\.\d+")
+_TOLERANCE = 0.1
 DIRECTORY = "file:///tmp/examples-cache"
 COMMANDS = {
     "petastorm": [ROOT / "benchmarks" / ".environments" / "petastorm" / "bin" / "python"],
@@ -55,6 +61,15 @@ def printed(library: str, notebook: Path, folder: Path) -> list[str]:
     return [line for line in done.stdout.splitlines() if str(folder) not in line]
 
 
+def agree(one: list[str], other: list[str]) -> bool:
+    """Whether lines are the same but for fractions, and those are close."""
+    words = [[_FRACTION.sub("#", line) for line in lines] for lines in (one, other)]
+    fractions = [map(float, _FRACTION.findall("\n".join(lines))) for lines in (one, other)]
+    return words[0] == words[1] and all(
+        math.isclose(*pair, abs_tol=_TOLERANCE) for pair in zip(*fractions, strict=True)
+    )
+
+
 def main() -> int:
     """Run each on both, print what differs."""
     subprocess.run([ROOT / "benchmarks" / "make_environments.sh"], check=True)
@@ -63,7 +78,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             expected, found = (printed(library, notebook, Path(folder)) for library in COMMANDS)
         print(f"--- {notebook.name}\n" + "\n".join(found))
-        differences += difflib.unified_diff(expected, found, *COMMANDS, lineterm="", n=0)
+        if not agree(expected, found):
+            differences += difflib.unified_diff(expected, found, *COMMANDS, lineterm="", n=0)
     print("\n".join(differences) or "the notebooks print the same")
     return 1 if differences else 0
 
