@@ -65,8 +65,8 @@ def before_running(
     around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
     found = list(_of_mdstorm(outcomes, around, use, settings))
     serving = _Places([one.path for one in code if one.changed], [one.path for one in lists])
-    named = (found[1].decode() for one in lists for found in _EXTRAS.finditer(one.outcome.after))
-    extras = use.extras.union(*(extras.split(",") for extras in named))
+    listed = (words for one in lists for words in _EXTRAS.findall(one.outcome.after))
+    extras = use.extras.union(*(words.decode().split(",") for words in listed))
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
         file = read_file(path)
         found += conditions_of(path, file, extras) if file is not None else ()
