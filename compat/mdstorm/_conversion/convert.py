@@ -25,7 +25,7 @@ from mdstorm_backend.format import (
     check_decimals,
     check_float_dtype,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import AsOf, check_no_table_name
@@ -256,7 +256,7 @@ class _Selected:
 def _check_no_parquet(target: Location) -> None:
     """Refuse a directory of Parquet files, which readers would not see beside a dataset of MDS."""
     for name in target.list_names():
-        if name.endswith(".parquet") and not any(p[0] in "_." for p in name.split("/")):
+        if name.endswith(".parquet") and not is_hidden(name):
             raise DatasetExistsError(
                 f"{target.url} holds Parquet files, such as {name}, which readers would ignore "
                 "beside a dataset of MDS: choose another directory"

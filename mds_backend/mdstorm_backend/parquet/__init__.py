@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.parquet.listing import is_hidden
 from mdstorm_backend.parquet.opening import has_same_files, open_parquet, read_file_metadata
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.row_groups import PartitionValue, RowGroup
@@ -13,6 +14,7 @@ __all__ = [
     "PartitionValue",
     "RowGroup",
     "has_same_files",
+    "is_hidden",
     "open_parquet",
     "read_file_metadata",
     "value_bounds",

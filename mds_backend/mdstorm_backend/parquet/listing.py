@@ -114,7 +114,7 @@ def _behind(location: Location, *, check: bool) -> _Behind:
         listed = location.list_files()
         if check:
             check_layout(location, [name for name, _ in listed])
-        files = [(location.file_url(name), info) for name, info in listed if not _is_hidden(name)]
+        files = [(location.file_url(name), info) for name, info in listed if not is_hidden(name)]
     else:
         files = [(url, info)]
     if not files:
@@ -133,10 +133,10 @@ def _matches(location: Location) -> Iterable[Location]:
     root, _, _ = location.url[: first.start()].rpartition("/")
     above = Location(root, location.storage_options, location.filesystem)
     names = above.list_matches(location.url[len(root) + 1 :])
-    return [above.child(name) for name in names if not _is_hidden(name)]
+    return [above.child(name) for name in names if not is_hidden(name)]
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether a path, relative to the dataset, is not part of the data."""
     *directories, file = name.split("/")
     return (

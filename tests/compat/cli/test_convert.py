@@ -122,8 +122,12 @@ def test_a_dataset_is_replaced_on_request_only(source: Path, target: Path) -> No
     assert run("convert", source, target, "--overwrite").exit_code == 0
     assert len(open_dataset(str(target))) == 5
     assert (target / "mine.txt").read_text() == "mine"
-    pq.write_table(numbers(7), target / "mine.parquet")
-    assert "such as mine.parquet" in run("convert", source, target, "--overwrite").stderr
+    for folder in ("_temporary", "_k=1"):  # a job's, and a partition's
+        (target / folder).mkdir()
+    pq.write_table(numbers(7), target / "_temporary" / "a.parquet")
+    assert run("convert", source, target, "--overwrite").exit_code == 0
+    pq.write_table(numbers(7), target / "_k=1" / "mine.parquet")
+    assert "such as _k=1/mine.parquet" in run("convert", source, target, "--overwrite").stderr
     assert len(open_dataset(str(target))) == 5
 
 
