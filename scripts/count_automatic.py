@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mdstorm_migrate.audit import CONF, features_of
-from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Outcome, Settings
+from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 
 ROOT = Path(__file__).parents[1]

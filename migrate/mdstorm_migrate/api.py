@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
-from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Problem, Settings
+from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON
 

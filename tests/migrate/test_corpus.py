@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Outcome, Settings
+from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 
 CORPUS = Path(__file__).parent / "corpus"

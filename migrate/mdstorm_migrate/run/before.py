@@ -10,9 +10,10 @@ from pathlib import Path
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
+from mdstorm_migrate.run.code_use import CodeUse, use_after
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.needs import CodeUse, documents_of, read_file, use_after
+from mdstorm_migrate.run.needs import documents_of, read_file
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.sources.plain import kind_of
 

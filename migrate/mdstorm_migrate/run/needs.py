@@ -1,35 +1,30 @@
-"""What the code of a project needs of the lists that install for it."""
+"""What lists must require for the code that they serve."""
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from dataclasses import replace
+from pathlib import Path
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Source, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceError
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.lists import required_names
-from mdstorm_migrate.petastorm.extras import LIBRARIES, extras_used
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.python.leaving import is_in_project
-from mdstorm_migrate.python.module import parse_python
-from mdstorm_migrate.python.scopes import analyse
+from mdstorm_migrate.petastorm.extras import LIBRARIES
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.run.code_use import CodeUse, read_use, use_after
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.migration import migrate_bytes
-from mdstorm_migrate.run.outcome import Outcome, Settings
+from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.plain import kind_of
-from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
 #: Kinds of files that list requirements.
-LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
+_LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
 #: Larger files are not lists, in bytes.
 _LARGEST = 1 << 20
 
@@ -55,113 +50,8 @@ _BY_LIST = re.compile(
     |\benv[ ](?:create|update)\b|^[^#\n]*\b(?:nox|pdm|pipenv|poetry|tox|uv[ ](?:run|sync))\b""",
     re.VERBOSE | re.MULTILINE,
 )
-_NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
-#: Import statements on lines of their own, and in the strings of a notebook.
-_IMPORT = re.compile(
-    rb'(?:^(?:# MAGIC )?|"|\\n)[ \t]*(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b'
-    rb"|import[ \t]+(" + _NAME + rb"(?:[ \t]*,[ \t]*" + _NAME + rb")*))",
-    re.MULTILINE,
-)
-#: What uses pandas without an import of it.
-_WITH_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
-#: Horovod's estimators for Spark, which import Petastorm themselves.
-_THROUGH = re.compile(
-    rb'(?:^|["n>])[ \t]*(?:from|import)[ \t]+horovod\.spark'
-    rb"(?:\.(?:keras|torch|lightning|common\.(?:store|estimator|backend))\b"
-    rb"|[ \t]+import[ \t][^\n]*\b(?:keras|torch|lightning)\b)",
-    re.MULTILINE,
-)
-_ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 #: What scripts and definitions say that install there.
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
-
-
-@dataclass(frozen=True)
-class CodeUse:
-    """What one file of code, or all below a directory, imports and uses.
-
-    Attributes
-    ----------
-    imports : frozenset of str
-        First parts of the modules that are imported.
-    extras : frozenset of str
-        Extras of mdstorm that what it uses needs.
-    keeps : tuple of str
-        Files that import Petastorm, themselves or by way of another library.
-    moved : bool
-        Whether it imports mdstorm.
-    on_databricks : bool
-        Whether it shows that it runs on Databricks, which brings Spark.
-    builds_session : bool
-        Whether it builds a Spark session: else the host of a notebook brings one.
-    is_given_session : bool
-        Whether it uses a session `spark` that nothing in it makes: its host brings Spark.
-    """
-
-    imports: frozenset[str] = frozenset()
-    extras: frozenset[str] = frozenset()
-    keeps: tuple[str, ...] = ()
-    moved: bool = False
-    on_databricks: bool = False
-    builds_session: bool = False
-    is_given_session: bool = False
-
-    @property
-    def is_of_ours(self) -> bool:
-        """Whether it uses either library."""
-        return self.moved or bool(self.keeps)
-
-    def __or__(self, other: CodeUse) -> CodeUse:
-        """Return what both use."""
-        return CodeUse(
-            self.imports | other.imports,
-            self.extras | other.extras,
-            tuple(dict.fromkeys([*self.keeps, *other.keeps])),
-            self.moved or other.moved,
-            self.on_databricks or other.on_databricks,
-            self.builds_session or other.builds_session,
-            self.is_given_session or other.is_given_session,
-        )
-
-
-def use_of(path: Path, data: bytes) -> CodeUse:
-    """Return what the bytes of a file of code import and use."""
-    imports = frozenset(_imports(data))
-    if _WITH_PANDAS.search(data):
-        imports |= {"pandas"}
-    is_through = b"horovod.spark" in data and _THROUGH.search(data) is not None
-    moved = NEW_ROOT in imports
-    trees = _trees(path, data) if moved or OLD_ROOT in imports else []
-    keeps = OLD_ROOT in imports and _imports_petastorm(trees)
-    return CodeUse(
-        imports,
-        frozenset(extras_used(data)) if moved or keeps or b".make_t" in data else frozenset(),
-        (str(path),) if keeps or (is_through and not is_in_project(path, "horovod")) else (),
-        moved,
-        data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS),
-        b"SparkSession.builder" in data,
-        b"spark" in data and any(_is_given_session(tree) for tree in trees or ()),
-    )
-
-
-def use_after(one: FileOutcome) -> CodeUse:
-    """Return what a file imports as it will be."""
-    return use_of(one.path, one.outcome.after or one.outcome.before)
-
-
-def migrate_alone(
-    data: bytes, path: PurePath | None, source: Source, settings: Settings
-) -> Outcome:
-    """Return what becomes of a file that is seen alone.
-
-    A notebook says by its own code what its install commands must bring in.
-    """
-    outcome = migrate_bytes(data, path, source, settings)
-    found = FileOutcome(Path(path or ""), outcome)
-    if path is None or not (found.requires and is_code(found.path)):
-        return outcome
-    needs = replace(needs_of([found], [found.path], settings)[found.path], is_unused=False)
-    return migrate_bytes(data, path, source, settings, needs=needs)
 
 
 def needs_of(
@@ -190,7 +80,7 @@ def needs_of(
         return {one.path: plain for one in asking}
     code = {one.path: use_after(one) for one in outcomes if is_code(one.path)}
     left = [path for path in paths if is_code(path) and path not in code]
-    code |= dict(each(_read, left, jobs))
+    code |= dict(each(read_use, left, jobs))
     for one in outcomes:
         if one.outcome.naming and not is_code(one.path):  # configuration that names classes
             keeps = (str(one.path),) if OLD_ROOT.encode() in one.outcome.after else ()
@@ -314,7 +204,7 @@ def _lists(
     """Return the documents of the files that require something."""
     found = {one.path: documents_of(one.path, one.outcome.before) for one in requiring}
     for path in paths:
-        if path not in found and (kind_of(path) in LISTS or path.name == "setup.py"):
+        if path not in found and (kind_of(path) in _LISTS or path.name == "setup.py"):
             found[path] = documents_of(path)
     return found
 
@@ -342,52 +232,3 @@ def read_file(path: Path, data: bytes | None = None) -> DecodedFile | None:
         return source.read(data, path) if source is not None and data else None
     except (OSError, SourceError, RecursionError):
         return None
-
-
-def _read(path: Path) -> tuple[Path, CodeUse] | None:
-    try:
-        return path, use_of(path, path.read_bytes())
-    except OSError:
-        return None
-
-
-def _imports(data: bytes) -> Iterator[str]:
-    for match in _IMPORT.finditer(data):
-        if match[1] is not None:
-            yield match[1].decode()
-            continue
-        for one in match[2].split(b","):
-            yield one.split()[0].partition(b".")[0].decode()
-
-
-def _trees(path: Path, data: bytes) -> list[ast.Module] | None:
-    """Return the Python of a file that can be parsed as a whole; None if it cannot."""
-    source = find_source(path, data[:256])
-    try:
-        file = source.read(data, path) if source is not None else None
-        if file is None or any(cell.imports for cell in file.broken):
-            return None
-        return [parse_python(one.code) for one in file.documents if one.kind == "python"]
-    except (SourceError, RecursionError):
-        return None
-
-
-def _imports_petastorm(trees: list[ast.Module] | None) -> bool:
-    """Whether a file that seems to import Petastorm does so in code, and not in a text."""
-    return trees is None or any(
-        _imports_name(node, OLD_ROOT) for tree in trees for node in ast.walk(tree)
-    )
-
-
-def _is_given_session(tree: ast.Module) -> bool:
-    scopes = analyse(tree)
-    return "*" not in scopes.module.bindings and any(
-        one.scope.home("spark") is None for one in scopes.references.get("spark", ())
-    )
-
-
-def _imports_name(node: ast.AST, root: str) -> bool:
-    if isinstance(node, ast.Import):
-        return any(alias.name.partition(".")[0] == root for alias in node.names)
-    is_absolute = isinstance(node, ast.ImportFrom) and not node.level
-    return is_absolute and (node.module or "").partition(".")[0] == root  # type: ignore[attr-defined]

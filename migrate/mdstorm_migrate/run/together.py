@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from mdstorm_migrate.base.document import Source
 from mdstorm_migrate.base.needs import Needs, Surroundings
-from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.discover import Skipped, is_code
 from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.indexing import index_of
+from mdstorm_migrate.run.migration import migrate_bytes
 from mdstorm_migrate.run.needs import needs_of
-from mdstorm_migrate.run.outcome import Problem, Settings
+from mdstorm_migrate.run.outcome import Outcome, Problem, Settings
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.write import WriteError, check_writable, write_file
 
@@ -70,6 +72,21 @@ def examine(
         if again := examine_file(path, settings, said, needs):
             found[path] = replace(again, group=said.group)
     return [found[path] for path in paths if path in found]
+
+
+def migrate_alone(
+    data: bytes, path: PurePath | None, source: Source, settings: Settings
+) -> Outcome:
+    """Return what becomes of a file that is seen alone.
+
+    A notebook says by its own code what its install commands must bring in.
+    """
+    outcome = migrate_bytes(data, path, source, settings)
+    found = FileOutcome(Path(path or ""), outcome)
+    if path is None or not (found.requires and is_code(found.path)):
+        return outcome
+    needs = replace(needs_of([found], [found.path], settings)[found.path], is_unused=False)
+    return migrate_bytes(data, path, source, settings, needs=needs)
 
 
 def _needs(

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.migrate.wild2.expected import EXPECTED as EXPECTED_OF_WILD2
 
-from mdstorm_migrate.run.needs import migrate_alone
 from mdstorm_migrate.run.outcome import Outcome, Settings
+from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 
 from .expected import EXPECTED, Expected

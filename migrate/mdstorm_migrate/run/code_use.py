@@ -1,0 +1,160 @@
+"""What files of code import and use."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.petastorm.extras import extras_used
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.python.leaving import is_in_project
+from mdstorm_migrate.python.module import parse_python
+from mdstorm_migrate.python.scopes import analyse
+from mdstorm_migrate.run.files import FileOutcome
+from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources.python import DATABRICKS_HEADER
+
+_NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
+#: Import statements on lines of their own, and in the strings of a notebook.
+_IMPORT = re.compile(
+    rb'(?:^(?:# MAGIC )?|"|\\n)[ \t]*(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b'
+    rb"|import[ \t]+(" + _NAME + rb"(?:[ \t]*,[ \t]*" + _NAME + rb")*))",
+    re.MULTILINE,
+)
+#: What uses pandas without an import of it.
+_WITH_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
+#: Horovod's estimators for Spark, which import Petastorm themselves.
+_THROUGH = re.compile(
+    rb'(?:^|["n>])[ \t]*(?:from|import)[ \t]+horovod\.spark'
+    rb"(?:\.(?:keras|torch|lightning|common\.(?:store|estimator|backend))\b"
+    rb"|[ \t]+import[ \t][^\n]*\b(?:keras|torch|lightning)\b)",
+    re.MULTILINE,
+)
+_ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
+
+
+@dataclass(frozen=True)
+class CodeUse:
+    """What one file of code, or all below a directory, imports and uses.
+
+    Attributes
+    ----------
+    imports : frozenset of str
+        First parts of the modules that are imported.
+    extras : frozenset of str
+        Extras of mdstorm that what it uses needs.
+    keeps : tuple of str
+        Files that import Petastorm, themselves or by way of another library.
+    moved : bool
+        Whether it imports mdstorm.
+    on_databricks : bool
+        Whether it shows that it runs on Databricks, which brings Spark.
+    builds_session : bool
+        Whether it builds a Spark session: else the host of a notebook brings one.
+    is_given_session : bool
+        Whether it uses a session `spark` that nothing in it makes: its host brings Spark.
+    """
+
+    imports: frozenset[str] = frozenset()
+    extras: frozenset[str] = frozenset()
+    keeps: tuple[str, ...] = ()
+    moved: bool = False
+    on_databricks: bool = False
+    builds_session: bool = False
+    is_given_session: bool = False
+
+    @property
+    def is_of_ours(self) -> bool:
+        """Whether it uses either library."""
+        return self.moved or bool(self.keeps)
+
+    def __or__(self, other: CodeUse) -> CodeUse:
+        """Return what both use."""
+        return CodeUse(
+            self.imports | other.imports,
+            self.extras | other.extras,
+            tuple(dict.fromkeys([*self.keeps, *other.keeps])),
+            self.moved or other.moved,
+            self.on_databricks or other.on_databricks,
+            self.builds_session or other.builds_session,
+            self.is_given_session or other.is_given_session,
+        )
+
+
+def use_of(path: Path, data: bytes) -> CodeUse:
+    """Return what the bytes of a file of code import and use."""
+    imports = frozenset(_imports(data))
+    if _WITH_PANDAS.search(data):
+        imports |= {"pandas"}
+    is_through = b"horovod.spark" in data and _THROUGH.search(data) is not None
+    moved = NEW_ROOT in imports
+    trees = _trees(path, data) if moved or OLD_ROOT in imports else []
+    keeps = OLD_ROOT in imports and _imports_petastorm(trees)
+    return CodeUse(
+        imports,
+        frozenset(extras_used(data)) if moved or keeps or b".make_t" in data else frozenset(),
+        (str(path),) if keeps or (is_through and not is_in_project(path, "horovod")) else (),
+        moved,
+        data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS),
+        b"SparkSession.builder" in data,
+        b"spark" in data and any(_is_given_session(tree) for tree in trees or ()),
+    )
+
+
+def use_after(one: FileOutcome) -> CodeUse:
+    """Return what a file imports as it will be."""
+    return use_of(one.path, one.outcome.after or one.outcome.before)
+
+
+def read_use(path: Path) -> tuple[Path, CodeUse] | None:
+    """Return a file with what it imports and uses; None if it cannot be read."""
+    try:
+        return path, use_of(path, path.read_bytes())
+    except OSError:
+        return None
+
+
+def _imports(data: bytes) -> Iterator[str]:
+    for match in _IMPORT.finditer(data):
+        if match[1] is not None:
+            yield match[1].decode()
+            continue
+        for one in match[2].split(b","):
+            yield one.split()[0].partition(b".")[0].decode()
+
+
+def _trees(path: Path, data: bytes) -> list[ast.Module] | None:
+    """Return the Python of a file that can be parsed as a whole; None if it cannot."""
+    source = find_source(path, data[:256])
+    try:
+        file = source.read(data, path) if source is not None else None
+        if file is None or any(cell.imports for cell in file.broken):
+            return None
+        return [parse_python(one.code) for one in file.documents if one.kind == "python"]
+    except (SourceError, RecursionError):
+        return None
+
+
+def _imports_petastorm(trees: list[ast.Module] | None) -> bool:
+    """Whether a file that seems to import Petastorm does so in code, and not in a text."""
+    return trees is None or any(
+        _imports_name(node, OLD_ROOT) for tree in trees for node in ast.walk(tree)
+    )
+
+
+def _is_given_session(tree: ast.Module) -> bool:
+    scopes = analyse(tree)
+    return "*" not in scopes.module.bindings and any(
+        one.scope.home("spark") is None for one in scopes.references.get("spark", ())
+    )
+
+
+def _imports_name(node: ast.AST, root: str) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name.partition(".")[0] == root for alias in node.names)
+    is_absolute = isinstance(node, ast.ImportFrom) and not node.level
+    return is_absolute and (node.module or "").partition(".")[0] == root  # type: ignore[attr-defined]
