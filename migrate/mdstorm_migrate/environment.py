@@ -159,6 +159,8 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
         yield "python", message, min(old.values())
     for found in _FOR_PYTHONS.finditer(text):
         group = found.lastgroup or ""
+        if is_commented_out(text, found.start(group), ANY):
+            continue
         specifier = _specifier(found[group].strip())
         # What resolves a pyproject.toml does so for every Python that it names.
         named = _PYTHONS_OF_NOW if path.name == "pyproject.toml" else ()

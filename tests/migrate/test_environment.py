@@ -55,6 +55,7 @@ def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> N
         ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
         ("ci.yml", "python-version: ['3.10', '3.13']\n"),
         ("setup.py", "setup(python_requires='>=3.6')\n"),
+        ("setup.cfg", "[options]\n# python_requires = <3.8\n"),
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\n'),
         ("environment.yml", "dependencies:\n  - python>=3.8\n"),
         ("ci.yml", "run: python 3.8-script.py\n"),

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
-from mdstorm_migrate.base.needs import RequirementError, Wanted
+from mdstorm_migrate.base.needs import Wanted
+from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.discover import GlobError, Skipped, discover
 
 if sys.version_info >= (3, 11):
@@ -52,6 +53,33 @@ class Config:
     index: str = ""
 
 
+def rule_codes(values: Iterable[str]) -> tuple[str, ...]:
+    """Return codes in capitals; one value may hold several, separated by commas.
+
+    Raises
+    ------
+    ValueError
+        If no rule has a code that begins so.
+    """
+    codes = tuple(
+        code.strip().upper() for value in values for code in value.split(",") if code.strip()
+    )
+    for code in codes:
+        if not any(rule.code.startswith(code) for rule in all_rules()):
+            raise ValueError(f"no rule is called {code}; see --list-rules")
+    return codes
+
+
+#: What a value must be, by the type of its default.
+_WANTED = {bool: "true or false", str: "a string", tuple: "a list of strings"}
+#: What more is asked of some.
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "select": rule_codes,
+    "ignore": rule_codes,
+    "requirement": lambda value: str(Wanted.parse(value)),
+}
+
+
 def find_config(paths: Iterable[Path]) -> Config:
     """Return the configuration of the first ``pyproject.toml`` at or above the first path."""
     first = next(iter(paths), Path()).resolve()
@@ -67,8 +95,7 @@ def read_config(path: Path) -> Config:
     Raises
     ------
     ConfigError
-        If the file is not TOML, the table has an unknown key, or a value is not of the type that
-        is asked for.
+        If the file is not TOML, the table has an unknown key, or a value is not what is asked for.
     """
     try:
         text = path.read_text("utf-8")
@@ -99,27 +126,15 @@ def _check_keys(path: Path, name: str, table: dict[str, Any], known: set[str]) -
 
 def _value(path: Path, name: str, value: Any) -> Any:
     """Return the value of a key, of the type that its default has."""
-    if isinstance(getattr(Config, name), bool):
-        if isinstance(value, bool):
-            return value
-        wanted = "true or false"
-    elif isinstance(getattr(Config, name), str):
-        if isinstance(value, str) and (name != "requirement" or _is_requirement(value)):
-            return value
-        wanted = "a requirement of mdstorm" if name == "requirement" else "a string"
-    else:
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            return tuple(value)
-        wanted = "a list of strings"
-    raise ConfigError(f"{path}: {name} in [{TABLE}] must be {wanted}, found {_shown(value)}")
-
-
-def _is_requirement(value: str) -> bool:
+    kind = type(getattr(Config, name))
+    is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if not (is_list if kind is tuple else isinstance(value, kind)):
+        wrong = f"must be {_WANTED[kind]}, found {_shown(value)}"
+        raise ConfigError(f"{path}: {name} in [{TABLE}] {wrong}")
     try:
-        Wanted.parse(value)
-    except RequirementError:
-        return False
-    return True
+        return _PARSERS.get(name, kind)(value)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {name} in [{TABLE}]: {error}") from None
 
 
 def _shown(value: Any) -> str:

@@ -23,6 +23,7 @@ from mdstorm_migrate.cli.common import (
     find_config,
     found_files,
     jobs_of,
+    rule_codes,
 )
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
@@ -53,14 +54,11 @@ def _explain(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _codes(
     ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return codes in capitals; one value may hold several, separated by commas."""
-    codes = tuple(
-        code.strip().upper() for value in values for code in value.split(",") if code.strip()
-    )
-    for code in codes:
-        if not any(rule.code.startswith(code) for rule in all_rules()):
-            raise click.BadParameter(f"no rule is called {code}; see --list-rules")
-    return codes or None
+    """Return the codes; None if the option was not given."""
+    try:
+        return rule_codes(values) or None
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -175,12 +175,10 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
                 yield one.id
             elif isinstance(one, ast.ImportFrom | ast.Import):
-                root = getattr(one, "module", None)
-                if is_petastorm(root) or any(is_petastorm(alias.name) for alias in one.names):
+                takes = list(takes_of(one))
+                yield from (_IMPORTED + take.bound for take in takes)
+                if len(takes) < len(one.names):
                     yield _IMPORTED + OLD_ROOT
-                else:
-                    names = (alias.asname or alias.name.partition(".")[0] for alias in one.names)
-                    yield from (_IMPORTED + name for name in names)
 
 
 def _meetings(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]]:

@@ -176,7 +176,7 @@ def _header(report: Report) -> str:
     state = (
         "The files were written."
         if report.write
-        else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
+        else "Nothing was written: this is what the same command with <code>-w</code> would do."
     )
     return f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>{shown}</header>'
 

@@ -141,7 +141,9 @@ def _condition(one: Condition) -> dict[str, Any]:
     """Return what has to be seen to before the code runs, as a notification."""
     found: dict[str, Any] = {"level": "warning", "message": {"text": one.message}}
     if one.path is not None:
-        place = {"artifactLocation": _artifact(uri(one.path)), "region": {"startLine": one.line}}
+        place: dict[str, Any] = {"artifactLocation": _artifact(uri(one.path))}
+        if one.cell is None:  # else lines count within it
+            place["region"] = {"startLine": one.line}
         found["locations"] = [{"physicalLocation": place}]
     return found
 

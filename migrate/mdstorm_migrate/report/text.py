@@ -149,7 +149,7 @@ def _files(count: int) -> str:
 
 def _next(totals: Totals, settings: Settings, write: bool) -> str:
     if totals.changed and not write:
-        return "nothing was written; use `mdstorm migrate -w` to write"
+        return "nothing was written; add `-w` to write"
     steps = []
     if totals.pending and not settings.unsafe:
         steps.append("review `mdstorm migrate --unsafe`")

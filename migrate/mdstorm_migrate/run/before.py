@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.code_use import CodeUse, use_after
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.files import FileOutcome
+from mdstorm_migrate.run.files import KEEPING, FileOutcome
 from mdstorm_migrate.run.needs import documents_of, read_file
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.sources.plain import kind_of
@@ -43,7 +44,7 @@ _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "
 
 
 def before_running(
-    outcomes: Sequence[FileOutcome], paths: Iterable[Path], settings: Settings
+    outcomes: Sequence[FileOutcome], paths: Sequence[Path], settings: Settings
 ) -> list[Condition]:
     """Return what has to be seen to before the files of a run are used, the most general first.
 
@@ -51,8 +52,8 @@ def before_running(
     ----------
     outcomes : sequence of FileOutcome
         Of the files that mention Petastorm.
-    paths : iterable of Path
-        All files of the project.
+    paths : sequence of Path
+        All files of the project. Of several paths to one file, the first is shown.
     settings : Settings
     """
     use = CodeUse()
@@ -62,7 +63,8 @@ def before_running(
     lists = [one for one in outcomes if one.requires and not is_code(one.path)]
     if not (use.is_of_ours or any(one.changed for one in outcomes)):
         return []
-    known = (path for path in paths if path.name in _NAMES or kind_of(path) in _KINDS)
+    files = {path.resolve(): path for path in reversed(paths)}.values()
+    known = (path for path in files if path.name in _NAMES or kind_of(path) in _KINDS)
     around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
     found = list(_of_mdstorm(outcomes, around, use, settings))
     serving = _Places([one.path for one in code if one.changed], [one.path for one in lists])
@@ -74,7 +76,7 @@ def before_running(
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
-        found += _taken(set(paths).difference(one.path for one in outcomes))
+        found += _taken(set(files).difference(one.path for one in outcomes))
     return list(dict.fromkeys([*found, *_named_still(outcomes)]))
 
 
@@ -122,7 +124,7 @@ def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bo
 def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
     """Yield the files in which something of Petastorm's stays, each once."""
     for one in outcomes:
-        left = [found for found in one.outcome.findings if not found.is_open_todo]
+        left = [found for found in one.outcome.findings if _is_left(found)]
         if left and (one.keeps_petastorm or any(found.rule in _NAMED for found in left)):
             places = sorted({(found.cell or 0, found.line) for found in left})
             (cell, line), more = places[0], len(places) - 1
@@ -132,16 +134,23 @@ def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
             )
 
 
+def _is_left(found: Finding) -> bool:
+    """Whether a finding is about something of Petastorm's that stays, or names it."""
+    is_held = found.holds or found.cls == "review" or (found.rule, found.cls) in KEEPING
+    return bool(is_held or found.rule in _NAMED) and not found.is_open_todo
+
+
 class _Places:
     """The folders of the code and the lists of a run, to tell which other files are about them."""
 
     def __init__(self, code: Sequence[Path], lists: Sequence[Path]) -> None:
-        self._above = {folder for path in (*code, *lists) for folder in path.parents}
-        self._lists = {path.parent for path in lists}
+        self._lists = {path.parent.resolve() for path in lists}
+        folders = self._lists.union(path.parent.resolve() for path in code)
+        self._above = folders.union(*(folder.parents for folder in folders))
 
     def has(self, path: Path) -> bool:
         """Whether a file stands above code or a list of the run, or below such a list."""
-        folder = path.parent
+        folder = own = path.parent.resolve()
         while folder.name.startswith(".") or folder.name.lower() in _BESIDE:
             folder = folder.parent
-        return folder in self._above or not self._lists.isdisjoint(path.parents)
+        return folder in self._above or not self._lists.isdisjoint([own, *own.parents])

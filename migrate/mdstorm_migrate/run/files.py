@@ -19,7 +19,7 @@ LARGEST = 64 << 20
 #: Larger files of unknown kinds are passed over, in bytes.
 LARGEST_TEXT = 1 << 20
 #: Findings that mean that an import of Petastorm stays, by rule and class.
-_KEEPING = frozenset(
+KEEPING = frozenset(
     {
         ("PM101", "review"),
         ("PM106", "review"),
@@ -60,7 +60,7 @@ class FileOutcome:
     def keeps_petastorm(self) -> bool:
         """Whether it still imports Petastorm."""
         left = (found for found in self.outcome.findings if not found.is_open_todo)
-        return any((found.rule, found.cls) in _KEEPING for found in left)
+        return any((found.rule, found.cls) in KEEPING for found in left)
 
     @property
     def has_something_to_say(self) -> bool:

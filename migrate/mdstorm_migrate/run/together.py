@@ -149,6 +149,6 @@ def _write(one: FileOutcome, backup: str | None) -> FileOutcome:
 
 
 def _unwritten(one: FileOutcome, reason: str) -> FileOutcome:
-    problem = Problem(f"not written: {reason}")
-    outcome = replace(one.outcome, after=one.outcome.before, problems=[problem])
-    return replace(one, outcome=outcome)
+    before, problem = one.outcome.before, Problem(f"not written: {reason}")
+    problems = [*one.outcome.problems, problem]
+    return replace(one, outcome=replace(one.outcome, after=before, edits=(), problems=problems))

@@ -37,7 +37,7 @@ def test_without_being_asked_nothing_is_written(
     monkeypatch.chdir(tmp_path)  # from which the diff names files
     assert run(tmp_path).stdout.startswith("--- a/a.py\n+++ b/a.py\n")
     assert result.stderr.startswith("1 file would change\n      1  exact edit\n")
-    assert result.stderr.endswith("nothing was written; use `mdstorm migrate -w` to write\n")
+    assert result.stderr.endswith("nothing was written; add `-w` to write\n")
     assert (tmp_path / "a.py").read_text() == BEFORE
 
 

@@ -20,7 +20,7 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
     write_modules(tmp_path, a=OLD, b=BEFORE, c_test=BEFORE)
     (tmp_path / "pyproject.toml").write_text(
         '[tool.mdstorm.migrate]\nunsafe = true  # yes\nexclude = ["*_test.py"]\n'
-        'ignore = [\n    "PM103",\n]\n[tool.other]\nunsafe = 3\n'
+        'select = ["pm1"]\nignore = [\n    "PM103",\n]\n[tool.other]\nunsafe = 3\n'
     )
     assert "2 files would change" in summary(tmp_path)
     assert "1 file would change" in summary("--safe", tmp_path)
@@ -35,6 +35,7 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
         ("unsave = true", "has no key 'unsave'"),
         ('unsafe = "yes"', "unsafe in [tool.mdstorm.migrate] must be true or false"),
         ("select = [1]", "must be a list of strings, found [1]"),
+        ('select = ["XX1"]', "select in [tool.mdstorm.migrate]: no rule is called XX1"),
         ("unsafe = yes", "pyproject.toml cannot be read: Invalid value"),
         (
             "[tool.mdstorm]\nunsafe = true",

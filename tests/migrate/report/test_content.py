@@ -63,11 +63,14 @@ def test_a_tick_outlives_the_migration_of_the_file(tmp_path: Path) -> None:
     assert after.fingerprint == before.fingerprint
 
 
-def test_a_file_that_was_not_written_shows_no_edits(tmp_path: Path) -> None:
+def test_a_file_that_was_not_written_has_its_problems_and_no_edits(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
-    path.write_text("import petastorm as p\n")
+    path.write_text("# %%\nimport petastorm as p\n# %%\nprint petastorm.x\n")
     path.chmod(0o444)
-    (file,) = report_of(tmp_path, write=True).files
+    report = report_of(tmp_path, write=True)
+    (file,) = report.files
     assert not file.edits
     assert not file.items
-    assert "read-only" in str(file.problems[0])
+    assert report.totals.exact == 0
+    assert [one.line for one in file.problems] == [4, None]
+    assert "read-only" in str(file.problems[1])

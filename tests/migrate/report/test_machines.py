@@ -10,6 +10,7 @@ from tests.migrate.report.making import MIXED, report_of, report_of_text
 
 from mdstorm_migrate import migrate
 from mdstorm_migrate.base.edits import Lines
+from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.json import schema, to_json
 from mdstorm_migrate.report.sarif import to_sarif
 from mdstorm_migrate.report.text import to_text
@@ -106,6 +107,17 @@ def test_files_elsewhere_have_whole_addresses_in_sarif(
     (result,) = run_of(to_sarif(report_of_text(tmp_path, "import petastorm as p\n")))["results"]
     address = result["locations"][0]["physicalLocation"]["artifactLocation"]
     assert address == {"uri": (tmp_path / "a.py").as_uri()}
+
+
+@pytest.mark.parametrize("cell", [None, 2])
+def test_only_conditions_outside_of_cells_have_lines_in_sarif(
+    tmp_path: Path, cell: int | None
+) -> None:
+    report = report_of(tmp_path)
+    report.conditions.append(Condition("pin", "old", Path("a"), 3, cell))
+    (told,) = run_of(to_sarif(report))["invocations"][0]["toolExecutionNotifications"]
+    region = told["locations"][0]["physicalLocation"].get("region")
+    assert region == (None if cell else {"startLine": 3})
 
 
 def test_the_text_has_all_that_the_command_says(in_folder: Path) -> None:

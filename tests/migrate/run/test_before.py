@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,10 +77,15 @@ def test_guides_to_newer_libraries_are_named_where_code_uses_these(tmp_path: Pat
 
 def test_files_that_name_petastorm_still_are_listed_once_each(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, b_py=f"{STAYS}x = 1\n{STAYS}")
+    read = 'from petastorm import make_reader\nmake_reader(u, hdfs_driver="libhdfs")\n'
+    private = "from petastorm.unischema import _fullmatch\n"
+    write(tmp_path, c_py=f'{read}BACKENDS = ["petastorm"]\n', d_py=read + private)
     write_files(tmp_path, {"README.md": f"Petastorm:\n\n```\n{CODE}```\n"})
-    assert section(tmp_path)[-2:] == [
+    assert section(tmp_path)[-4:] == [
         "README.md:4: Petastorm is still mentioned here",
         "b.py:1: Petastorm is still mentioned here, and on 1 more line",
+        "c.py:3: Petastorm is still mentioned here",
+        "d.py:3: Petastorm is still mentioned here",
     ]
 
 
@@ -135,6 +141,22 @@ def test_projects_beside_do_not_count(tmp_path: Path) -> None:
     write(tmp_path, ours__a_py=CODE, ours__requirements_txt="petastorm\n")
     write(tmp_path, theirs__requirements_txt="numpy==1.19\n")
     assert [line for line in section(tmp_path) if "theirs" in line] == []
+
+
+@pytest.mark.parametrize("prefix", ["", "../link/"])
+def test_files_named_by_any_path_are_those_of_their_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    repository = tmp_path / "r"
+    subprocess.run(["git", "init", "-q", repository], check=True)
+    write(repository, a_py=CODE, b_py="x.file_urls\n", requirements_txt="petastorm\n")
+    (repository / "Dockerfile").write_text("FROM python:3.7\n")
+    (tmp_path / "link").symlink_to(repository)
+    monkeypatch.chdir(repository)
+    named = [f"{prefix}{name}" for name in ("a.py", "b.py", "requirements.txt")]
+    lines = section(Path(named.pop()), *named)[1:]
+    expected = [f"{repository}/Dockerfile:1", f"{prefix}b.py:1"]
+    assert [line.partition(": ")[0] for line in lines] == expected
 
 
 def test_nothing_is_said_where_nothing_uses_petastorm(tmp_path: Path) -> None:

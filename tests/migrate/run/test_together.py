@@ -77,6 +77,16 @@ MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s
             },
             ["lib/names.py"],
         ),
+        # a module of the project's own, of the library's name, imported in a function
+        (
+            {
+                "p/__init__.py": "",
+                "p/petastorm.py": "def helper(): ...\n",
+                "p/a.py": f"{READS}def load():\n    from .petastorm import helper\n    helper()\n",
+                "p/work.py": f"{WORKER}from .a import load\n",
+            },
+            ["p/a.py"],
+        ),
         # two files that meet in a third
         ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS}, []),
         ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS_IN_MODULES}, []),
