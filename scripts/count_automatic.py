@@ -99,7 +99,7 @@ def _files(folder: Path) -> list[Path]:
 
 def migrated(path: Path, data: bytes, settings: Settings) -> Outcome:
     """Migrate a file of the corpus."""
-    source = find_source(path, data[:256])
+    source = find_source(path, data)
     assert source is not None
     return migrate_alone(data, path, source, settings)
 

@@ -95,7 +95,7 @@ def migrate(
     settings = Settings(unsafe, tuple(select), tuple(ignore), todo)
     name = PurePath("<string>" if path is None else path)
     data = _encoded(source) if isinstance(source, str) else source
-    kind = PYTHON if path is None else find_source(name, data[:256])
+    kind = PYTHON if path is None else find_source(name, data)
     if kind is None:
         raise ValueError(
             f"{path} is not a kind of file that can be migrated; see `mdstorm migrate --help`"

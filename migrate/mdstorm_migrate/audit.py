@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document, Kind, SourceError
-from mdstorm_migrate.base.edits import Class
+from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
@@ -100,7 +100,7 @@ def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
     A name that is imported counts once for each use, and once if it is only imported. A file that
     cannot be parsed uses nothing, as far as can be told.
     """
-    source = find_source(path, data[:256])
+    source = find_source(path, data)
     found: Counter[tuple[str, str]] = Counter()
     try:
         documents = source.read(data, path).documents if source is not None else ()
@@ -274,9 +274,8 @@ class Audit:
 
     def minutes(self) -> int:
         """Return a rough estimate of the manual work: see `MINUTES`."""
-        problems = sum(bool(file.problems) for file in self.files) + len(self.errors)
         return (
-            problems * MINUTES["problem"]
+            self.efforts()["problem"] * MINUTES["problem"]
             + sum(file.count("manual") for file in self.files) * MINUTES["manual"]
             + sum(file.count("review") > 0 for file in self.files) * MINUTES["review"]
         )
@@ -301,29 +300,23 @@ def audit(
     others : sequence of Path
         Other files of the project, which say what requirements need.
     """
-    result = Audit()
-    paths: list[Path] = []
-    for one in found:
-        if isinstance(one, Skipped):
-            result.skipped.append(one)
-        else:
-            paths.append(one)
+    scanned = list(found)
+    paths = [one for one in scanned if isinstance(one, Path)]
     settings = replace(settings, todo=False)  # else a comment would count as well
     outcomes = examine(paths, settings, jobs, others)
-    result.files.extend(filter(None, map(_audited, outcomes)))
-    result.conditions = before_running(outcomes, [*paths, *others], settings)
-    return result
+    return Audit(
+        list(filter(None, map(_audited, outcomes))),
+        [one for one in scanned if isinstance(one, Skipped)],
+        before_running(outcomes, [*paths, *others], settings),
+    )
 
 
-def _audited(one: FileOutcome) -> FileAudit | None:
+def _audited(file: FileOutcome) -> FileAudit | None:
     """Return what a file uses; None if it mentions Petastorm as another word only."""
-    path, outcome = one.path, one.outcome
+    path, outcome = file.path, file.outcome
     features = features_of(outcome.before, path)
-    if not (features or one.has_something_to_say):
+    if not (features or file.has_something_to_say):
         return None
-    return FileAudit(path, features, Counter(_classes(one)), tuple(map(str, outcome.problems)))
-
-
-def _classes(one: FileOutcome) -> Iterator[tuple[str, Class]]:
-    edits: Sequence[tuple[str, Class]] = [(edit.rule, edit.cls) for edit in one.outcome.edits]
-    return iter([*edits, *((found.rule, found.cls) for found in one.outcome.findings)])
+    found: list[Edit | Finding] = [*outcome.edits, *outcome.findings]
+    counts = Counter((one.rule, one.cls) for one in found)
+    return FileAudit(path, features, counts, tuple(map(str, outcome.problems)))

@@ -23,7 +23,7 @@ FILES = sorted(path.relative_to(BEFORE) for path in BEFORE.rglob("*.*") if path.
 
 
 def migrated(path: Path, data: bytes) -> bytes:
-    source = find_source(path, data[:256])
+    source = find_source(path, data)
     assert source is not None
     outcome = migrate_alone(data, path, source, Settings())
     assert not outcome.problems
@@ -39,7 +39,7 @@ def manual(outcome: Outcome) -> list[str]:
 def test_what_a_run_leaves_to_do_the_next_one_names_too(folder: str, unsafe: bool) -> None:
     settings = Settings(unsafe)
     for path in sorted((Path(__file__).parent / folder).rglob("*.*")):
-        source = find_source(path, path.read_bytes()[:256]) if path.is_file() else None
+        source = find_source(path, path.read_bytes()) if path.is_file() else None
         if source is not None:
             first = migrate_alone(path.read_bytes(), path, source, settings)
             second = migrate_alone(first.after, path, source, settings)
@@ -57,7 +57,7 @@ def test_a_file_becomes_what_it_should(name: Path) -> None:
 
 def code_of(path: Path, data: bytes) -> str:
     """Return the code of the cells in Python, without magics."""
-    source = find_source(path, data[:256])
+    source = find_source(path, data)
     assert source is not None
     (python,) = (one for one in source.read(data, path).documents if one.kind == "python")
     return python.code

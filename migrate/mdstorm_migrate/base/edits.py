@@ -11,6 +11,7 @@ to positions in the file, fills in `line`, `column` and `cell`, and drops what w
 from __future__ import annotations
 
 import bisect
+import io
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -189,16 +190,8 @@ def unified_diff(before: str, after: str, path: str) -> str:
     import difflib  # which takes a while, and only diffs need
 
     name = path.lstrip("/")
-    lines = difflib.unified_diff(
-        _lines(before), _lines(after), f"a/{name}", f"b/{name}", lineterm="\n"
-    )
+    old, new = (list(io.StringIO(text)) for text in (before, after))  # at line feeds alone
+    lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="\n")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds alone, so that a carriage return is part of its line."""
-    return [line + "\n" for line in text.split("\n")[:-1]] + [text.rpartition("\n")[2]] * bool(
-        text.rpartition("\n")[2]
     )

@@ -34,15 +34,12 @@ class TodoComment:
         The code in it, if it has one.
     text : str
         What is left to do.
-    whole : str
-        All of it, from the number sign on.
     """
 
     start: int
     stop: int
     rule: str | None
     text: str
-    whole: str
 
 
 def todo_text(rule: str, what: str) -> str:
@@ -58,8 +55,6 @@ def todo_comments(document: Document) -> Iterator[TodoComment]:
     for offset, comment in document.comments():
         match = _COMMENT.search(comment)
         if match is not None:
-            whole = match.group().rstrip()
             start = offset + match.start()
-            yield TodoComment(
-                start, start + len(whole), match["rule"], match["text"].strip(), whole
-            )
+            stop = start + len(match.group().rstrip())
+            yield TodoComment(start, stop, match["rule"], match["text"].strip())

@@ -25,14 +25,11 @@ def name_index(
     if place == "line":
         text = f"{option}{document.lines.newline}"
         yield Edit(rule, "exact", 0, 0, text, message, topic="install")
-    elif place == "item" and (edit := list_beside(document, found, rule, place, [option], message)):
+        return
+    items = option.split() if place == "word" else [option]
+    is_room = place in ("item", "word")
+    if is_room and (edit := list_beside(document, found, rule, place, items, message)):
         yield edit
-    elif place == "word":
-        at, quote = _opened(document.text, found.start)
-        text = f"{option} "
-        if _is_in_array(document.text, at, quote):
-            text = "".join(f"{quote}{word}{quote}, " for word in option.split())
-        yield Edit(rule, "exact", at, at, text, message, topic="install")
     else:
         text = f"mdstorm comes from {document.needs.index}, which this file cannot express"
         yield Finding(rule, "note", found.start, found.stop, text)
@@ -115,7 +112,7 @@ def _as_strings(
 
 def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
     at, quote = _opened(text, found.start)
-    if _is_in_array(text, at, quote):
+    if quote and is_entry(text, at):  # of an array, as in ``RUN ["pip", "install", "x"]``
         return at, "".join(f"{quote}{one}{quote}, " for one in items)
     words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
     return at, "".join(f"{word} " for word in words)
@@ -143,11 +140,6 @@ def _opened(text: str, start: int) -> tuple[int, str]:
     """Return where the word of a requirement begins, and its quotation mark."""
     quote = text[max(start - 1, 0) : start]
     return (start - 1, quote) if quote in ("'", '"') else (start, "")
-
-
-def _is_in_array(text: str, at: int, quote: str) -> bool:
-    """Whether a word is a string of an array, as in ``RUN ["pip", "install", "x"]``."""
-    return bool(quote) and is_entry(text, at)
 
 
 def is_entry(text: str, at: int) -> bool:

@@ -11,6 +11,7 @@ from mdstorm_migrate.packaging.requirement import Requirement, is_local_version
 from mdstorm_migrate.packaging.rewriting import (
     ALREADY,
     MESSAGE,
+    UNUSED,
     lost_with,
     of_copy,
     of_old_python,
@@ -90,8 +91,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         yield of_old_python(Requirement(key.start, key.stop), rule)
         return
     if needs.is_unused:
-        what = "nothing here imports Petastorm, so its requirement stays"
-        yield Finding(rule, "note", key.start, key.stop, what, topic="install")
+        yield Finding(rule, "note", key.start, key.stop, UNUSED, topic="install")
         return
     names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
     beside = lost_with(needs.beside, names)

@@ -10,7 +10,6 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.places import Place, is_entry, list_beside, name_index, removal
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
-    find_addresses,
     is_for_old_python,
     is_of_conda,
     mdstorm_extras,
@@ -31,7 +30,7 @@ _COPY = "Petastorm comes from a repository, a file or a changed copy"
 _CONDA = "there is no conda package of mdstorm"
 _OPEN = "this requirement is put together from several strings"
 _OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
-_UNUSED = (
+UNUSED = (
     "nothing here imports Petastorm: another library may need it, such as Horovod's Spark "
     "estimators, so it stays"
 )
@@ -68,12 +67,6 @@ def rewrite_requirement(
     if beside:
         edit = list_beside(document, found, rule, place, beside, message)
         yield edit or _without_room(found, rule, beside)
-
-
-def report_addresses(document: Document, rule: str) -> Iterator[Finding]:
-    """Report where Petastorm is installed from a repository, a folder or an archive."""
-    for found in find_addresses(document.text):
-        yield of_copy(found, rule)
 
 
 def of_copy(found: Requirement, rule: str) -> Finding:
@@ -122,7 +115,7 @@ def _refusal(document: Document, found: Requirement, rule: str, place: Place) ->
     if is_for_old_python(document.text[found.stop : _line_of(document, found)[1]]):
         return of_old_python(found, rule)
     if document.needs.is_unused:
-        return Finding(rule, "note", *span, _UNUSED, topic="install")
+        return Finding(rule, "note", *span, UNUSED, topic="install")
     return None
 
 

@@ -247,6 +247,11 @@ def is_petastorm(path: str | None) -> bool:
     return path is not None and (path == OLD_ROOT or path.startswith(f"{OLD_ROOT}."))
 
 
+def is_mdstorm(path: str | None) -> bool:
+    """Whether a dotted path is mdstorm's package or below it."""
+    return path is not None and (path == NEW_ROOT or path.startswith(f"{NEW_ROOT}."))
+
+
 def is_module(path: str) -> bool:
     """Whether mdstorm has the counterpart of a module of Petastorm."""
     return path in PUBLIC

@@ -152,21 +152,13 @@ def _reached(module: PythonModule, binding: Binding) -> Iterator[str]:
     if isinstance(node, ast.alias):
         yield _IMPORTED + (OLD_ROOT if is_petastorm(binding.target) else binding.name)
         return
-    statement: ast.AST = node
-    if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        statement = module.statement(node)
-        if isinstance(statement, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
-            yield from _names(_heads(statement))
-            return
-    yield from _names([statement])
-
-
-def _heads(statement: ast.AST) -> list[ast.AST]:
-    """Return what stands in the first line of a loop or a ``with``."""
-    if isinstance(statement, ast.For | ast.AsyncFor):
-        return [statement.iter]
-    assert isinstance(statement, ast.With | ast.AsyncWith)
-    return [item.context_expr for item in statement.items]
+    match module.statement(node):
+        case ast.For(iter=head) | ast.AsyncFor(iter=head):
+            yield from _names([head])
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            yield from _names(item.context_expr for item in items)
+        case statement:
+            yield from _names([statement])
 
 
 def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -228,18 +220,15 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[list[str], ast.AST]]:
         match node:
             case ast.Assign(targets=targets, value=value):
                 yield _targets(targets), value
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                yield _targets([target]), value
             case (
-                ast.AugAssign(target=target, value=value)
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.AugAssign(target=target, value=value)
                 | ast.NamedExpr(target=target, value=value)
+                | ast.For(target=target, iter=value)
+                | ast.AsyncFor(target=target, iter=value)
+                | ast.withitem(context_expr=value, optional_vars=ast.expr() as target)
+                | ast.comprehension(target=target, iter=value)
             ):
-                yield _targets([target]), value
-            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-                yield _targets([target]), value
-            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
-                yield _targets([target]), value
-            case ast.comprehension(target=target, iter=value):
                 yield _targets([target]), value
             case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
                 for one in body:

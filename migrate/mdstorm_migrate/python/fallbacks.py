@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from mdstorm_migrate.petastorm.names import NEW_ROOT, is_petastorm
+from mdstorm_migrate.petastorm.names import NEW_ROOT, is_mdstorm, is_petastorm
 from mdstorm_migrate.python.calls import IMPORTING
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
@@ -26,9 +26,7 @@ def has_fallback(module: PythonModule) -> bool:
 
 
 def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> bool:
-    if other.target is None or not _is_mdstorm(other.target):
-        return False
-    if module.span(other.node) > module.span(binding.node):
+    if not is_mdstorm(other.target) or module.span(other.node) > module.span(binding.node):
         return False
     around = set(module.ancestors(binding.node))
     child = other.node
@@ -77,9 +75,9 @@ def _names_of_mdstorm(node: ast.AST) -> Iterable[str]:
     """Return the names that an import statement binds to something of mdstorm's."""
     match node:
         case ast.Import(names=names):
-            found = [one for one in names if _is_mdstorm(one.name)]
+            found = [one for one in names if is_mdstorm(one.name)]
             return [one.asname or NEW_ROOT for one in found]
-        case ast.ImportFrom(module=str(source), names=names, level=0) if _is_mdstorm(source):
+        case ast.ImportFrom(module=str(source), names=names, level=0) if is_mdstorm(source):
             return [one.asname or one.name for one in names]
     return []
 
@@ -88,9 +86,5 @@ def _imports_by_name(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=called, args=[first, *_]):
             is_importing = last_name(called) in IMPORTING
-            return is_importing and _is_mdstorm(string_value(first) or "")
+            return is_importing and is_mdstorm(string_value(first))
     return False
-
-
-def _is_mdstorm(path: str) -> bool:
-    return path == NEW_ROOT or path.startswith(f"{NEW_ROOT}.")

@@ -16,7 +16,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.objects import makers_of
 from mdstorm_migrate.python.scopes import Binding
-from mdstorm_migrate.python.shadow import SOURCES
+from mdstorm_migrate.python.shadow import ABOVE, SOURCES
 
 #: What a package that is made for Petastorm is called.
 COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
@@ -29,8 +29,6 @@ _FOR_PETASTORM = re.compile(rf"{OLD_ROOT}_(?:kw)?args")
 _FORMAT = re.compile(r"(?:\w+_)?format")
 #: How many names lead from a call to the import of its library.
 _DEPTH = 3
-#: How many directories above a file are looked at for a module of the project's own.
-_ABOVE = 12
 
 _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
@@ -124,7 +122,7 @@ def is_in_project(path: PurePath | None, *parts: str) -> bool:
     """Whether a module or a package lies where the code of a file may find it."""
     if path is None:
         return False
-    above = Path(os.path.abspath(path)).parents[:_ABOVE]
+    above = Path(os.path.abspath(path)).parents[:ABOVE]
     places = [Path(folder, name, *parts) for folder in above for name in (".", *SOURCES)]
     return any(one.is_dir() or one.with_suffix(".py").exists() for one in places)
 

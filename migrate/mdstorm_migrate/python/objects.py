@@ -22,24 +22,24 @@ def objects_made(module: PythonModule) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for call, path in module.calls:
         made = path.rpartition(".")[2]
-        for name in _kept_as(module, call):
+        for name in filter(None, _kept_as(module, call)):
             found.setdefault(name, set()).add(made)
     return found
 
 
 def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
+    """Yield the names under which what a call makes is kept; empty ones of other targets."""
     node: ast.AST = call
     for parent in module.ancestors(call):
         match parent:
             case ast.withitem(optional_vars=ast.expr() as target):
-                yield from _names(target)
+                yield name_of(target)
                 return
             case ast.Assign(targets=targets):
-                for target in targets:
-                    yield from _names(target)
+                yield from map(name_of, targets)
                 return
             case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
-                yield from _names(target)
+                yield name_of(target)
                 return
             case ast.Attribute(attr=attr) if attr in _ENTERING:
                 pass
@@ -50,13 +50,6 @@ def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
             case _:
                 return
         node = parent
-
-
-def _names(target: ast.expr) -> Iterator[str]:
-    if isinstance(target, ast.Name):
-        yield target.id
-    elif isinstance(target, ast.Attribute):
-        yield f".{target.attr}"
 
 
 def name_of(node: ast.AST) -> str:

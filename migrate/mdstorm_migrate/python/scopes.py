@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+
 
 @dataclass(eq=False)
 class Binding:
@@ -85,7 +87,7 @@ class Scope:
         return module
 
     def with_outer(self) -> Iterator[Scope]:
-        """Return this scope and those around it, the module's last."""
+        """Yield this scope and those around it, the module's last."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
@@ -151,17 +153,16 @@ _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
-def analyse(tree: ast.Module, word: str = "petastorm") -> Analysis:
-    """Return the scopes of a module; `word` is the one that interesting strings contain."""
-    return _Analyser(tree, word).run()
+def analyse(tree: ast.Module) -> Analysis:
+    """Return the scopes of a module."""
+    return _Analyser(tree).run()
 
 
 class _Analyser:
     """One walk over a tree, with a stack of its own."""
 
-    def __init__(self, tree: ast.Module, word: str) -> None:
+    def __init__(self, tree: ast.Module) -> None:
         self.found = Analysis(Scope(tree, None))
-        self.word = word
         self.stack: list[tuple[ast.AST, Scope]] = [(tree, self.found.module)]
         self.children: list[tuple[ast.AST, Scope]] = []
         self.nonlocals: list[Binding] = []
@@ -264,16 +265,13 @@ class _Analyser:
         scope.nonlocal_names.update(node.names)
         self.found.declared.update(node.names)
 
-    def visit_excepthandler(self, node: ast.ExceptHandler, scope: Scope) -> None:
+    def visit_excepthandler(
+        self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope
+    ) -> None:
         self._bind_name(node.name, node, scope)
         self.push(ast.iter_child_nodes(node), scope)
 
-    def visit_matchas(self, node: ast.MatchAs, scope: Scope) -> None:
-        self._bind_name(node.name, node, scope)
-        self.push(ast.iter_child_nodes(node), scope)
-
-    def visit_matchstar(self, node: ast.MatchStar, scope: Scope) -> None:
-        self._bind_name(node.name, node, scope)
+    visit_matchas = visit_matchstar = visit_excepthandler
 
     def visit_matchmapping(self, node: ast.MatchMapping, scope: Scope) -> None:
         self._bind_name(node.rest, node, scope)
@@ -338,7 +336,7 @@ class _Analyser:
         self.push([node.func, *node.args, *node.keywords], scope)
 
     def visit_constant(self, node: ast.Constant, scope: Scope) -> None:
-        if isinstance(node.value, str) and self.word in node.value:
+        if isinstance(node.value, str) and OLD_ROOT in node.value:
             self.found.strings.append(node)
             self.found.scopes[node] = scope
 

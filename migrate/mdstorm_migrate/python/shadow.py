@@ -26,7 +26,7 @@ _WORD = re.compile(r"[\"']([\w./-]+)[\"']")
 #: Some of what every copy of Petastorm has, and hardly anything else of that name.
 _OF_COPIES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
 #: How many directories above a file are looked at.
-_ABOVE = 12
+ABOVE = 12
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _added(text: str) -> frozenset[str]:
 def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
     """Return packages ``petastorm`` that files of a folder may import, with what to call them."""
     found = []
-    for above in [folder, *folder.parents][:_ABOVE]:
+    for above in [folder, *folder.parents][:ABOVE]:
         for name in ("", *SOURCES, *_VENDORING, *sorted(added)):
             package = above / name / OLD_ROOT
             is_part = name not in added and (above / name / "__init__.py").is_file()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 from mdstorm_migrate.base.edits import Edit, Finding, Lines
@@ -25,9 +24,6 @@ from mdstorm_migrate.sources.notebook import code_cells
 _MARK = "\ufeff"
 #: How a comment begins, in a notebook within the string of a line.
 _COMMENT = re.compile(r'"?\s*#')
-
-#: How loud a tool that knows three degrees is to speak.
-Level: TypeAlias = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
@@ -63,11 +59,6 @@ class Item:
         return self.found.replacement if isinstance(self.found, Edit) else None
 
     @property
-    def remedy(self) -> str | None:
-        """What to do about it, in one line; None if there is nothing."""
-        return self.found.remedy if isinstance(self.found, Finding) else None
-
-    @property
     def text(self) -> str:
         """The message, and what to do about it."""
         return self.found.text if isinstance(self.found, Finding) else self.found.message
@@ -77,11 +68,6 @@ class Item:
         """``cell 3:1:5``, or ``1:5``: line and column, both from 1."""
         cell = "" if self.found.cell is None else f"cell {self.found.cell}:"
         return f"{cell}{self.found.line}:{self.found.column}"
-
-
-def level(item: Item) -> Level:
-    """Return how loud to be: files that could not be read are the only errors."""
-    return "note" if item.found.cls == "note" else "warning"
 
 
 @dataclass(frozen=True)
@@ -227,8 +213,6 @@ def relative_path(path: Path) -> str:
 def uri(path: Path) -> str:
     """Return a relative URI for what is below the current directory, otherwise a ``file:`` URI."""
     relative = relative_path(path)
-    if os.path.isabs(relative):
-        return f"file://{quote(os.fsencode(relative))}"
-    if relative.startswith("../"):
+    if os.path.isabs(relative) or relative.startswith("../"):
         return f"file://{quote(os.fsencode(os.path.abspath(path)))}"
     return quote(os.fsencode(relative))

@@ -51,7 +51,8 @@ def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORM
     endings = (name for end, name in _SUFFIXES.items() if path.name.lower().endswith(end))
     format_ = asked or next(endings, None)
     if format_ is None or format_ not in offered:
-        raise ValueError(f"{path} has no known extension: add --format {'|'.join(offered)}")
+        names = "|".join(offered)
+        raise ValueError(f"the extension of {path} names none of the formats: add --format {names}")
     return format_
 
 

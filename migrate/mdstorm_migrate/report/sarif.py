@@ -6,16 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.report.content import (
-    FileReport,
-    Item,
-    Region,
-    Report,
-    level,
-    tool_version,
-    uri,
-)
+from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
 from mdstorm_migrate.report.json import write_json
 from mdstorm_migrate.rules import Rule, all_rules
 
@@ -88,7 +81,7 @@ class _Log:
         result: dict[str, Any] = {
             "ruleId": found.rule,
             "ruleIndex": self.rules[found.rule],
-            "level": level(item),
+            "level": _level(found.cls),
             "message": {"text": item.text},
             "locations": [location],
             "partialFingerprints": {"mdstormMigrate/v1": item.fingerprint},
@@ -101,6 +94,11 @@ class _Log:
         return result
 
 
+def _level(cls: Class) -> str:
+    """Return how loud to be: files that could not be read are the only errors."""
+    return "note" if cls == "note" else "warning"
+
+
 def _rule(rule: Rule) -> dict[str, Any]:
     page = rule.explain()
     paragraph = page.split("\n\n")[2].replace("\n", " ")
@@ -110,7 +108,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": paragraph.strip()},
         "help": {"text": page, "markdown": page},
-        "defaultConfiguration": {"level": "note" if rule.cls == "note" else "warning"},
+        "defaultConfiguration": {"level": _level(rule.cls)},
         "properties": {"class": rule.cls},
     }
 

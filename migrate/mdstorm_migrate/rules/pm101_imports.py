@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, renamed
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_mdstorm, is_module, renamed
 from mdstorm_migrate.python.fallbacks import is_fallback_import
 from mdstorm_migrate.python.import_actions import Action, action_for, moved
 from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
@@ -57,7 +57,7 @@ def _taken_from_both(module: PythonModule) -> tuple[Binding, str] | None:
     new = set()
     for binding in module.scopes.bindings:
         target = binding.target or ""
-        if target == NEW_ROOT or target.startswith(f"{NEW_ROOT}."):
+        if is_mdstorm(target):
             old = OLD_ROOT + target.removeprefix(NEW_ROOT)
             uses = references_of(module, binding.name, binding.scope) if is_module(old) else ()
             new |= {module.chain(one.node, old)[1] for one in uses} or {old}

@@ -94,7 +94,7 @@ def _behind_readers(module: PythonModule) -> dict[str, str]:
         for node in module.scopes.parents:
             match node:
                 case ast.Assign(targets=[ast.Tuple(elts=[target, *_])], value=value):
-                    is_pair = _makes(module, value, "get_filesystem_and_path_or_paths")
+                    is_pair = "get_filesystem_and_path_or_paths" in _makers(module, value)
                     found |= {name_of(target): "filesystem"} if is_pair else {}
                 case ast.Assign(targets=[target], value=value) | ast.For(target=target, iter=value):
                     if name_of(target) and (kind := _behind(module, value, found)):
@@ -126,14 +126,10 @@ def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str 
         case ast.Call(func=ast.Name("list" | "sorted" | "reversed"), args=[first, *_]):
             return _behind(module, first, known)
         case ast.Call():
-            return "load_row_groups" if _makes(module, node, "load_row_groups") else None
+            return "load_row_groups" if "load_row_groups" in _makers(module, node) else None
         case ast.Subscript(value=owner):
             return _behind(module, owner, known)
     return known.get(name_of(node))
-
-
-def _makes(module: PythonModule, node: ast.expr, function: str) -> bool:
-    return any(call is node and path.endswith(f".{function}") for call, path in module.calls)
 
 
 def _is_given(module: PythonModule, node: ast.expr) -> bool:

@@ -8,12 +8,16 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.places import list_beside, removal, yaml_item
-from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
+from mdstorm_migrate.packaging.requirement import (
+    Requirement,
+    find_addresses,
+    find_requirements,
+)
 from mdstorm_migrate.packaging.rewriting import (
     MESSAGE,
     lost_with,
     of_conda,
-    report_addresses,
+    of_copy,
     requirement_of,
     rewrite_requirement,
 )
@@ -62,7 +66,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 yield of_conda(found, CODE, remedy)
             else:
                 yield from _by_pip(document, Requirement(start, stop, found.extras), items)
-    yield from report_addresses(document, CODE)
+    yield from (of_copy(found, CODE) for found in find_addresses(text))
 
 
 def _by_pip(

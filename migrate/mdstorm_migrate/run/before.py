@@ -14,7 +14,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.code_use import CodeUse, use_after
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.files import KEEPING, FileOutcome
-from mdstorm_migrate.run.needs import documents_of, read_file
+from mdstorm_migrate.run.needs import read_file
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -71,8 +71,7 @@ def before_running(
     listed = (words for one in lists for words in _EXTRAS.findall(one.outcome.after))
     extras = use.extras.union(*(words.decode().split(",") for words in listed))
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
-        file = read_file(path)
-        found += conditions_of(path, file, extras) if file is not None else ()
+        found += conditions_of(path, read_file(path), extras)
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
@@ -118,7 +117,7 @@ def _of_mdstorm(
 def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bool:
     """Whether an edited file, or another list of the project, requires mdstorm."""
     edited = any(one.requires and NEW_ROOT.encode() in one.outcome.after for one in outcomes)
-    return edited or any(NEW_ROOT in required_names(documents_of(path)) for path in around)
+    return edited or any(NEW_ROOT in required_names(read_file(path).documents) for path in around)
 
 
 def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:

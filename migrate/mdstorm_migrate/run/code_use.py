@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,10 +9,10 @@ from pathlib import Path
 
 from mdstorm_migrate.base.document import SourceError
 from mdstorm_migrate.petastorm.extras import extras_used
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.leaving import is_in_project
 from mdstorm_migrate.python.module import parse_python
-from mdstorm_migrate.python.scopes import analyse
+from mdstorm_migrate.python.scopes import Analysis, analyse
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
@@ -92,16 +91,19 @@ def use_of(path: Path, data: bytes) -> CodeUse:
         imports |= {"pandas"}
     is_through = b"horovod.spark" in data and _THROUGH.search(data) is not None
     moved = NEW_ROOT in imports
-    trees = _trees(path, data) if moved or OLD_ROOT in imports else []
-    keeps = OLD_ROOT in imports and _imports_petastorm(trees)
+    scopes = _scopes(path, data) if moved or OLD_ROOT in imports else []
+    keeps = OLD_ROOT in imports and (scopes is None or any(map(_imports_petastorm, scopes)))
+    is_used = moved or keeps or b".make_t" in data
+    is_kept = keeps or (is_through and not is_in_project(path, "horovod"))
+    is_marked = any(one in data for one in _ON_DATABRICKS)
     return CodeUse(
         imports,
-        frozenset(extras_used(data)) if moved or keeps or b".make_t" in data else frozenset(),
-        (str(path),) if keeps or (is_through and not is_in_project(path, "horovod")) else (),
-        moved,
-        data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS),
-        b"SparkSession.builder" in data,
-        b"spark" in data and any(_is_given_session(tree) for tree in trees or ()),
+        extras=frozenset(extras_used(data)) if is_used else frozenset(),
+        keeps=(str(path),) if is_kept else (),
+        moved=moved,
+        on_databricks=is_marked or data.startswith(DATABRICKS_HEADER),
+        builds_session=b"SparkSession.builder" in data,
+        is_given_session=any(map(_is_given_session, scopes or ())),
     )
 
 
@@ -127,34 +129,25 @@ def _imports(data: bytes) -> Iterator[str]:
             yield one.split()[0].partition(b".")[0].decode()
 
 
-def _trees(path: Path, data: bytes) -> list[ast.Module] | None:
-    """Return the Python of a file that can be parsed as a whole; None if it cannot."""
-    source = find_source(path, data[:256])
+def _scopes(path: Path, data: bytes) -> list[Analysis] | None:
+    """Return the scopes of a file that can be parsed as a whole; None if it cannot."""
+    source = find_source(path, data)
     try:
         file = source.read(data, path) if source is not None else None
         if file is None or any(cell.imports for cell in file.broken):
             return None
-        return [parse_python(one.code) for one in file.documents if one.kind == "python"]
+        code = (one.code for one in file.documents if one.kind == "python")
+        return [analyse(parse_python(one)) for one in code]
     except (SourceError, RecursionError):
         return None
 
 
-def _imports_petastorm(trees: list[ast.Module] | None) -> bool:
-    """Whether a file that seems to import Petastorm does so in code, and not in a text."""
-    return trees is None or any(
-        _imports_name(node, OLD_ROOT) for tree in trees for node in ast.walk(tree)
-    )
+def _imports_petastorm(scopes: Analysis) -> bool:
+    """Whether what seems to import Petastorm does so in code, and not in a text."""
+    return any(is_petastorm(one.imported_module) for one in scopes.bindings)
 
 
-def _is_given_session(tree: ast.Module) -> bool:
-    scopes = analyse(tree)
+def _is_given_session(scopes: Analysis) -> bool:
     return "*" not in scopes.module.bindings and any(
         one.scope.home("spark") is None for one in scopes.references.get("spark", ())
     )
-
-
-def _imports_name(node: ast.AST, root: str) -> bool:
-    if isinstance(node, ast.Import):
-        return any(alias.name.partition(".")[0] == root for alias in node.names)
-    is_absolute = isinstance(node, ast.ImportFrom) and not node.level
-    return is_absolute and (node.module or "").partition(".")[0] == root  # type: ignore[attr-defined]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
-from mdstorm_migrate.sources import find_source
-from mdstorm_migrate.sources.plain import HEAD, may_be_text
+from mdstorm_migrate.sources import HEAD, find_source
+from mdstorm_migrate.sources.plain import may_be_text
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -101,7 +101,7 @@ def examine_file(
         return _failed(path, error.strerror or str(error))
     if not concerns_us(data):
         return None
-    source = find_source(path, data[:256])
+    source = find_source(path, data)
     if source is None:
         return None
     try:

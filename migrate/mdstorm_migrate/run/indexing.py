@@ -104,15 +104,15 @@ def _hand_on(
 
 
 def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:
-    """Return what a file exchanges that does not mention Petastorm; None if it cannot be read."""
-    data = path.read_bytes()
-    source = find_source(path, data[:256])
-    if source is None:
-        return None
+    """Return what a file exchanges that does not mention Petastorm; None if no source reads it."""
     try:
+        data = path.read_bytes()
+        source = find_source(path, data)
+        if source is None:
+            return None
         documents = source.read(data, path).documents
         code = next(one for one in documents if one.kind == "python")
         module = PythonModule(code, parse_python(code.code))
         return path, exchange_of(module, is_ours=False)
-    except (SourceError, StopIteration, RecursionError):
+    except (OSError, SourceError, StopIteration, RecursionError):
         return path, Exchange(is_known=False)

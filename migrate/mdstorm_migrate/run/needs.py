@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import defaultdict
@@ -202,10 +203,10 @@ def _lists(
     paths: Iterable[Path], requiring: Iterable[FileOutcome]
 ) -> dict[Path, Sequence[Document]]:
     """Return the documents of the files that require something."""
-    found = {one.path: documents_of(one.path, one.outcome.before) for one in requiring}
+    found = {one.path: read_file(one.path, one.outcome.before).documents for one in requiring}
     for path in paths:
         if path not in found and (kind_of(path) in _LISTS or path.name == "setup.py"):
-            found[path] = documents_of(path)
+            found[path] = read_file(path).documents
     return found
 
 
@@ -217,18 +218,12 @@ def _running(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
             yield one.path
 
 
-def documents_of(path: Path, data: bytes | None = None) -> Sequence[Document]:
-    """Return the documents of a file that may list requirements; none if it cannot be read."""
-    file = read_file(path, data)
-    return () if file is None else file.documents
-
-
-def read_file(path: Path, data: bytes | None = None) -> DecodedFile | None:
-    """Return a file that may list requirements; None if it cannot be read."""
-    try:
+def read_file(path: Path, data: bytes | None = None) -> DecodedFile:
+    """Return a file that may list requirements; without documents if it cannot be read."""
+    with contextlib.suppress(OSError, SourceError, RecursionError):
         if data is None:
             data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
-        source = find_source(path, data[:256])
-        return source.read(data, path) if source is not None and data else None
-    except (OSError, SourceError, RecursionError):
-        return None
+        source = find_source(path, data)
+        if source is not None and data:
+            return source.read(data, path)
+    return DecodedFile("", ())

@@ -39,15 +39,12 @@ class Settings:
 
     def selects(self, code: str) -> bool:
         """Whether the rule of a code runs."""
-        return (not self.select or code.startswith(tuple(self.select))) and not code.startswith(
-            tuple(self.ignore)
-        )
+        is_selected = code.startswith(tuple(self.select) or "")
+        return is_selected and not code.startswith(tuple(self.ignore))
 
     def applies(self, code: str, cls: Class) -> bool:
         """Whether edits of a rule and a class are applied."""
-        return self.selects(code) and (
-            cls in ("exact", "manual") or (self.unsafe and cls == "review")
-        )
+        return self.selects(code) and (self.unsafe or cls == "exact")
 
     def names(self, code: str) -> bool:
         """Whether `select` names a rule in full."""

@@ -39,13 +39,11 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
         If the file is read-only, was changed meanwhile, or cannot be written.
     """
     target = Path(os.path.realpath(path))
+    status = check_writable(target, before)
     try:
-        status = check_writable(target, before)
         if backup:
             _replace(target.with_name(target.name + backup), before, status)
         _replace(target, after, status)
-    except WriteError:
-        raise
     except OSError as error:
         raise WriteError(error.strerror or str(error)) from error
 
@@ -59,15 +57,13 @@ def check_writable(path: Path, before: bytes) -> os.stat_result:
         If the file is read-only, was changed meanwhile, or cannot be read.
     """
     try:
-        status = path.stat()
-        if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
-            raise WriteError("the file is read-only")
-        if path.read_bytes() != before:
-            raise WriteError("the file was changed by another program meanwhile")
-    except WriteError:
-        raise
+        status, data = path.stat(), path.read_bytes()
     except OSError as error:
         raise WriteError(error.strerror or str(error)) from error
+    if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise WriteError("the file is read-only")
+    if data != before:
+        raise WriteError("the file was changed by another program meanwhile")
     return status
 
 

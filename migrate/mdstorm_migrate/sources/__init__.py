@@ -24,7 +24,10 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.document import Source
 
-__all__ = ["all_sources", "find_source"]
+__all__ = ["HEAD", "all_sources", "find_source"]
+
+#: How many bytes of a file are looked at to tell its kind.
+HEAD = 256
 
 
 @cache
@@ -35,6 +38,7 @@ def all_sources() -> Sequence[Source]:
     return [module.SOURCE for module in modules if hasattr(module, "SOURCE")]
 
 
-def find_source(path: PurePath, head: bytes = b"") -> Source | None:
-    """Return the source that reads a file; None if none does."""
+def find_source(path: PurePath, data: bytes = b"") -> Source | None:
+    """Return the source that reads a file, by its path and how it begins; None if none does."""
+    head = data[:HEAD]
     return next((source for source in all_sources() if source.claims(path, head)), None)

@@ -62,10 +62,9 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)?")
 class Magic:
     """A line that IPython reads, with the lines that a backslash joins to it."""
 
-    start: int
-    stop: int
     #: Where the line begins, with the names that get what the magic returns.
     line: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _masked(cell: str) -> Masked:
             start = next(found.start(name) for name in _NAMES if found[name] is not None)
             stop = _end_of_magic(cell, start)
             pieces += [cell[position:start], blank(cell[start:stop])]
-            magics.append(Magic(start, stop, found.start()))
+            magics.append(Magic(found.start(), stop))
         position = stop
     return Masked("".join(pieces), tuple(magics))
 

@@ -10,6 +10,7 @@ import re
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
+from mdstorm_migrate.sources import HEAD
 from mdstorm_migrate.sources.decoding import decode_text, is_wide
 
 #: Kinds by name, the first that fits; names in lower case.
@@ -43,8 +44,6 @@ _NOTEBOOK = re.compile(
 _REQUIREMENTS_DIRECTORIES = frozenset(
     {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
 )
-#: How many bytes of a file are looked at to tell its kind.
-HEAD = 256
 #: Endings of files that may be lists of requirements under any name, such as pip freezes.
 _LISTS = frozenset({"", ".freeze", ".in", ".list", ".lst", ".pip", ".txt"})
 #: A line of such a list.

@@ -25,7 +25,8 @@ def test_a_todo_comment_counts_as_its_finding(tmp_path: Path) -> None:
     ]
     assert list(report.rules().items()) == [(rule, 1) for rule, _, _ in items_of(file)]
     manual = next(one for one in file.items if one.found.cls == "manual")
-    assert manual.text == manual.remedy
+    assert isinstance(manual.found, Finding)
+    assert manual.text == manual.found.remedy
 
 
 def test_places_of_a_notebook_are_those_of_its_file_and_of_its_cell(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         ("r = FilesystemResolver(u)\nfs = r.filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
         ("fs = FilesystemResolver(u).filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
         ("fs, path = get_filesystem_and_path_or_paths(u)\nfs.pathsep", "fs.pathsep"),
+        ("pair = get_filesystem_and_path_or_paths(u)\nfs, _ = pair\nfs.pathsep", "fs.pathsep"),
         ("Reader._normalize_shuffle_options(1, 2)", "Reader._normalize_shuffle_options"),
         ("def f(reader): reader._workers_pool", "reader._workers_pool"),
         ("def f(reader): getattr(reader, '_workers_pool', None)", "'_workers_pool'"),

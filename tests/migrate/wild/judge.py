@@ -49,7 +49,7 @@ def migrated(name: str, data: bytes | None = None) -> Outcome:
     """Migrate a file of the corpus, or other bytes in its place."""
     path = path_of(name)
     data = path.read_bytes() if data is None else data
-    source = find_source(path, data[:256])
+    source = find_source(path, data)
     if source is None:  # no kind of file that is scanned
         return Outcome(data, data)
     return migrate_alone(data, path, source, Settings(unsafe=expected_of(name).unsafe))
