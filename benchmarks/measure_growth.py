@@ -246,7 +246,7 @@ def print_orders() -> None:
 
 
 def print_states() -> None:
-    print("| ranks | take | load | in half the world | in a third world | elastic | JSON |")
+    print("| ranks | take | load | on half the ranks | then on a quarter | elastic | JSON |")
     print("|--:|--:|--:|--:|--:|--:|--:|")
     for ranks in (8, 64, 512, 4096):
         found = run("state", ranks, 10**9, 10**4)

@@ -40,8 +40,8 @@ TARGETS = (
     against_mosaic("dataset[i] of 3 KB bytes", "lookup_blobs", 5),
     against_mosaic("dataset[i] of 26 numbers", "lookup_numbers", 5),
     against_mosaic("first batch of 10,000 shards", "first_batch_s", 5),
-    against_mosaic("S3, into an empty cache", "s3.cold_s", 1),
-    against_mosaic("S3, out of the cache", "s3.warm_s", 20),
+    against_mosaic("one epoch from S3, cache empty", "s3.cold_s", 1),
+    against_mosaic("the same epoch again, from the cache", "s3.warm_s", 20),
 )
 
 

@@ -42,6 +42,10 @@ SAME = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow dataset
 Counts: TypeAlias = Counter[tuple[str, str]]
 
 _HEAD = """\
+---
+orphan: true
+---
+
 # How much is migrated automatically
 
 `scripts/count_automatic.py` writes this page. It migrates those of the project's own programs and

@@ -86,5 +86,5 @@ class StreamRegistry:
         return {point.name: point.load() for point in entry_points(group=_ENTRY_POINTS)}
 
 
-#: The kinds of streams that there are.
+#: The registered kinds of streams.
 streams_registry = StreamRegistry()

@@ -337,7 +337,7 @@ def _of_downloads(found: Statistics) -> str:
         return (
             f"{link} and is never idle; compress the shards, or keep them on this machine (local)"
         )
-    idle = f"{link} and is idle {100 * (1 - found.downloading_share):.0f} % of the time"
-    if found.order == "elastic":
-        return f"raise predownload; {idle}"
-    return f'{idle}: order="elastic" downloads further ahead with a larger predownload'
+    return (
+        "download further ahead (predownload of a StreamingDataset in the elastic order); "
+        f"{link} and is idle {100 * (1 - found.downloading_share):.0f} % of the time"
+    )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.executors.tasks import (
     REPORT_SCHEMA,
     make_task,
@@ -121,7 +121,7 @@ def materialize(
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
     if location.exists(INDEX_NAME):
-        raise WriteError(
+        raise DatasetExistsError(
             f"{location.url} already holds a dataset. Choose another directory, or remove that one"
         )
     job = secrets.token_hex(4)

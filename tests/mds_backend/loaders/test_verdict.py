@@ -29,17 +29,13 @@ def test_below_five_percent_training_does_not_wait() -> None:
 
 def test_downloads_over_an_idle_link_want_more_of_them_at_a_time() -> None:
     slow = {"downloads": 8, "downloaded_bytes": 4_000_000_000, "downloading_seconds": 50}
-    verdict = found(62, "downloads", order="elastic", **slow).verdict
+    verdict = found(62, "downloads", **slow).verdict
     assert verdict.cause == "downloads"
     assert str(verdict) == (
-        "training waits 62 % of the time, 62 % for downloads: raise predownload; the link gives "
-        "80.0 MB/s and is idle 50 % of the time"
+        "training waits 62 % of the time, 62 % for downloads: download further ahead (predownload "
+        "of a StreamingDataset in the elastic order); the link gives 80.0 MB/s and is idle 50 % of "
+        "the time"
     )
-
-
-def test_the_exact_order_has_no_predownload_to_raise() -> None:
-    verdict = found(62, "downloads", downloads=8, downloading_seconds=50).verdict
-    assert 'order="elastic"' in str(verdict)
 
 
 def test_a_link_that_is_never_idle_wants_fewer_bytes() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.mds_backend.spark.columns import MakeFrame
 
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError, WriteError
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.spark.materialization import materialize
 
 
@@ -88,7 +88,7 @@ def test_one_job_writes_everything(classic_spark: Any, target: Path) -> None:
 
 def test_an_existing_dataset_is_refused_and_left_alone(spark: Any, target: Path) -> None:
     materialize(spark.range(3), str(target))
-    with pytest.raises(WriteError, match="already holds a dataset"):
+    with pytest.raises(DatasetExistsError, match="already holds a dataset"):
         materialize(spark.range(5), str(target))
     assert ids(target) == [0, 1, 2]
 
