@@ -19,6 +19,7 @@ from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.world import find_world
 from mdstorm_backend.read.shard import Shard
 
 if TYPE_CHECKING:
@@ -237,11 +238,12 @@ class SampleDataset(Described, ABC):
 
         if not isinstance(order, (ExactOrder, NoneType)):
             raise ArgumentTypeError(f"order must be an ExactOrder, found {order!r}")
+        order = order or ExactOrder()
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
         reader = BatchReader(
             self,
-            order or ExactOrder(),
+            order.share_of(find_world()) if order.follows_world else order,
             batch_size=batch_size,
             num_epochs=num_epochs,
             columns=names,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.loaders.loaders import in_either_order, rows
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 1_000, 13
@@ -49,6 +49,17 @@ def test_a_loader_made_before_the_launch_reads_a_share(
         launch(rank, 2)
         assert (len(loader), len(loader.dataset)) == (ROWS // BATCH // 2, ROWS // 2)
         seen += rows(loader)
+    assert Counter(seen) == Counter(range(ROWS))
+
+
+def test_batches_without_a_loader_follow_the_world_where_the_order_does(
+    url: str, launch: Launch
+) -> None:
+    seen = []
+    for rank in range(2):
+        launch(rank, 2)
+        batches = open_dataset(url).batches(BATCH, order=ExactOrder(follows_world=True))
+        seen += [number for batch in batches for number in batch["number"].tolist()]
     assert Counter(seen) == Counter(range(ROWS))
 
 
