@@ -116,7 +116,7 @@ def wait_for_lock(
         elif now - since > patience:
             raise StorageError(
                 f"another process or thread has held {path} for {patience:.0f} s without "
-                "progress. End the process that hangs, or raise download_timeout",
+                "progress. End the process that hangs",
                 url=path,
             )
         time.sleep(pause)

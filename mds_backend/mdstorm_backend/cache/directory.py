@@ -10,10 +10,11 @@ import re
 import stat
 import tempfile
 import uuid
+from collections.abc import Iterator
 
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
-from mdstorm_backend.errors import CorruptDatasetError, StorageError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME
 
 #: Directory of the cache's own notes, inside the cache directory.
@@ -204,20 +205,33 @@ class CacheDirectory:
             raise
         return part
 
-    def failure(self, error: OSError) -> StorageError:
-        """Return the error for a failure of the cache's disk."""
-        if error.errno in NO_LOCKS:
-            remedy = (
-                "It is on a file system without locks, such as a mount of remote storage, where "
-                "processes cannot share a cache: name a directory on a disk of this machine"
-            )
-        else:
-            remedy = "Make it writable, free space there, or name another directory"
-        return StorageError(
-            f"the cache directory {self.path} cannot be used ({error}). {remedy}: local=…, or the "
-            "environment variable MDSTORM_CACHE_DIR",
-            url=self.path,
-        )
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Say what to do where the disk of the cache fails.
+
+        Raises
+        ------
+        StorageError
+            In the place of any `OSError` but those of this package.
+        """
+        try:
+            yield
+        except MDStormError:
+            raise
+        except OSError as error:
+            if error.errno in NO_LOCKS:
+                remedy = (
+                    "It is on a file system without locks, such as a mount of remote storage, "
+                    "where processes cannot share a cache: name a directory on a disk of this "
+                    "machine"
+                )
+            else:
+                remedy = "Make it writable, free space there, or name another directory"
+            raise StorageError(
+                f"the cache directory {self.path} cannot be used ({error}). {remedy}: local=…, or "
+                "the environment variable MDSTORM_CACHE_DIR",
+                url=self.path,
+            ) from error
 
 
 def _owner(part: str) -> str:

@@ -68,10 +68,8 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
             raise
         _logger.warning("%s; reading the copy of the index in %s instead", error, named)
         return copy, None
-    try:
+    with directory.used():
         _keep(directory, location.url, content)
-    except OSError as error:
-        raise directory.failure(error) from error
     return content, written
 
 

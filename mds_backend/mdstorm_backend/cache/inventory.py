@@ -89,10 +89,8 @@ def clear_cached(root: str | None = None, url: str | None = None) -> int:
     removed = 0
     for directory in _directories(root, prefix):
         if wanted is None or _url(directory) == wanted:
-            try:
+            with directory.used():
                 removed += _clear(directory)
-            except OSError as error:
-                raise directory.failure(error) from error
     return removed
 
 

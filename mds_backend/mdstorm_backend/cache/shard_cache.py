@@ -18,11 +18,7 @@ from mdstorm_backend.cache.inventory import clear_former_states
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
 from mdstorm_backend.cache.space import remove_files, remove_stale_parts, reserve
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    MDStormError,
-    StorageError,
-)
+from mdstorm_backend.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, map_file
 
@@ -79,7 +75,7 @@ class ShardCache:
         """
         check_hash_is_recorded(info, self.source.options.validate_hash)
         self._join()
-        try:
+        with self._directory.used():
             self._directory.check_root()
             content = self._find(info)
             if content is None:
@@ -89,10 +85,6 @@ class ShardCache:
                         return self._bring(info, lock)
             count("cache_hits")
             return content
-        except MDStormError:
-            raise
-        except OSError as error:
-            raise self._directory.failure(error) from error
 
     def begin(self, info: ShardInfo) -> Arrival | None:
         """Begin to download a shard, as `ShardFiles` says."""

@@ -12,6 +12,7 @@ from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, read_index
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.inventory import clear_cached, list_cached
+from mdstorm_backend.errors import StorageError
 
 
 @pytest.fixture
@@ -107,6 +108,22 @@ def test_clearing_a_named_directory_leaves_other_files(source: Path, local: Path
     assert files_in(local) == ["notes.txt", infos[0].raw_data.basename]
     assert (local / "empty").is_dir()
     assert not (local / ".mdstorm").exists()
+
+
+def test_a_lock_that_hangs_is_no_matter_of_the_disk(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (info,) = make_shards(source, 1)
+    cache(source, directory=local).open(info)
+    (source / "index.json").write_text('{"shards": [], "version": 2}')
+    monkeypatch.setattr("mdstorm_backend.cache.directory._LEDGER_PATIENCE", 0.0)
+    lock = try_lock(CacheDirectory(str(local)).ledger)
+    assert lock is not None
+    options = CacheOptions(directory=str(local))
+    with lock:
+        for use in (lambda: read_index(remote(source), options), lambda: clear_cached(str(local))):
+            with pytest.raises(StorageError, match=r"has held .* End the process that hangs$"):
+                use()
 
 
 def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:
