@@ -69,6 +69,8 @@ class Arrival:
             self._end.set_exception(error)
         else:
             self._end.set_result(None)
+        finally:
+            del _here.arrival
         with self._changed:
             self._changed.notify_all()
 

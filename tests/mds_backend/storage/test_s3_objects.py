@@ -10,7 +10,7 @@ from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage import Location, s3_objects
+from mdstorm_backend.storage import Arrival, Location, s3_objects
 from mdstorm_backend.storage.s3_objects import _Turns
 
 RANGE, SIZE = 1000, 5500
@@ -32,6 +32,11 @@ def location(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Location:
 def download(location: Location, path: Path, *, timeout: float = 20) -> bytes:
     location.download_known("object", str(path), size=SIZE, timeout=timeout)
     return path.read_bytes()
+
+
+def test_what_a_thread_downloads_later_is_another_file(location: Location, tmp_path: Path) -> None:
+    Arrival().make(lambda: download(location, tmp_path / "read meanwhile"))
+    assert download(location, tmp_path / "later") == CONTENT
 
 
 def broken_off(app: WSGIApp) -> WSGIApp:
