@@ -7,7 +7,6 @@ calls the constructor, which decides.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.records import FileIdentity
 from mdstorm_backend.datasets.sample_access import Spanner, StoredShard
 from mdstorm_backend.errors import MissingAttributeError
 from mdstorm_backend.format.index import INDEX_NAME
@@ -257,8 +257,9 @@ class DatasetInfo:
         shard_id : int
             Its number.
         """
-        part = self._mdstorm.parts[self.stream_per_shard[shard_id]]
-        part.files.discard(self.shards[shard_id].info)
+        shards = [(part, info) for part in self._mdstorm.parts for info in part.index.shards]
+        part, info = shards[shard_id]
+        part.files.discard(info)
 
     @fact
     def evict_coldest_shard(self) -> Any:
@@ -280,4 +281,4 @@ def _cached(part: Dataset) -> int:
     infos = part.index.shards
     files = [file for info in infos for file in (info.raw_data, info.zip_data) if file is not None]
     paths = [directory.file(name) for name in (INDEX_NAME, *(file.basename for file in files))]
-    return sum(os.stat(path).st_size for path in paths if os.path.exists(path))
+    return sum(found.size for path in paths if (found := FileIdentity.at(path)) is not None)

@@ -149,6 +149,7 @@ def test_remote_shards_are_brought_to_the_local_directory(
     assert dataset.cache_usage == sum(path.stat().st_size for path in files)
     assert StreamingDataset(local=str(tmp_path / "remote")).cache_usage == 0
     shard = pickle.loads(pickle.dumps(dataset.shards[-1]))  # noqa: S301  # made here
+    vars(dataset).update(shards="a subclass's own", stream_per_shard="another")
     dataset.evict_shard(5)
     present = {path.name for path in (tmp_path / "local").iterdir()}
     assert {path.name for path in files} - present == {shard.raw_data.basename}
