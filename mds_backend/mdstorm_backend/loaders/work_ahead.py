@@ -21,30 +21,30 @@ class WorkAhead:
     """One result that a thread makes before it is asked for. Copies and forks have none."""
 
     def __init__(self) -> None:
-        self._key: object = None
-        self._result: Future[Ids] = Future()
-        self._process = 0
+        #: Of which key, in which process, and the result: replaced together, for other threads.
+        self._begun: tuple[object, int, Future[Ids]] | None = None
 
     def __reduce__(self) -> tuple[type[WorkAhead], tuple[()]]:
         return WorkAhead, ()
 
     def begin(self, key: object, make: Callable[[], Ids]) -> None:
         """Have a thread call `make`, unless that was done."""
-        if self._is_of(key):
-            return
-        self._key, self._process, self._result = key, os.getpid(), Future()
-        threading.Thread(target=_fill, args=(self._result, make), daemon=True).start()
+        if self._result_of(key) is None:
+            result: Future[Ids] = Future()
+            self._begun = key, os.getpid(), result
+            threading.Thread(target=_fill, args=(result, make), daemon=True).start()
 
     def take(self, key: object, make: Callable[[], Ids]) -> Ids:
         """Return the result if it was begun, else what `make` returns; it is kept no longer."""
-        if not self._is_of(key):
+        result = self._result_of(key)
+        if result is None:
             return make()
-        self._key, result = None, self._result
-        self._result = Future()
+        self._begun = None
         return result.result()
 
-    def _is_of(self, key: object) -> bool:
-        return self._key == key and self._process == os.getpid()
+    def _result_of(self, key: object) -> Future[Ids] | None:
+        begun = self._begun
+        return begun[2] if begun is not None and begun[:2] == (key, os.getpid()) else None
 
 
 def _fill(result: Future[Any], make: Callable[[], Any]) -> None:

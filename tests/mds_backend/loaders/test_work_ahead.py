@@ -62,6 +62,19 @@ def test_a_result_is_taken_once_by_its_key_and_raises_where_it_is_taken() -> Non
     assert ahead.take("key", lambda: "made now") == "made now"  # type: ignore[arg-type]
 
 
+def test_what_another_thread_begins_meanwhile_is_not_taken() -> None:
+    ahead = WorkAhead()
+
+    class Key:
+        def __eq__(self, other: object) -> bool:
+            if isinstance(other, Key):  # as if the other thread ran while keys are compared
+                ahead.begin("other", lambda: "another's")  # type: ignore[arg-type, return-value]
+            return isinstance(other, Key)
+
+    ahead.begin(Key(), lambda: "its own")  # type: ignore[arg-type, return-value]
+    assert ahead.take(Key(), lambda: "made now") == "its own"  # type: ignore[arg-type]
+
+
 def test_a_copy_has_nothing_ahead() -> None:
     ahead = WorkAhead()
     ahead.begin("key", lambda: "ahead")  # type: ignore[arg-type, return-value]
