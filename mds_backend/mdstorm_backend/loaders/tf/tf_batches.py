@@ -135,12 +135,11 @@ def _batches(
     element: Callable[[Mapping[str, Any]], Any],
 ) -> Any:
     cut_here = _must_cut_here(specs, batch_size)
-    has_images = runs.reading.options.has_images
+    block_rows = None if cut_here or runs.reading.options.has_images else _BLOCK_ROWS
 
     def read() -> Iterator[Any]:
-        for leg in runs.legs():
-            recorder = runs.recorder(leg)
-            for block in runs.blocks(leg, None if cut_here or has_images else _BLOCK_ROWS):
+        for recorder, blocks in runs.legs(block_rows):
+            for block in blocks:
                 for part in block.batches() if cut_here else _parts(block, batch_size):
                     made = element({spec.name: to_tf(part[spec.name], spec) for spec in specs})
                     rows = num_rows(part)

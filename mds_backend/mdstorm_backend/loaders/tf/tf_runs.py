@@ -7,9 +7,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import count
 from typing import Any
 
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.loader_statistics import Statistics
@@ -122,12 +122,10 @@ class TFRuns:
         self._passes = PassRunner(reading, batching, follows_begun=True)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
-        self._legs: dict[int, tuple[TFRun, Pass, Leg]] = {}
         #: What was said to TensorFlow: the most batches of any iteration.
         self._claimed: int | None = None
         #: A state that was loaded, until an iteration from there on was used.
         self._resumes: object = None
-        self._numbers = count()
         self._lock = threading.Lock()
 
     @property
@@ -186,8 +184,8 @@ class TFRuns:
 
         return on_batch
 
-    def legs(self) -> Iterator[int]:
-        """Begin an iteration, and yield the number of each of its stretches."""
+    def legs(self, block_rows: int | None) -> Iterator[tuple[Recorder, Iterator[Block]]]:
+        """Begin an iteration, and yield what records each of its stretches, and its blocks."""
         with self._lock:
             self._go_on_again()
             run = self._next_run()
@@ -197,9 +195,7 @@ class TFRuns:
         self._passes.new_recorder(recorder)
         try:
             for leg in current.legs():
-                number = next(self._numbers)
-                self._legs[number] = run, current, leg.recorded(recorder)
-                yield number
+                yield recorder, self._blocks(run, current, leg.recorded(recorder), block_rows)
         finally:
             recorder.end(is_waiting=False)
         if run.num_read == self._claimed:  # a whole pass, of which nobody may ask for the end
@@ -229,15 +225,10 @@ class TFRuns:
         self._run = self._run or TFRun()
         return self._run
 
-    def recorder(self, number: int) -> PipelineRecorder:
-        """Return what records a stretch that is about to be read."""
-        recorder = self._legs[number][2].recorder
-        assert isinstance(recorder, PipelineRecorder)
-        return recorder
-
-    def blocks(self, number: int, block_rows: int | None) -> Iterator[Block]:
+    def _blocks(
+        self, run: TFRun, current: Pass, leg: Leg, block_rows: int | None
+    ) -> Iterator[Block]:
         """Read a stretch."""
-        run, current, leg = self._legs.pop(number)
 
         def noted(blocks: Iterator[Block]) -> Delivered:
             for block in blocks:
