@@ -85,23 +85,18 @@ def to_torch(
     CorruptDatasetError
         If it holds an image, or another stored object, that cannot be decoded.
     """
-    if isinstance(values, np.ndarray) and not _holds_objects(values):
-        return _array_to_torch(values, name, promotes)
-    if column is not None and column.is_array and column.spark_type and _holds_objects(values):
-        # A transform has returned arrays of several shapes.
-        return [_object_to_torch(value, name, promotes) for value in values]
-    if column is not None and column.spark_type is None and _holds_objects(values):
-        objects = [_object_to_torch(value, name, promotes) for value in values]
-        return _Alike(objects) if column.is_array else objects
-    if column is not None and column.is_late and not isinstance(values, np.ndarray):
-        decoded = _late_to_torch(LateDecoder(column)(values), name, promotes)
+    if isinstance(values, np.ndarray):
+        found = _array_to_torch(values, name, promotes)
+        if isinstance(found, list) and column and column.is_array and not column.spark_type:
+            return _Alike(found)
+        return found
+    if column is not None and column.is_late:
+        decoded = _array_to_torch(LateDecoder(column)(values), name, promotes)
         is_alike = column.is_image or (
             column.parsed_encoding.joins_arrays
             and all(isinstance(value, torch.Tensor) for value in decoded)
         )
         return _Alike(decoded) if is_alike and isinstance(decoded, list) else decoded
-    if isinstance(values, np.ndarray):
-        return _array_to_torch(values, name, promotes)
     is_array = column is None or column.is_array or depth_of(values.type) == 1
     if is_array and pa.types.is_list(values.type) and _has_tensor(element_type(values.type)):
         return _lists_to_torch(values, column, name, promotes)
@@ -119,9 +114,8 @@ def to_collated(values: Values, column: Column | None, name: str) -> TorchValues
     """Return the same as `to_torch`, with types and objects as PyTorch's own collation has them.
 
     So unsigned integers, JSON, pickles and the values of users' encodings are in the batches of
-    MosaicML Streaming.
-    `split_values` collates them, each batch by itself; what cannot be collated stays a list, and so
-    do columns with a Spark type.
+    MosaicML Streaming. `split_values` collates them, each batch by itself; what cannot be collated
+    stays a list, and so do columns with a Spark type.
     """
     if column is None or column.spark_type is not None:
         return to_torch(values, column, name)
@@ -137,16 +131,6 @@ def _to_list(values: pa.Array) -> list[Any]:
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         return list(values.to_numpy(zero_copy_only=False).tolist())
     return list(values.to_pylist())
-
-
-def _holds_objects(values: Values) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype == object
-
-
-def _late_to_torch(decoded: npt.NDArray[Any], name: str, promotes: bool) -> TorchValues:
-    if decoded.dtype != object:
-        return _array_to_torch(decoded, name, promotes)
-    return [_object_to_torch(value, name, promotes) for value in decoded]
 
 
 def _object_to_torch(value: Any, name: str, promotes: bool) -> Any:
