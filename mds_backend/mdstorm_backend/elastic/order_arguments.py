@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mdstorm_backend.base.checks import check_flag
+from mdstorm_backend.base.checks import check_flag, check_one_of
 from mdstorm_backend.elastic.id_arrays import as_integer
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import parse_epoch_size
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -63,10 +62,7 @@ class OrderArguments:
                 object.__setattr__(self, name, as_integer(name, value, least))
         object.__setattr__(self, "epoch_size", parse_epoch_size(self.epoch_size))
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InvalidArgumentError(
-                    f"{name} must be one of {', '.join(choices)}, found {getattr(self, name)!r}"
-                )
+            check_one_of(name, getattr(self, name), choices)
         if self.shuffle and self.shuffle_block_size is not None:
             block_range(self.shuffle_algo, self.shuffle_block_size)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mdstorm_backend.base.checks import check_one_of
 from mdstorm_backend.elastic.id_arrays import Ids, as_integer
 from mdstorm_backend.elastic.partition_cells import Cells
 from mdstorm_backend.errors import InvalidArgumentError
@@ -41,7 +42,7 @@ class Partition:
         drop_first: int = 0,
         initial_physical_nodes: int | None = None,
     ) -> None:
-        _check_algorithm(algo)
+        check_one_of("partition_algo", algo, PARTITION_ALGORITHMS)
         nodes, self._batch_size = num_physical_nodes, batch_size
         self._ranks, self._dealt_batch_size = ranks_per_node, batch_size
         if algo == "relaxed" and initial_physical_nodes is not None:
@@ -150,13 +151,6 @@ def partition(
     shape = (num_physical_nodes, ranks_per_node, per_worker, workers_per_rank, batch_size)
     dealt_to_workers: Ids = np.stack(ids).reshape(shape).swapaxes(2, 3)
     return dealt_to_workers
-
-
-def _check_algorithm(algo: str) -> None:
-    if algo not in PARTITION_ALGORITHMS:
-        raise InvalidArgumentError(
-            f"partition_algo must be one of {', '.join(PARTITION_ALGORITHMS)}, found {algo!r}"
-        )
 
 
 def _shared(global_batch: int, ranks: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.checks import check_one_of
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
@@ -177,12 +178,9 @@ def _shuffle_nodes(
 
 def block_range(algo: str, block_size: int) -> tuple[int, int]:
     """Range of the random size of a block."""
+    check_one_of("shuffle_algo", algo, SHUFFLE_ALGORITHMS)
     low, high = int(0.75 * block_size), int(1.25 * block_size)
     least = {"py1br": low, "py1e": high}.get(algo, 1)
-    if algo not in SHUFFLE_ALGORITHMS:
-        raise InvalidArgumentError(
-            f"shuffle_algo must be one of {', '.join(SHUFFLE_ALGORITHMS)}, found {algo!r}"
-        )
     if least < 1:
         raise InvalidArgumentError(
             f"a shuffle block of {block_size} samples is too small for {algo}: use a larger "

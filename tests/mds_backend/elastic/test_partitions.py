@@ -44,7 +44,7 @@ def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("best", 9, 1, 1, 1, 1, 1), "partition_algo must be one of relaxed, orig, found 'best'"),
+        (("best", 9, 1, 1, 1, 1, 1), r"Unknown partition_algo: 'best'\. Use one of .'relaxed'"),
         (("orig", 9, 2, 3, 1, 1, 1), "2 canonical nodes cannot be shared by 3 physical nodes"),
         (("relaxed", 9, 2, 3, 1, 1, 1), "2 canonical nodes cannot be shared by 3 physical nodes"),
         (("relaxed", 9, 2, 3, 1, 1, 1, 0, 2), "batch of 3 samples cannot be shared"),

@@ -54,7 +54,7 @@ def test_fewer_samples_than_canonical_nodes_are_shuffled(algo: str) -> None:
 @pytest.mark.parametrize(
     ("algo", "block", "message"),
     [
-        ("py3x", 100, "shuffle_algo must be one of naive, py1s, py2s, py1br, py1e, found 'py3x'"),
+        ("py3x", 100, r"Unknown shuffle_algo: 'py3x'\. Use one of .'naive', 'py1s', 'py2s'"),
         ("py1br", 1, "a shuffle block of 1 samples is too small for py1br"),
         ("py1e", 0, "a shuffle block of 0 samples is too small for py1e: use a larger"),
     ],
