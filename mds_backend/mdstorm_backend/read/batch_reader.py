@@ -155,11 +155,6 @@ class BatchReader(BlockReader):
             plan = self._plan(start, first_epoch, prefetcher, opener)
             yield from self._filled(self._fill, plan, prefetcher)
 
-    def numbers(self, first_epoch: int = 0) -> Iterator[int]:
-        """Numbers of the samples in the order in which `blocks` reads them; without a transform."""
-        for block in self.planned(Position(epoch=first_epoch), first_epoch):
-            yield from block.numbers()
-
     def planned(self, start: Position = _BEGINNING, first_epoch: int = 0) -> Iterator[Block]:
         """Yield what `blocks` would read, unread: they know the `numbers` of their samples.
 

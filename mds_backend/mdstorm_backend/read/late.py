@@ -1,7 +1,7 @@
 """Decode images, pickles and texts, which the reading core delivers as stored.
 
-The core delivers such values as they are stored, so that they can be shuffled and passed on without
-being decoded. Images are decoded in threads: their decoders leave the interpreter's lock alone.
+So they can be shuffled and passed on without being decoded. Images are decoded in threads: their
+decoders leave the interpreter's lock alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
 
 
-def check_safe(column: Column, encoding: Encoding | None = None) -> None:
+def _check_safe(column: Column, encoding: Encoding | None = None) -> None:
     """Raise UnsafeTypeError if the values of `column` are pickles and the caller did not allow it.
 
     Unpickling runs whatever program the values contain. `encoding` is that of a shard, if it has
@@ -62,7 +62,7 @@ def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "o
     CorruptDatasetError
         By the function, if a value is not what its encoding says.
     """
-    check_safe(column, encoding)
+    _check_safe(column, encoding)
     decode = encoding.decoder(form)
 
     def checked(*arguments: Any) -> Any:
@@ -96,18 +96,16 @@ class LateDecoder:
     """
 
     def __init__(self, column: Column) -> None:
-        check_safe(column)
+        _check_safe(column)
         self._column = column
 
-    def __call__(self, values: pa.Array, *, as_: Form = "array") -> npt.NDArray[Any]:
+    def __call__(self, values: pa.Array) -> npt.NDArray[Any]:
         """Decode stored values.
 
         Parameters
         ----------
         values : pyarrow.Array
             Values as the core delivers them, binary or string; null stays None.
-        as_ : {"object", "array"}
-            What becomes of images.
 
         Returns
         -------
@@ -124,8 +122,8 @@ class LateDecoder:
         column, encoding = self._column, self._column.parsed_encoding
         stored = values.to_numpy(zero_copy_only=False).tolist()
         workers = default_workers()
-        decode = object_decoder(encoding, column, column.origin.url, as_)
-        if encoding.is_image and as_ == "array":
+        decode = object_decoder(encoding, column, column.origin.url, "array")
+        if encoding.is_image:
             return decode_pixels(decode, stored, workers)
         decoded = map_in_threads(
             lambda value: None if value is None else decode(value),

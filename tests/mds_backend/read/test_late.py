@@ -9,7 +9,7 @@ from PIL import Image
 
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.schema import Column, Origin
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read.late import LateDecoder, object_decoder
 from mdstorm_backend.read.parallel import decode_pixels
 
 URL = "file:///data"
@@ -33,9 +33,16 @@ def binary(*values: bytes | None) -> pa.Array:
     return pa.array(values, pa.binary())
 
 
+def in_column(column: Column, value: bytes) -> Any:
+    return LateDecoder(column)(binary(value, value))
+
+
+def alone(column: Column, value: bytes) -> Any:
+    return object_decoder(column.parsed_encoding, column, URL)(value)
+
+
 def test_images_may_be_had_as_pillow_images() -> None:
-    found = LateDecoder(column("png"))(binary(png(3, 2), None), as_="object")
-    assert [getattr(image, "size", None) for image in found] == [(3, 2), None]
+    assert alone(column("png"), png(3, 2)).size == (3, 2)
 
 
 def test_an_array_of_jpegs_may_be_empty() -> None:
@@ -56,10 +63,10 @@ def test_an_array_of_jpegs_may_be_empty() -> None:
         ("pkl", b"cno_such_module\nclass\n."),
     ],
 )
-@pytest.mark.parametrize("form", ["array", "object"])
-def test_what_cannot_be_decoded_is_named(encoding: str, value: bytes, form: Any) -> None:
+@pytest.mark.parametrize("decoded", [in_column, alone])
+def test_what_cannot_be_decoded_is_named(encoding: str, value: bytes, decoded: Any) -> None:
     with pytest.raises(CorruptDatasetError, match=r"column 'x' of file:///data .* as ") as caught:
-        LateDecoder(column(encoding))(binary(value, value), as_=form)
+        decoded(column(encoding), value)
     assert caught.value.url == URL
 
 
