@@ -106,10 +106,9 @@ class ElasticEpochs:
     def next_epoch(self, epoch: int) -> None:
         check_epoch(epoch)
         with self._own_record.changing() as record:
-            if record["next"]["epoch"] != int(
-                epoch
-            ):  # or a loop names the one that it goes on with
-                record["next"] = {**record["next"], **_beginning_of(int(epoch))}
+            following = record["next"]
+            if following["epoch"] != int(epoch):  # or a loop names the one that it goes on with
+                record["next"] = {**following, **_beginning_of(int(epoch))}
 
     @property
     def is_joined(self) -> bool:
@@ -157,7 +156,7 @@ class ElasticEpochs:
         num_samples: int,
         *,
         from_beginning: bool,
-        start: EpochStart | None = None,
+        start: EpochStart | None,
     ) -> dict[str, Any]:
         """Return the five keys of a state.
 
@@ -169,10 +168,9 @@ class ElasticEpochs:
             Samples that the whole world has seen of the epoch.
         from_beginning : bool
             Whether that counts from the beginning of the epoch, or from where it was gone on with.
-        start : EpochStart, optional
-            The epoch meant; by default the one that was begun last, or is loaded.
+        start : EpochStart or None
+            The epoch meant; None where none was begun.
         """
-        start = start or self.begun
         if start is None:
             # Nothing was begun: before the first epoch MosaicML Streaming says -1.
             start = EpochStart(**self._own_record.read()["next"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
@@ -40,10 +41,8 @@ def read_history(
     StateMismatchError
         If it is no history of this dataset, or contradicts the rest of the state.
     """
-    first_epoch, place = (
-        number(ours, "first_epoch"),
-        Place(number(state, "epoch"), number(ours, "row")),
-    )
+    first_epoch = number(ours, "first_epoch")
+    place = Place(number(state, "epoch"), number(ours, "row"))
     num_rows, num_epochs = len(options.dataset), options.num_epochs
     stop_epoch = None if num_epochs is None else first_epoch + num_epochs
     world_size = number(ours, "world_size", 1)
@@ -135,9 +134,7 @@ def _check_lengths(history: History, num_rows: int) -> None:
     epochs = history.stop_epoch - history.first_epoch
     if len(history.rows_left) > epochs:
         raise damaged(f"{history.rows_left} rows of {epochs} epochs cannot be left")
-    remaining = History(history.first_epoch, history.stop_epoch, (), history.rows_left).remaining(
-        num_rows
-    )
+    remaining = replace(history, segments=()).remaining(num_rows)
     for segment in history.segments:
         if segment.batches > (most := remaining.num_batches(segment)):
             raise damaged(f"{segment.batches} batches were delivered of {most}")

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import FrameType
+from traceback import walk_stack
 from typing import Any
 
 from mdstorm_backend.base.cached_property import cached_property
@@ -60,12 +60,8 @@ class EndlessNotice:
 
 def _is_fitting() -> bool:
     """Whether Keras takes the batches, which ends by itself."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if f"{frame.f_globals.get('__name__')}".partition(".")[0] in _KERAS:
-            return True
-        frame = frame.f_back
-    return False
+    names = (f"{frame.f_globals.get('__name__')}" for frame, _ in walk_stack(sys._getframe()))
+    return any(name.partition(".")[0] in _KERAS for name in names)
 
 
 @dataclass(frozen=True)

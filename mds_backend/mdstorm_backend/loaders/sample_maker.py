@@ -14,7 +14,6 @@ import pyarrow as pa
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
-from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Batch
@@ -116,7 +115,7 @@ def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return _same
     if pa.types.is_floating(type_):
-        kind = parse_encoding(column.encoding).dtype
+        kind = column.parsed_encoding.dtype
         return None if kind is None else partial(_or_nan, kind.type)
     if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
         return partial(_or_nan, np.float64)

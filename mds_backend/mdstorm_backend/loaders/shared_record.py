@@ -42,7 +42,7 @@ class SharedRecord:
         handle, name = tempfile.mkstemp(prefix="mdstorm-")
         os.unlink(name)
         self._open(handle, os.getpid(), content)
-        self._write(content)
+        self._write(json.dumps(content).encode())
 
     def _open(self, handle: int, owner: int, content: dict[str, Any]) -> None:
         self._handle = handle
@@ -91,14 +91,13 @@ class SharedRecord:
             yield content
             after = json.dumps(content).encode()
             if after != before:
-                self._write(content)
+                self._write(after)
         finally:
             fcntl.lockf(self._handle, fcntl.LOCK_UN)
             if locked:
                 self._threads.release()
 
-    def _write(self, content: dict[str, Any]) -> None:
-        data = json.dumps(content).encode()
+    def _write(self, data: bytes) -> None:
         os.pwrite(self._handle, data, 0)
         os.ftruncate(self._handle, len(data))
 
