@@ -20,7 +20,7 @@ class ElasticShare:
     world : World
         The world as launched.
     follows_world : bool
-        Whether that is not known yet, but the one when a pass begins: see `share_of`.
+        Whether the world in which a pass begins takes the place of `world`: see `share_of`.
     streams : tuple of StreamShape
         The streams of the dataset with their weights; empty for one without.
     states_batch_size : bool

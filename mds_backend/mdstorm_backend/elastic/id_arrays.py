@@ -24,7 +24,7 @@ def index_dtype(size: int) -> np.dtype[np.signedinteger[Any]]:
 
 
 def chunks(size: int, step: int) -> Iterator[slice]:
-    """Cut the range of `size` elements into slices of `step`, and at least one."""
+    """Cut the range of `size` elements into slices of at most `step`; below 1 that counts as 1."""
     step = max(step, 1)
     for begin in range(0, size, step):
         yield slice(begin, min(begin + step, size))

@@ -298,5 +298,5 @@ class ElasticPass:
 
     @property
     def _shared(self) -> ElasticSchedule:
-        """The schedule with the share of this pass, or before it with that it would have."""
+        """The schedule with this pass's share; before it begins, with the share as it is now."""
         return self.here or self.schedule.in_world()

@@ -11,7 +11,9 @@ from mdstorm_backend.loaders.runner import Deliver, PassRunner
 
 
 class ItemCursor:
-    """A place in passes that outlives interruptions. It lets one thread in at a time.
+    """A place in passes that outlives interruptions.
+
+    It is for one thread at a time: its owner has the lock.
 
     Where a generator would be at its end, after Ctrl-C or in a fork, the cursor goes on with the
     next item. An error is raised again by every call, until `restart`.

@@ -165,7 +165,7 @@ class Statistics(Described):
     @property
     def verdict(self) -> Verdict:
         """What training waits for, and what to do about it; ``str(verdict)`` is a sentence."""
-        return verdict_on(self)
+        return _verdict_on(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, and the figures that follow from them, by name."""
@@ -267,7 +267,7 @@ class Verdict:
         return self.text
 
 
-def verdict_on(found: Statistics) -> Verdict:
+def _verdict_on(found: Statistics) -> Verdict:
     """Return the verdict.
 
     Below 5 % of all the time nothing is waited for. Otherwise, if the first batches took longer

@@ -43,6 +43,8 @@ class NullPolicy:
     ------
     ArgumentTypeError
         If a column is unknown.
+    InvalidArgumentError
+        If a value does not fit its column, or a mask would replace a column or be made twice.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class NullPolicy:
             )
         self._schema = schema
         for name, value in self.fill.items():
-            check_fill(schema[name], value)
+            _check_fill(schema[name], value)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class NullPolicy:
         """Return a column as it is afterwards."""
         if not self._is_treated(column):
             return column
-        stays = is_row(self.fill.get(column.name))
+        stays = _is_row(self.fill.get(column.name))
         elements = column.element_null_count if stays else 0
         return replace(column, null_count=0, element_null_count=elements)
 
@@ -101,12 +103,12 @@ class NullPolicy:
         if (column.is_nested or column.is_late) and column.name not in self.fill:
             return values  # delivered as Python objects, which have None
         if self._is_treated(column):
-            fill = self.fill.get(column.name, default_of(column))
+            fill = self.fill.get(column.name, _default_of(column))
             if is_array:
-                row = fill if is_row(fill) else []
+                row = fill if _is_row(fill) else []
                 dtype = column.element_type.to_pandas_dtype()
                 return objects([np.array(row, dtype) if v is None else v for v in values])
-            return _to_values(filled(values, fill, column), self.afterwards(column))
+            return _to_values(_filled(values, fill, column), self.afterwards(column))
         return column_to_numpy(values, column) if column.is_numpy() else values
 
 
@@ -122,9 +124,9 @@ def _to_values(values: pa.Array, column: Column) -> Values:
     return column_to_numpy(values, column) if fixed_size else values
 
 
-def check_fill(column: Column, value: Any) -> None:
+def _check_fill(column: Column, value: Any) -> None:
     """Refuse a value that cannot stand in the column, or not unchanged."""
-    is_whole = column.is_array and is_row(value)
+    is_whole = column.is_array and _is_row(value)
     shape = column.value_shape if is_whole else None
     if shape is not None and _shape_of(value) != shape:
         stated, found = (", ".join(map(str, size)) for size in (shape, _shape_of(value)))
@@ -149,7 +151,7 @@ def check_fill(column: Column, value: Any) -> None:
         ) from error
 
 
-def is_row(fill: Any) -> bool:
+def _is_row(fill: Any) -> bool:
     """Whether a value stands for a whole array rather than for its elements."""
     if isinstance(fill, np.ndarray):
         return fill.ndim > 0
@@ -158,14 +160,14 @@ def is_row(fill: Any) -> bool:
 
 def _shape_of(row: Any) -> tuple[int, ...]:
     """Return the shape of a sequence, by the first of what it holds."""
-    inner = _shape_of(row[0]) if is_row(row) and len(row) and is_row(row[0]) else ()
+    inner = _shape_of(row[0]) if _is_row(row) and len(row) and _is_row(row[0]) else ()
     return (len(row), *inner)
 
 
 def _items(row: Any) -> Iterator[Any]:
     """Yield the innermost values of a sequence, which may be nested."""
     for item in row:
-        if is_row(item):
+        if _is_row(item):
             yield from _items(item)
         else:
             yield item
@@ -180,7 +182,7 @@ def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
     return not isinstance(value, (float, np.floating, Decimal)) or bool(stored == value)
 
 
-def default_of(column: Column) -> Any:
+def _default_of(column: Column) -> Any:
     """What takes the place of a null under a mask."""
     element = column.element_type if column.is_array else column.arrow_type
     if pa.types.is_floating(element):
@@ -196,11 +198,11 @@ def default_of(column: Column) -> Any:
     return pa.scalar(0).cast(pa.int32() if pa.types.is_date(element) else pa.int64()).as_py()
 
 
-def filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
+def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
     """Return a column with `fill` in the place of its nulls."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
-    if is_row(fill):
+    if _is_row(fill):
         return _replace_null_rows(values, _listed(fill))
     item = _scalar(fill, element_type(values.type))
     filled = _replace_null_rows(values, _repeated(fill, column.value_shape or (0,)))
@@ -208,7 +210,7 @@ def filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
 
 
 def _listed(row: Any) -> list[Any]:
-    return [_listed(item) if is_row(item) else item for item in row]
+    return [_listed(item) if _is_row(item) else item for item in row]
 
 
 def _repeated(item: Any, shape: tuple[int, ...]) -> list[Any]:

@@ -1,8 +1,8 @@
 """Gather the rows of a block from their shards.
 
 Where all shards share one fixed-size layout their records are gathered whole, see `record_gather`.
-Otherwise the columns are copied out of shards that have them decoded, see `gather_decoded`, or each
-shard decodes its rows and the columns are joined.
+Otherwise the columns are copied out of shards that have them decoded, see `_gather_decoded`, or
+each shard decodes its rows and the columns are joined.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def gather_columns(
             return _gather_read(selections, columns, total, exact_nulls=exact_nulls)
         decoded.append(found)
     packed = None if packing is None else packing.gather(selections, decoded, total)
-    return gather_decoded(selections, decoded, columns, total) if packed is None else packed
+    return _gather_decoded(selections, decoded, columns, total) if packed is None else packed
 
 
 def _gather_read(
@@ -117,7 +117,7 @@ def _gather_read(
     in_order = True
     gathered = 0
     for selection in selections:
-        rows = as_array(selection.rows)
+        rows = _as_array(selection.rows)
         found = np.arange(len(rows))
         if not isinstance(selection.rows, slice) and not _ascends(rows):
             # A shard reads ascending rows, each of them once.
@@ -128,7 +128,7 @@ def _gather_read(
         parts.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
         places.append((selection, found.reshape(-1) + gathered))
         gathered += len(rows)
-    join = joiner(selections)
+    join = _joiner(selections)
     joined = {name: join([part[name] for part in parts], name) for name in columns}
     if in_order:
         return joined
@@ -142,7 +142,7 @@ def _ascends(rows: npt.NDArray[np.int64]) -> bool:
     return bool((rows[1:] > rows[:-1]).all())
 
 
-def gather_decoded(
+def _gather_decoded(
     selections: Sequence[Selection], decoded: Sequence[Batch], columns: Sequence[str], total: int
 ) -> Batch:
     """Copy rows a column at a time.
@@ -169,13 +169,13 @@ def gather_decoded(
     return batch
 
 
-def joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
+def _joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
     """Return what joins pieces of a column: what transforms returned may differ in their types."""
     made = any(isinstance(selection.shard, MemoryShard) for selection in selections)
     return concat_values if made else concat_stored
 
 
-def as_array(positions: Positions) -> npt.NDArray[np.int64]:
+def _as_array(positions: Positions) -> npt.NDArray[np.int64]:
     """Return positions as an array of them."""
     if isinstance(positions, slice):
         return np.arange(positions.start, positions.stop)
@@ -216,7 +216,7 @@ def _joined(
         else take_values(part, selection.rows)
         for selection, part in zip(selections, parts, strict=True)
     ]
-    joined = joiner(selections)(copies, name)
+    joined = _joiner(selections)(copies, name)
     if all(isinstance(selection.positions, slice) for selection in selections):
         return joined
     chosen = np.empty(total, np.int64)

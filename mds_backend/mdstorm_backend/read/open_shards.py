@@ -89,7 +89,7 @@ class OpenShards(Generic[_Shard]):
         return result.result()
 
     def release(self) -> None:
-        """Keep none of them any longer; one that somebody holds stays open until he lets go."""
+        """Keep none of them any longer; one that somebody holds stays open until they let go."""
         with self._lock:
             self._at_hand.clear()
             self._in_memory.clear()

@@ -58,7 +58,7 @@ class DatasetStates(OpenedDataset):
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Let the next iteration go on: see `StreamingDataset.load_state_dict`."""
-        if get_worker_info() is not None and is_of_worker(obj):
+        if get_worker_info() is not None and _is_of_worker(obj):
             self._part_state = obj
             return
         refuse_state_of_worker(obj)
@@ -182,7 +182,7 @@ class WorkerPart:
         }
 
 
-def is_of_worker(state: object) -> bool:
+def _is_of_worker(state: object) -> bool:
     """Whether a state is that of one worker process."""
     ours = state.get("mdstorm") if isinstance(state, Mapping) else None
     return isinstance(ours, Mapping) and isinstance(ours.get(_WORKER), Mapping)
@@ -196,7 +196,7 @@ def refuse_state_of_worker(state: object) -> None:
     StateMismatchError
         If it is one.
     """
-    if is_of_worker(state):
+    if _is_of_worker(state):
         raise StateMismatchError(
             "the state is that of one worker process, which read a part of the samples: load the "
             "state of the whole loader, StatefulDataLoader.load_state_dict, with the same number "

@@ -62,7 +62,7 @@ def _same(batch: Any) -> Any:
     return batch
 
 
-def context_of(options: Mapping[str, Any]) -> Any:
+def _context_of(options: Mapping[str, Any]) -> Any:
     """Return how worker processes are started: a context of `multiprocessing`."""
     context = options.get("multiprocessing_context")
     if context is None or isinstance(context, str):
@@ -80,7 +80,7 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
     ArgumentTypeError
         If one does not pickle.
     """
-    method = context_of(options).get_start_method()
+    method = _context_of(options).get_start_method()
     if method == "fork":
         return
     for name, function in (("batch_map", batch_map), ("collate_fn", options.get("collate_fn"))):
@@ -133,7 +133,7 @@ class PersistentWorkers:
         #: What the workers have copies of.
         self.options = source._mdstorm.reading.options
         self.is_busy = False
-        context = context_of(options)
+        context = _context_of(options)
         self._queues = [context.SimpleQueue() for _ in range(batching.num_workers)]
         batches = _Stretches(source, recipe, batching, self._queues)
         self._loader = _loader(batches, options)
