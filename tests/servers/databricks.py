@@ -38,7 +38,8 @@ class Workspace:
             elif environ.get("HTTP_AUTHORIZATION") != f"Bearer {TOKEN}":
                 answer = _error("403 Forbidden", "PERMISSION_DENIED", "Invalid access token.")
             elif path.startswith("/api/2.0/fs/files/"):
-                answer = self._file(method, path.removeprefix("/api/2.0/fs/files"), body)
+                asked = environ.get("HTTP_RANGE", "")
+                answer = self._file(method, path.removeprefix("/api/2.0/fs/files"), body, asked)
             elif path.startswith("/api/2.0/fs/directories/"):
                 answer = self._directory(method, path.removeprefix("/api/2.0/fs/directories"))
             elif path.startswith("/api/2.0/dbfs/"):
@@ -48,7 +49,7 @@ class Workspace:
                 answer = _error("404 Not Found", "ENDPOINT_NOT_FOUND", f"no {path}")
         return answer(environ, start)
 
-    def _file(self, method: str, path: str, body: bytes) -> Any:
+    def _file(self, method: str, path: str, body: bytes, asked: str) -> Any:
         if not path.startswith("/Volumes/main/"):
             return _error("404 Not Found", "NOT_FOUND", "Volume does not exist.")
         if method == "PUT":
@@ -60,6 +61,12 @@ class Workspace:
             del self.files[path]
             return respond("204 No Content")
         content = ("Content-Type", "application/octet-stream")
+        if asked:
+            first, last = map(int, asked.removeprefix("bytes=").split("-"))
+            part = self.files[path][first : last + 1]
+            if not part:
+                return _error("416 Range Not Satisfiable", "OUT_OF_RANGE", f"no bytes {asked}")
+            return respond("206 Partial Content", part, content, _MODIFIED)
         return respond("200 OK", self.files[path], content, _MODIFIED)
 
     def _directory(self, method: str, path: str) -> Any:

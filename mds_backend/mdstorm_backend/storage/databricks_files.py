@@ -6,6 +6,7 @@ Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` for 
 
 from __future__ import annotations
 
+import base64
 import importlib
 import io
 import os
@@ -14,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
+from urllib.parse import quote
 
 from fsspec import AbstractFileSystem
 
@@ -22,6 +24,7 @@ from mdstorm_backend.storage.reachable import check_endpoint
 
 T = TypeVar("T")
 
+#: Bytes that are copied at a time: the most that the DBFS API reads.
 _CHUNK = 1 << 20
 #: How often a request is made that the workspace answers with an error of its own, as to S3.
 _ATTEMPTS = 5
@@ -93,7 +96,9 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Content of a file."""
+        """Content of a file, or its bytes from `start` to `end`."""
+        if start is not None and end is not None:
+            return _ask(path, lambda: self._api.read(self._strip_protocol(path), start, end))
         with self._reader(path) as source:
             return source.read()[start:end]
 
@@ -137,6 +142,7 @@ class _Volumes:
 
     def __init__(self, client: Any) -> None:
         self._files = client.files
+        self._client = client.api_client
 
     def file_info(self, path: str) -> dict[str, Any]:
         found = self._files.get_metadata(path)
@@ -150,6 +156,12 @@ class _Volumes:
     def reader(self, path: str) -> BinaryIO:
         contents: BinaryIO = self._files.download(path).contents
         return contents
+
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        # The SDK's own methods read whole files.
+        url, headers = f"/api/2.0/fs/files{quote(path)}", {"Range": f"bytes={start}-{stop - 1}"}
+        with self._client.do("GET", url, headers=headers, raw=True)["contents"] as source:
+            return bytes(source.read())
 
     def upload(self, path: str, value: bytes) -> None:
         self._files.upload(path, io.BytesIO(value), overwrite=True)
@@ -182,6 +194,14 @@ class _Dbfs:
     def reader(self, path: str) -> BinaryIO:
         source: BinaryIO = self._dbfs.download(_unmounted(path))
         return source
+
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        content = b""
+        for offset in range(start, stop, _CHUNK):
+            size = min(stop - offset, _CHUNK)
+            answer = self._dbfs.read(_unmounted(path), offset=offset, length=size)
+            content += base64.b64decode(answer.data or "")
+        return content
 
     def upload(self, path: str, value: bytes) -> None:
         self._dbfs.upload(_unmounted(path), io.BytesIO(value), overwrite=True)

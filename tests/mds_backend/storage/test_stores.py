@@ -1,5 +1,6 @@
 """One grammar for every storage, over the protocols that they really speak."""
 
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -11,7 +12,7 @@ from tests.mds_backend.small_datasets import plan
 from tests.mds_backend.storage.conftest import Store
 from tests.servers.databricks import DatabricksServer
 from tests.servers.gcs import GoogleServer
-from tests.servers.http import WSGIApp, cut_off, respond
+from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
@@ -122,6 +123,30 @@ def test_a_workspace_that_fails_is_asked_again(
     databricks.fault = lambda method, path: next(answers, None)
     with nullcontext() if succeeds else pytest.raises(StorageError, match="InternalError"):
         assert location.size("a") == 1
+
+
+@pytest.mark.parametrize("directory", ["Volumes/main/default/volume/a b", "a b"])
+def test_a_part_of_a_file_in_a_workspace_comes_without_the_rest(
+    directory: str, databricks: DatabricksServer
+) -> None:
+    location = Location.of(f"dbfs:/{directory}")
+    content = os.urandom(4 << 20)
+    location.write("file", [content])
+    location.write("empty", [b""])
+    sent: list[int] = []
+
+    def counted(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        body = b"".join(databricks.workspace(environ, start))
+        sent.append(len(body))
+        return [body]
+
+    databricks.fault = lambda method, path: counted
+    first, last = 5, (1 << 20) + 10
+    assert location.read_range("file", first, last) == content[first:last]
+    assert location.read_range("file", len(content) - 8, len(content)) == content[-8:]
+    assert sum(sent) < 2 << 20
+    with pytest.raises(DatasetNotFoundError, match="it has no index"):
+        open_dataset(f"{location.url}/empty")
 
 
 @pytest.mark.parametrize("workers", [0, 2])
