@@ -11,19 +11,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    StorageError,
-)
+from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, StorageError
+from mdstorm_backend.storage.s3_objects import ReplacedError
 
 T = TypeVar("T")
 
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 #: Trying again does not help.
-_FINAL = (DatasetNotFoundError, FileNotFoundError, NotADirectoryError, CredentialsError)
+_FINAL = (FileNotFoundError, NotADirectoryError, CredentialsError, ReplacedError)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)
@@ -53,7 +49,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
 
     Raises
     ------
-    DatasetNotFoundError, FileNotFoundError, NotADirectoryError, CredentialsError, LocalDiskError
+    FileNotFoundError, NotADirectoryError, CredentialsError, ReplacedError, LocalDiskError
         At once, since trying again does not help.
     CorruptDatasetError, StorageError
         When all attempts have failed.

@@ -30,6 +30,10 @@ _CHUNK = 1 << 20
 _T = TypeVar("_T")
 
 
+class ReplacedError(StorageError):
+    """An object was replaced whose beginning others have read: no further attempt can go on."""
+
+
 class _Turns:
     """Lets ranges take turns in the order of the work that needs them. Of one event loop."""
 
@@ -103,7 +107,8 @@ def download_object(filesystem: Any, path: str, target: str, size: int, timeout:
     Raises
     ------
     StorageError
-        If no data were received for so long, or the object was replaced meanwhile.
+        If no data were received for so long, or the object was replaced meanwhile; the latter is a
+        `ReplacedError` if the file is read meanwhile.
     """
     arrival = arrival_here()
     if arrival is None or arrival.version is None:
@@ -181,6 +186,11 @@ class _Download:
         version = answer.get("ETag"), int(size)
         if arrival.version not in (None, version):
             body.close()
+            if arrival.content:
+                url = f"s3://{self.path}"
+                raise ReplacedError(
+                    f"{url} was replaced while it was read. Open the dataset again", url=url
+                )
             raise StorageError("it was replaced while it was read")
         if int(size) != self.size:
             body.close()
