@@ -194,8 +194,7 @@ class ParquetDataset(SampleDataset):
 
         It stays open while it is referenced, and so do the most recent ones.
         """
-        shard = self._opened.at_hand(number)
-        return shard or self._opened.get(number, self._open)
+        return self._opened.get(number, self._open)
 
     def find_open(self, number: int) -> ParquetShard | None:
         """Return row group `number` if it is open."""
