@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
@@ -236,9 +235,9 @@ class SampleDataset(Described, ABC):
         from mdstorm_backend.read.batch_formats import formatter
         from mdstorm_backend.read.batch_reader import BatchReader
 
-        if not isinstance(order, (ExactOrder, NoneType)):
+        order = ExactOrder() if order is None else order
+        if not isinstance(order, ExactOrder):
             raise ArgumentTypeError(f"order must be an ExactOrder, found {order!r}")
-        order = order or ExactOrder()
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
         reader = BatchReader(

@@ -19,17 +19,6 @@ from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
 
 
-def _check_safe(column: Column, encoding: Encoding | None = None) -> None:
-    """Raise UnsafeTypeError if the values of `column` are pickles and the caller did not allow it.
-
-    Unpickling runs whatever program the values contain. `encoding` is that of a shard, if it has
-    one of its own.
-    """
-    stored = encoding or column.parsed_encoding
-    if stored.is_unsafe and not column.origin.allow_unsafe_types:
-        raise unsafe_type_error(column.name, column.origin.url)
-
-
 def unsafe_type_error(column: str, url: str) -> UnsafeTypeError:
     """Return the error about a column of pickles that the caller did not allow."""
     return UnsafeTypeError(
@@ -62,7 +51,8 @@ def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "o
     CorruptDatasetError
         By the function, if a value is not what its encoding says.
     """
-    _check_safe(column, encoding)
+    if encoding.is_unsafe and not column.origin.allow_unsafe_types:
+        raise unsafe_type_error(column.name, column.origin.url)
     decode = encoding.decoder(form)
 
     def checked(*arguments: Any) -> Any:
@@ -88,15 +78,9 @@ class LateDecoder:
     ----------
     column : Column
         A column whose `Column.is_late` is true.
-
-    Raises
-    ------
-    UnsafeTypeError
-        If its values are pickles and the caller did not allow them.
     """
 
     def __init__(self, column: Column) -> None:
-        _check_safe(column)
         self._column = column
 
     def __call__(self, values: pa.Array) -> npt.NDArray[Any]:
@@ -116,6 +100,8 @@ class LateDecoder:
 
         Raises
         ------
+        UnsafeTypeError
+            If they are pickles and the caller did not allow them.
         CorruptDatasetError
             If a value is not what the encoding says.
         """

@@ -191,8 +191,7 @@ class TFRuns:
             run = self._next_run()
             current = self._passes.begin()
         self._check_claim(current)
-        recorder = PipelineRecorder(run.loop)
-        self._passes.new_recorder(recorder)
+        recorder = self._passes.new_recorder(PipelineRecorder(run.loop))
         try:
             for leg in current.legs():
                 yield recorder, self._blocks(run, current, leg.recorded(recorder), block_rows)
