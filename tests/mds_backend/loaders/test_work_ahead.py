@@ -67,9 +67,9 @@ def test_what_another_thread_begins_meanwhile_is_not_taken() -> None:
 
     class Key:
         def __eq__(self, other: object) -> bool:
-            if isinstance(other, Key):  # as if the other thread ran while keys are compared
+            if is_key := isinstance(other, Key):  # as if the other thread ran at this moment
                 ahead.begin("other", lambda: "another's")  # type: ignore[arg-type, return-value]
-            return isinstance(other, Key)
+            return is_key
 
     ahead.begin(Key(), lambda: "its own")  # type: ignore[arg-type, return-value]
     assert ahead.take(Key(), lambda: "made now") == "its own"  # type: ignore[arg-type]
