@@ -1,9 +1,10 @@
-"""Ways to batches for PyTorch, beside dict batches of our own loader: maps, `as_batches`, samples.
+"""Ways to batches for PyTorch, beside dicts: maps, an array column, `as_batches`, samples.
 
     python benchmarks/measure_batches.py [--batch-size 1024] [--rows 500000]
 
-The table has 26 float columns. All ways are measured in turn, round by round, so that a slow minute
-of the machine meets all of them. Prints one line of JSON; exit code 1 if a target is missed.
+The table has 26 float columns; all but the last are also stored as one column of arrays. All ways
+are measured in turn, round by round, so that a slow minute of the machine meets all of them. Prints
+one line of JSON; exit code 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ COLUMNS = [f"float_{number:02d}" for number in range(26)]
 ROUNDS = 7
 PASS_SECONDS = 0.5
 #: Of the rows per second of dict batches, or rows per second.
-TARGETS = {"batch_map": 0.5, "as_batches": 0.8, "samples": 80_000}
+TARGETS = {"batch_map": 0.5, "array_column": 2, "as_batches": 0.8, "samples": 80_000}
 
 
-def write(folder: Path, rows: int) -> str:
-    """Write the table, and return where."""
-    generator = np.random.default_rng(0)
-    table = pa.table({name: generator.random(rows, np.float32) for name in COLUMNS})
-    pq.write_table(table, folder / "table.parquet", row_group_size=rows // 2)
-    convert(str(folder / "table.parquet"), str(folder / "mds"))
-    return str(folder / "mds")
+def write(folder: Path, rows: int) -> tuple[str, str]:
+    """Write the table, and another with arrays of all columns but the last, and return where."""
+    values = np.random.default_rng(0).random((rows, len(COLUMNS)), np.float32)
+    table = pa.table(dict(zip(COLUMNS, values.T, strict=True)))
+    features = pa.FixedSizeListArray.from_arrays(values[:, :-1].ravel(), len(COLUMNS) - 1)
+    arrays = pa.table({"features": features, COLUMNS[-1]: table[COLUMNS[-1]]})
+    for name, one in (("columns", table), ("arrays", arrays)):
+        pq.write_table(one, folder / f"{name}.parquet", row_group_size=rows // 2)
+        convert(str(folder / f"{name}.parquet"), str(folder / name))
+    return str(folder / "columns"), str(folder / "arrays")
 
 
 def stacked(batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -58,11 +62,13 @@ def rows_of_pair(batch: tuple[torch.Tensor, torch.Tensor]) -> int:
     return len(batch[1])
 
 
-def ways(folder: str, batch_size: int) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
+def ways(
+    columns: str, arrays: str, batch_size: int
+) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
     """What makes each loader, and what counts the rows of its batches."""
 
-    def dataset() -> StreamingDataset:
-        return StreamingDataset(local=folder, batch_size=batch_size)
+    def dataset(local: str = columns) -> StreamingDataset:
+        return StreamingDataset(local=local, batch_size=batch_size)
 
     return {
         "dicts": (lambda: StreamingDataLoader(dataset(), batch_size), rows_of_dict),
@@ -70,6 +76,7 @@ def ways(folder: str, batch_size: int) -> dict[str, tuple[Callable[[], Any], Cal
             lambda: StreamingDataLoader(dataset(), batch_size, batch_map=stacked),
             rows_of_pair,
         ),
+        "array_column": (lambda: StreamingDataLoader(dataset(arrays), batch_size), rows_of_dict),
         "by_hand": (
             lambda: nullcontext(map(stacked, StreamingDataLoader(dataset(), batch_size))),
             rows_of_pair,
@@ -89,7 +96,7 @@ def main() -> int:
     args = arguments(__doc__)
     found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        made = ways(write(Path(folder), args.rows), args.batch_size)
+        made = ways(*write(Path(folder), args.rows), args.batch_size)
         for _ in range(ROUNDS):
             for name, (make, touch) in made.items():
                 speed = reading_speed(make, touch, args.rows, passes=1, seconds=PASS_SECONDS)
@@ -98,7 +105,7 @@ def main() -> int:
     # Of each round by itself: what slows one way down slows the next one down as well.
     shares = {
         name: statistics.median(map(truediv, found[name], found["dicts"]))
-        for name in ("batch_map", "by_hand", "as_batches")
+        for name in ("batch_map", "array_column", "by_hand", "as_batches")
     }
     emit({"version": version("mdstorm"), "rows_per_s": rates, "of_dicts": shares})
     reached = {**rates, **shares}

@@ -37,7 +37,7 @@ _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 #: Words that the site's search answers with a page, before whatever else has them in its name.
 _WORDS = {
     "concepts/orders": ("order", "exact", "elastic"),
-    "how-to/batches": ("batch size", "batch_size", "float32", "float64", "dtype"),
+    "how-to/batches": ("batch size", "batch_size", "float32", "float64", "dtype", "matrix"),
     "how-to/convert": ("convert", "parquet"),
     "how-to/dbfs": ("dbfs", "preprocess", "preprocessing"),
     "how-to/decimals": ("decimal", "decimals"),
