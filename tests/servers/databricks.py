@@ -161,3 +161,8 @@ class DatabricksServer(Server):
     def __init__(self) -> None:
         self.workspace = Workspace()
         super().__init__(self.workspace)
+
+    def reset(self) -> None:
+        super().reset()
+        self.workspace.files.clear()
+        self.workspace.directories.clear()
