@@ -127,12 +127,14 @@ class _Files:
         sizes = self._sizes - self._skipped
         joined = gather_binary(self._data, self._starts + self._skipped, sizes, pa.binary())
         content = np.frombuffer(joined.buffers()[2] or b"", np.uint8)[: int(sizes.sum())]
-        flat = content.view(own.pop() if own else dtype).astype(dtype)
+        stored = own.pop() if own else dtype
         lengths = np.zeros(len(self._valid) + 1, np.int64)
-        lengths[1:][self._valid] = sizes // dtype.itemsize
+        lengths[1:][self._valid] = sizes // stored.itemsize
         offsets = np.cumsum(lengths).astype(np.int32)
         nulls = None if self.all_valid else np.append(~self._valid, False)
-        return pa.ListArray.from_arrays(pa.array(offsets, mask=nulls), pa.array(flat))
+        return pa.ListArray.from_arrays(
+            pa.array(offsets, mask=nulls), pa.array(content.view(stored).astype(dtype))
+        )
 
     def objects(self, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:
         """Return one array, or None, per row."""

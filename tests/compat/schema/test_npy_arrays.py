@@ -93,10 +93,12 @@ def test_arrays_of_one_shape_are_one_array() -> None:
     assert found.flags.c_contiguous
 
 
-def test_arrays_of_one_free_dimension_are_lists() -> None:
-    for arrays in ([np.arange(3), np.arange(0)], [np.arange(2), np.arange(2)], []):
+@pytest.mark.parametrize("stored", ["int8", "uint32", "int64"])
+def test_arrays_of_one_free_dimension_are_lists(stored: str) -> None:
+    for sizes in ([3, 0], [2, 2], []):
+        arrays = [np.arange(size, dtype=stored) for size in sizes]
         found = decode_npy(column(arrays), np.dtype("i8"), (None,))
-        assert isinstance(found, pa.ListArray)
+        assert found.type == pa.list_(pa.int64())
         assert found.to_pylist() == [array.tolist() for array in arrays]
     found = decode_npy(column([np.arange(2)]), np.dtype("i8"), (2,), has_nulls=True)
     assert found.to_pylist() == [[0, 1]]
