@@ -80,8 +80,10 @@ class PandasTransform(DeclaredTransform):
         field = self.edited.get(name)
         try:
             if field is not None and len(field[2]) > 1:
-                return _stack(name, series.tolist(), tuple(field[2]), declared_dtype(field[1]))
-            return self.enforce(name, series_to_values(series, self._expected[name]))
+                values = _stack(name, series.tolist(), tuple(field[2]), declared_dtype(field[1]))
+            else:
+                values = series_to_values(series, self._expected[name])
+            return self.enforce(name, values)
         except TransformError:
             raise
         except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
