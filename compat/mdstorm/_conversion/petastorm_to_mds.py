@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._datasets.field_decoders import DecodedField, decoded_field
+from mdstorm._datasets.field_decoders import DecodedField, decoded_field, is_untyped
 from mdstorm._datasets.petastorm_source import check_stored
 from mdstorm.errors import DecodeFieldError
 from mdstorm.unischema import Unischema
@@ -88,8 +88,7 @@ def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
 
 def _stored_field(field: DecodedField, source: Column) -> DecodedField:
     """Keep encoded what MDS cannot hold decoded: arrays of strings and times."""
-    is_plain = field.column.encoding != "bytes" or source.encoding != "bytes"
-    return field if is_plain else DecodedField(source, None)
+    return DecodedField(source, None) if is_untyped(field.column) else field
 
 
 def _planned(column: Column) -> Column:
@@ -116,6 +115,9 @@ def _storable(values: Values, column: Column) -> pa.Array:
         return values
     if values.dtype == object:
         encoding = column.parsed_encoding
+        if not column.is_array:  # arrays of no dimensions, some of them null
+            rows = [None if array is None else array[()] for array in values]
+            return pa.array(rows, column.arrow_type)
         if encoding.shape:  # some rows are null
             rows = [None if array is None else _numbers(array).reshape(-1) for array in values]
             return pa.array(rows, pa.list_(column.arrow_type.value_type))

@@ -22,6 +22,7 @@ from mdstorm.codecs import (
     NdarrayCodec,
     ScalarCodec,
 )
+from mdstorm.errors import UnsupportedTypeError
 from mdstorm_backend.format import DTYPES, Bytes, Column, SparkType, Values
 from mdstorm_backend.read import column_to_numpy, objects
 
@@ -36,6 +37,7 @@ _BOOLEANS: SparkType = {"type": "array", "elementType": "boolean", "containsNull
 #: Scalars: kind of the dtype → encoding and Spark type; numbers are encoded as their dtype.
 _SCALARS: dict[str, tuple[str, SparkType]] = {
     "b": ("uint8", "boolean"),
+    "M": ("int64", "timestamp_ntz"),
     "S": ("bytes", "binary"),
     "U": ("str", "string"),
 }
@@ -102,6 +104,11 @@ def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
     return replace(general, encoding=f"{general.encoding}:{','.join(map(str, shape))}")
 
 
+def is_untyped(column: Column) -> bool:
+    """Whether a column of `array_column` is for values of which MDS has no type."""
+    return column.encoding == "bytes" and column.spark_type is None
+
+
 def _files_of_arrays(field: UnischemaField, column: Column) -> DecodedField:
     dtype = np.dtype(field.numpy_dtype)
     is_compressed = type(field.codec) is CompressedNdarrayCodec
@@ -149,49 +156,64 @@ def _shaped(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None)
 
 
 def _scalars(field: UnischemaField, column: Column) -> DecodedField:
+    target = _scalar_column(field, column)
     if field.numpy_dtype is Decimal:
         if column.encoding == "str_decimal":
             return DecodedField(column, None)
-        texts = replace(column, encoding="str_decimal", spark_type=None)
-        return DecodedField(texts, lambda values: pa.array(values).cast(pa.string()))
-    dtype = np.dtype(field.numpy_dtype)
-    if field.shape or dtype.kind not in "biufSUM" or column.is_late or column.is_nested:
+        return DecodedField(target, lambda values: pa.array(values).cast(pa.string()))
+    if field.shape or is_untyped(target) or column.is_late or column.is_nested:
         return DecodedField(column, None)
-    if dtype.kind == "M":
-        is_time = pa.types.is_date(column.arrow_type) or pa.types.is_timestamp(column.arrow_type)
-        target = (
-            column if is_time else replace(column, encoding="int64", spark_type="timestamp_ntz")
-        )
-    else:
-        encoding, spark_type = _SCALARS.get(dtype.kind, (dtype.name, None))
-        target = replace(column, encoding=encoding, spark_type=spark_type)
-    if target.arrow_type == column.arrow_type:
+    is_time = pa.types.is_date(column.arrow_type) or pa.types.is_timestamp(column.arrow_type)
+    if target.arrow_type == column.arrow_type or (is_time and target.spark_type == "timestamp_ntz"):
         return DecodedField(column, None)
     return DecodedField(target, partial(cast_scalars, type_=target.arrow_type))
 
 
+def _scalar_column(field: UnischemaField, column: Column) -> Column:
+    """Return the column as one of the field's scalars; untyped if MDS has no type for them."""
+    dtype = np.dtype(field.numpy_dtype)
+    encoding, spark_type = _SCALARS.get(dtype.kind, (dtype.name, None))
+    if field.numpy_dtype is Decimal:
+        encoding = "str_decimal"
+    elif dtype.kind not in "biufSUM":
+        encoding = "bytes"
+    return replace(column, encoding=encoding, spark_type=spark_type)
+
+
 def _by_codec(field: UnischemaField, column: Column) -> DecodedField:
     """Decode with a user-defined codec, which takes one value."""
-    dtype = np.dtype(field.numpy_dtype)
+    if field.shape:
+        target = array_column(column, np.dtype(field.numpy_dtype), field.shape)
+    else:
+        target = _scalar_column(field, column)
+    if is_untyped(target):
+        raise UnsupportedTypeError(
+            f"field {field.name!r} has a codec of your own and the type {field.numpy_dtype}, which "
+            "MDS cannot hold decoded: declare numbers, text or bytes, or arrays of numbers"
+        )
+    join = _arrays if field.shape else _scalar_values
 
     def decode(values: Values) -> Values:
         found = column_to_numpy(values, None)
-        return _joined(
-            [None if value is None else field.codec.decode(field, value) for value in found],
-            target,
-        )
+        return join([None if v is None else field.codec.decode(field, v) for v in found], target)
 
-    target = array_column(column, dtype, field.shape)
     return DecodedField(target, decode)
 
 
-def _joined(rows: list[Any], column: Column) -> Values:
-    """Return values as a column of the reading core."""
-    if not column.is_array:
-        return pa.array(rows, column.arrow_type) if column.spark_type else objects(rows)
-    if column.is_numpy() and None not in rows and rows:
+def _arrays(rows: list[Any], column: Column) -> Values:
+    """Return arrays as a column of the reading core."""
+    if column.is_numpy() and rows:
         stacked: npt.NDArray[Any] = np.stack(rows)
         return stacked
     if all(row is None or row.ndim == 1 for row in rows):
         return pa.array(rows, column.arrow_type)
     return objects(rows)
+
+
+def _scalar_values(rows: list[Any], column: Column) -> pa.Array:
+    values: Any = rows
+    if column.encoding == "str_decimal":
+        values = [None if row is None else str(row) for row in rows]
+    elif column.spark_type == "timestamp_ntz":
+        values = np.array(rows, "datetime64[us]")
+    return pa.array(values, column.arrow_type)

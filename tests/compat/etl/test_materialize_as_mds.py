@@ -1,5 +1,6 @@
 """`materialize_dataset` as MDS: what a block writes is converted, and nothing else is touched."""
 
+import json
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -9,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.etl.golden_rows import assert_rows, read_rows
-from tests.compat.etl.rows_of_all_codecs import SCHEMA, TextCodec, encoded, row, write
+from tests.compat.etl.golden_rows import assert_rows, assert_same, read_rows
+from tests.compat.etl.rows_of_all_codecs import SCHEMA, JsonCodec, encoded, row, write
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm.codecs import NdarrayCodec
@@ -170,12 +171,12 @@ def test_values_of_a_users_own_codec_are_stored_decoded(tmp_path: Path) -> None:
         "Own",
         [
             UnischemaField("id", np.int64, ()),
-            UnischemaField("a", np.float32, (2,), TextCodec(), True),
-            UnischemaField("b", np.float32, (None,), TextCodec()),
+            UnischemaField("a", np.float32, (2,), JsonCodec(), True),
+            UnischemaField("b", np.float32, (None,), JsonCodec()),
         ],
     )
     with materialize(None, f"file://{tmp_path}", schema):
-        table = pa.table({"id": [0, 1], "a": ["1,2", None], "b": ["1", "1,2,3"]})
+        table = pa.table({"id": [0, 1], "a": ["[1, 2]", None], "b": ["[1]", "[1, 2, 3]"]})
         pq.write_table(table, tmp_path / "a.parquet")
     dataset = open_dataset(str(tmp_path))
     found = stored_unischema(dataset)
@@ -187,6 +188,46 @@ def test_values_of_a_users_own_codec_are_stored_decoded(tmp_path: Path) -> None:
     assert (second.a, second.b.tolist()) == (None, [1, 2, 3])
 
 
+@pytest.mark.parametrize("nulls", [[], [None]], ids=["no nulls", "nulls"])
+@pytest.mark.parametrize(
+    ("stored", "dtype", "shape", "values"),
+    [
+        ("string", np.int32, (), [5, -5]),
+        ("binary", np.bool_, (), [True, False]),
+        ("string", np.str_, (), ["a", "ä"]),
+        ("binary", np.str_, (), ["a", "ä"]),
+        ("binary", Decimal, (), ["1.50", "2"]),
+        ("string", np.datetime64, (), ["2024-05-31T00:00:00.000000", "1969-12-31T23:59:59.999999"]),
+        ("string", np.float32, (2,), [[1, 2], [3, 4]]),
+        ("binary", np.int16, (2, 1), [[[1], [2]], [[3], [4]]]),
+    ],
+    ids=str,
+)
+def test_any_field_may_have_a_users_own_codec(
+    tmp_path: Path, stored: str, dtype: Any, shape: Any, values: list[Any], nulls: list[None]
+) -> None:
+    schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec(), True)])
+    table = pa.table({"x": pa.array([*map(json.dumps, values), *nulls], stored)})
+    with materialize(None, f"file://{tmp_path}", schema):
+        pq.write_table(table, tmp_path / "a.parquet")
+    with make_reader(tmp_path.as_uri(), shuffle_row_groups=False) as reader:
+        found = [row.x for row in reader]
+    type_ = partial(np.array, dtype=dtype) if shape else dtype
+    for one, wanted in zip(found, [*map(type_, values), *nulls], strict=True):
+        assert_same(one, wanted)
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [(np.str_, (2,)), (np.object_, ())], ids=str)
+def test_what_mds_cannot_hold_decoded_is_refused(tmp_path: Path, dtype: Any, shape: Any) -> None:
+    schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec())])
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match="'x' has a codec of your own and"),
+        materialize(None, f"file://{tmp_path}", schema),
+    ):
+        pq.write_table(pa.table({"x": [b"{}"]}), tmp_path / "a.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
 def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
     schema = Unischema(
         "Scalars",
@@ -195,6 +236,7 @@ def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
             UnischemaField("u32", np.uint32, (), None, True),
             UnischemaField("price", Decimal, ()),
             UnischemaField("text", np.bytes_, ()),
+            UnischemaField("array", np.int32, (), NdarrayCodec(), True),
         ],
     )
     table = pa.table(
@@ -203,17 +245,19 @@ def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
             "u32": pa.array([None, 2**32 - 1], pa.int64()),
             "price": ["1.50", "2"],
             "text": ["a", "ä"],
+            "array": [bytes(NdarrayCodec().encode(schema.array, np.array(7, np.int32))), None],
             "other": [1.5, 2.5],
         }
     )
     with materialize(None, f"file://{tmp_path}", schema):
         pq.write_table(table, tmp_path / "a.parquet")
     dataset = open_dataset(str(tmp_path))
-    assert dataset.schema.names == ("u8", "u32", "price", "text", "other")
+    assert dataset.schema.names == ("u8", "u32", "price", "text", "array", "other")
     assert dataset[0]["u8"].dtype == np.uint8
     assert [dataset[i]["u32"] for i in (0, 1)] == [None, 2**32 - 1]
     assert [dataset[i]["price"] for i in (0, 1)] == [Decimal("1.50"), Decimal(2)]
     assert dataset[1]["text"] == "ä".encode()
+    assert [dataset[i]["array"] for i in (0, 1)] == [7, None]
     assert dataset[1]["other"] == 2.5
 
 

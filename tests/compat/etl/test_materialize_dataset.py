@@ -15,7 +15,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from tests.compat.etl.golden_rows import assert_rows
-from tests.compat.etl.rows_of_all_codecs import SCHEMA, TextCodec, encoded, row, write
+from tests.compat.etl.rows_of_all_codecs import SCHEMA, JsonCodec, encoded, row, write
 from tests.conftest import IS_REFUSING
 
 from mdstorm.codecs import CompressedNdarrayCodec, NdarrayCodec
@@ -415,7 +415,7 @@ def test_a_file_system_of_the_callers_own_takes_paths(tmp_path: Path, kind: str)
 
 
 def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
-    own = Unischema("Own", [UnischemaField("a", np.float32, (2,), TextCodec())])
+    own = Unischema("Own", [UnischemaField("a", np.float32, (2,), JsonCodec())])
     for arguments, error in (
         ((None, str(tmp_path), SCHEMA), InvalidArgumentError),
         ((None, f"file://{tmp_path}", "schema"), ArgumentTypeError),
