@@ -187,8 +187,8 @@ def convert(
         "storage_options": storage_options,
     }
     if spark is not None:
-        options["progress"] = progress is not False
-        return _with_spark(spark, source, parquet, plan, target.url, options)
+        frame = _selected(_read_by_spark(spark, spark_url(source), parquet), parquet, plan.read)
+        return materialize(frame, target.url, progress=progress is not False, **options)
     return convert_parquet(
         parquet,
         target.url,
@@ -231,26 +231,12 @@ def _plan(
             f"{parquet.url} was written by Petastorm, and its schema states its decimals: convert "
             f"it without decimals, and read it with make_reader(…, decimals={decimals!r})"
         )
-    planned = mds_plan(unischema, parquet)
-    schema: Schema = planned.schema
-    recode: Recode = planned.recode
     if columns is not None:
-        schema, recode = schema.select(columns), _Selected(recode, columns)
         kept = [unischema.fields[name] for name in columns if name in unischema.fields]
         unischema = unischema.create_schema_view(kept)
+    planned = mds_plan(unischema, parquet, columns)
     extra = {UNISCHEMA_EXTRA: unischema_to_json(unischema)}
-    return _Plan(parquet.arrow_schema.names, schema, recode, extra)
-
-
-class _Selected:
-    """Keeps some of the columns that another function returns for a batch."""
-
-    def __init__(self, recode: Recode, columns: Sequence[str]) -> None:
-        self._recode = recode
-        self._columns = list(columns)
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self._recode(batch).select(self._columns)
+    return _Plan(fields.names, planned.schema, planned.recode, extra)
 
 
 def _check_no_parquet(target: Location) -> None:
@@ -276,18 +262,6 @@ def _remove_dataset(target: Location, overwrite: bool) -> None:
             "convert`, so it is not replaced: remove it yourself, or choose another directory"
         )
     remove_dataset(target)
-
-
-def _with_spark(
-    spark: SparkSession,
-    source: str,
-    parquet: ParquetDataset,
-    plan: _Plan,
-    url: str,
-    options: dict[str, Any],
-) -> Dataset:
-    frame = _read_by_spark(spark, spark_url(source), parquet)
-    return materialize(_selected(frame, parquet, plan.read), url, **options)
 
 
 def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> DataFrame:

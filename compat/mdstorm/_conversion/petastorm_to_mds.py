@@ -7,7 +7,7 @@ strings and times, stay in NumPy's format.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +38,8 @@ class MDSPlan:
     Attributes
     ----------
     schema : Schema
-        The columns of the MDS dataset: the fields in their order, then what else the files hold.
+        The columns of the MDS dataset: by default the fields in their order, then what else the
+        files hold.
     recode : callable
         Makes of a record batch of the files one with these columns.
     """
@@ -47,7 +48,9 @@ class MDSPlan:
     recode: Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
+def mds_plan(
+    unischema: Unischema, source: ParquetDataset, names: Sequence[str] | None = None
+) -> MDSPlan:
     """Plan how the fields of a Unischema are stored in MDS, with the dtypes and shapes they have.
 
     Parameters
@@ -56,6 +59,8 @@ def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
         The schema. Values of user-defined codecs are stored decoded.
     source : ParquetDataset
         The encoded rows.
+    names : sequence of str, optional
+        Columns to store, in this order; all of them by default.
 
     Returns
     -------
@@ -76,6 +81,8 @@ def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
     }
     others = {c.name: DecodedField(c, None) for c in source.schema if c.name not in fields}
     columns = {**fields, **others}
+    if names is not None:
+        columns = {name: columns[name] for name in names}
 
     def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(

@@ -119,10 +119,12 @@ def convert(
         }
         write_json(found)
         return
+    compared = {name: options[name] for name in ("dtype", "decimals", "version", "timestamp")}
+    compared["columns"] = ",".join(options["columns"] or []) or None
     given = "".join(
-        f"--{name} {shlex.quote(str(options[name]))} "
-        for name in ("dtype", "decimals", "version", "timestamp")
-        if options[name] is not None
+        f"--{name} {shlex.quote(str(value))} "
+        for name, value in compared.items()
+        if value is not None
     )
     click.echo(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "

@@ -1,6 +1,7 @@
 """``mdstorm convert`` and ``mdstorm verify --against``."""
 
 import json
+import shlex
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -47,6 +48,22 @@ def test_the_result_is_told_with_the_next_command(source: Path, target: Path) ->
     assert result.stdout.endswith(f"Compare with: {command}")
     assert open_dataset(str(target)).to_table().equals(numbers(30))
     assert run("convert", source, f"{target}2", "-q").stdout == ""
+
+
+def test_the_next_command_compares_what_was_converted(source: Path, target: Path) -> None:
+    told = run("convert", source, target, "--columns", "text, half", "--dtype", "float32").stdout
+    command = told.partition("Compare with: mdstorm ")[2]
+    assert command.startswith("verify --dtype float32 --columns text,half --against")
+    assert run(*shlex.split(command)).exit_code == 0
+
+
+def test_columns_that_are_not_chosen_are_not_read(source: Path, target: Path) -> None:
+    fields = [UnischemaField("id", np.int64, ()), UnischemaField("text", np.bool_, ())]
+    schema = dump_unischema(Unischema("Wrong", fields))
+    add_metadata(open_parquet(str(source)), {UNISCHEMA_KEY: schema})
+    assert "Decoding field" in run("convert", source, target).stderr
+    assert run("convert", source, target, "--columns", "half,id").exit_code == 0
+    assert open_dataset(str(target)).schema.names == ("half", "id")
 
 
 @pytest.mark.parametrize(
