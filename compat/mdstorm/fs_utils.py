@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import ParseResult, urlparse
 
-from mdstorm._datasets.sources import checked_urls
+from mdstorm._datasets.sources import checked_url, checked_urls
 from mdstorm._petastorm_names import other_names
-from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.storage import check_scheme, normalize_url, open_filesystem
 
 __all__ = [
@@ -118,16 +117,14 @@ def get_filesystem_and_path_or_paths(
 
 
 def normalize_dir_url(dataset_url: str) -> str:
-    """Return a URL without trailing slashes.
+    """Return a URL without a slash at its end.
 
     Raises
     ------
     InvalidArgumentError
-        If it is not a string; also ValueError.
+        If it is empty, or neither a string nor a path; also ValueError.
     """
-    if not isinstance(dataset_url, str):
-        raise InvalidArgumentError(f"directory url must be a string, found {dataset_url!r}")
-    return dataset_url.rstrip("/")
+    return checked_url(dataset_url).removesuffix("/")
 
 
 def _filesystem(url: str, storage_options: dict[str, Any]) -> Any:

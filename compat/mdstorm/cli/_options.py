@@ -17,7 +17,7 @@ def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
     """Return the directory of a dataset, also if the URL names its index."""
     if url == INDEX_NAME:
         return "."
-    return url.removesuffix(f"/{INDEX_NAME}") or "/"
+    return "/" if url == f"/{INDEX_NAME}" else url.removesuffix(f"/{INDEX_NAME}")
 
 
 def examples(*lines: str) -> str:

@@ -1,5 +1,7 @@
 """What people get wrong on the command line: what is told, and the exit code."""
 
+import shlex
+
 import pytest
 from click.testing import CliRunner
 from tests.compat.mistakes import beside
@@ -29,6 +31,7 @@ MISTAKES = [
     ("verify /nope", 3, "it has no index.json. Check the URL"),
     ("verify --against P", 2, "Missing argument 'URL'"),
     ("reindex M", 2, "replace it with force=True (--force)"),
+    ("reindex ''", 2, "expected a URL or a path, found ''"),
     ("reindex EMPTY", 3, "there are no shards"),
     ("cache ls --directory CSV/a.csv", 3, "cannot be read"),
     ("run", 2, "Missing argument 'TARGET'"),
@@ -50,7 +53,7 @@ def test_a_mistake_is_told_with_its_remedy(
     places |= {"P": parquet, "M": mds}
     arguments = [
         "/".join(places.get(part, part).removeprefix("file://") for part in word.split("/"))
-        for word in line.split()
+        for word in shlex.split(line)
     ]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == code

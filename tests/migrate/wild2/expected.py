@@ -147,10 +147,10 @@ EXPECTED: dict[str, Expected] = {
                 "gs://b/p",
                 "hdfs://nameservice1/petastorm_data",
                 "abfss://c@acc.dfs.core.windows.net/x",
-                "file:///x/y",
+                "file:///x/y//",
             ],
         },
-        why="mdstorm's errors are subclasses of `ValueError`; all slashes at the end go.",
+        why="mdstorm's errors are subclasses of `ValueError`.",
     ),
     "programs/decorators_contexts.py": Expected(
         stays=("with_petastorm_reader", "petastorm_readers")
