@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets.sources import open_source
+from mdstorm._datasets.sources import open_urls, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows.rows import rows_of
 from mdstorm.errors import UnsupportedArgumentError
@@ -60,17 +60,17 @@ def dataset_as_rdd(
             "compute have no RDDs. Read the dataset with make_reader, or the Parquet files with "
             "spark.read.parquet(…)"
         ) from error
-    opened = open_source(dataset_url)
-    schema = opened.unischema
+    found = opened(open_urls(dataset_url))
+    schema = found.unischema
     if schema_fields is not None:
         schema = schema.create_schema_view(schema_fields)
-    numbers = range(len(opened.source.shard_sizes))
+    numbers = range(len(found.source.shard_sizes))
     read = partial(_rows, dataset_url, schema)
     return parallelize(numbers, max(len(numbers), 1)).mapPartitions(read)
 
 
 def _rows(url: str, schema: Unischema, numbers: Iterator[int]) -> Iterator[Any]:
-    source = open_source(url).source
+    source = opened(open_urls(url)).source
     names = tuple(schema.fields)
     for number in numbers:
         shard = source.shard(number)

@@ -44,15 +44,13 @@ class Opened(NamedTuple):
     inferred: bool = False
 
 
-def open_source(
+def open_urls(
     urls: str | list[str],
     *,
     storage_options: dict[str, Any] | None = None,
     filesystem: Any = None,
-    decode: bool = True,
-    decimals: str | None = None,
     as_of: AsOf | None = None,
-) -> Opened:
+) -> Dataset | ParquetDataset:
     """Open the dataset that URLs name.
 
     Parameters
@@ -62,11 +60,8 @@ def open_source(
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
-        A file system of fsspec or pyarrow, which takes precedence over both.
-    decode : bool
-        Whether fields that Petastorm stored encoded are delivered decoded.
-    decimals : {"float64", "float32", "decimal", None}
-        What decimals are read as; None and ``"decimal"`` leave them.
+        A file system of fsspec or pyarrow, which takes precedence over the scheme of the URLs and
+        `storage_options`.
     as_of : AsOf, optional
         The version of a Delta table; by default the newest one.
 
@@ -79,16 +74,13 @@ def open_source(
     """
     urls = checked_urls(urls)
     several = [urls] if isinstance(urls, str) else urls
-    dataset: Dataset | ParquetDataset
     if len(several) == 1 and filesystem is None and _is_mds(several[0], storage_options):
         check_as_of(as_of, several[0])
-        dataset = open_dataset(several[0], storage_options=storage_options)
-    elif any(map(is_shard, several)):
+        return open_dataset(several[0], storage_options=storage_options)
+    if any(map(is_shard, several)):
         check_as_of(as_of, several[0])
-        dataset = open_files(several, storage_options=storage_options, filesystem=filesystem)
-    else:
-        dataset = open_parquet_files(urls, storage_options, filesystem, as_of)
-    return opened(dataset, decode=decode, decimals=decimals)
+        return open_files(several, storage_options=storage_options, filesystem=filesystem)
+    return open_parquet_files(urls, storage_options, filesystem, as_of)
 
 
 def open_stored(
@@ -116,9 +108,19 @@ def open_stored(
 
 
 def opened(
-    dataset: Dataset | ParquetDataset, *, decode: bool, decimals: str | None = None
+    dataset: Dataset | ParquetDataset, *, decode: bool = True, decimals: str | None = None
 ) -> Opened:
-    """Return an open dataset with its fields; `decode` and `decimals` as in `open_source`."""
+    """Return an open dataset with its fields.
+
+    Parameters
+    ----------
+    dataset : Dataset or ParquetDataset
+        The dataset.
+    decode : bool
+        Whether fields that Petastorm stored encoded are delivered decoded.
+    decimals : {"float64", "float32", "decimal", None}
+        What decimals are read as; None and ``"decimal"`` leave them.
+    """
     found = _of_mds(dataset) if isinstance(dataset, Dataset) else _of_parquet(dataset, decode)
     if not become_floats(decimals):
         return found

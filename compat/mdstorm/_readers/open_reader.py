@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mdstorm._datasets.sources import Opened, checked_url, open_source
+from mdstorm._datasets.sources import Opened, checked_url, open_urls, opened
 from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.pools import Pool
+from mdstorm._readers.pools import Pool, ThreadPool
 from mdstorm._readers.reader import DatasetReader
 from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
@@ -31,9 +31,7 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     Raises
     ------
     InvalidArgumentError
-        If there is none, or one is neither a text nor a path; also ValueError.
-    IndexError
-        If one is empty.
+        If there is none, or one is empty, or neither a text nor a path; also ValueError.
     """
     if isinstance(dataset_url_or_urls, list):
         if not dataset_url_or_urls:
@@ -104,10 +102,11 @@ class Reader(DatasetReader):
         convert_early_to_numpy: bool = False,
     ) -> None:
         _check_parts(reader_pool, cache, worker_class)
+        pool = ThreadPool(10) if reader_pool is None else reader_pool
         arguments = ReaderArguments(
-            reader_pool_type="thread" if reader_pool is None else reader_pool.reader_pool_type,
-            workers_count=10 if reader_pool is None else reader_pool.workers_count,
-            results_queue_size=50 if reader_pool is None else reader_pool.results_queue_size,
+            reader_pool_type=pool.reader_pool_type,
+            workers_count=pool.workers_count,
+            results_queue_size=pool.results_queue_size,
             seed=seed,
             shuffle_rows=shuffle_rows,
             shuffle_row_groups=shuffle_row_groups,
@@ -194,22 +193,21 @@ def _opened(
         ngram, schema_fields = schema_fields, None
         _check_ngram(ngram, arguments, batched)
     arguments = replace(arguments, schema_fields=schema_fields)
-    opened = open_source(
+    dataset = open_urls(
         normalize_dataset_url_or_urls(urls),
         storage_options=arguments.storage_options,
         filesystem=arguments.filesystem,
-        decode=not batched,
-        decimals=arguments.decimals,
         as_of=arguments.as_of,
     )
-    _warn_of_kind(opened, batched)
-    if _is_left_in_order(opened, arguments):
-        _warn_of_order(opened.source.url)
+    found = opened(dataset, decode=not batched, decimals=arguments.decimals)
+    _warn_of_kind(found, batched)
+    if _is_left_in_order(found, arguments):
+        _warn_of_order(found.source.url)
     if ngram is not None:
-        ngram.resolve_regex_field_names(opened.unischema)
+        ngram.resolve_regex_field_names(found.unischema)
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
         arguments = replace(arguments, schema_fields=wanted)
-    return opened, arguments, ngram
+    return found, arguments, ngram
 
 
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:

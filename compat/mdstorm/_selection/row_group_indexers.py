@@ -101,7 +101,7 @@ class _FieldIndexer(RowGroupIndexerBase):
                 f"Cannot build index for empty rows, column {self._column_name!r}"
             )
         return self._mdstorm_add(
-            (value for row in decoded_rows for value in _elements(row[self._column_name])),
+            (value for row in decoded_rows for value in elements_of(row[self._column_name])),
             piece_index,
         )
 
@@ -184,5 +184,6 @@ class FieldNotNullIndexer(_FieldIndexer):
         self._index_data |= other._index_data
 
 
-def _elements(value: Any) -> Iterable[Any]:
+def elements_of(value: Any) -> Iterable[Any]:
+    """Return the elements of an array; of another value, itself."""
     return value.reshape(-1) if isinstance(value, np.ndarray) else (value,)

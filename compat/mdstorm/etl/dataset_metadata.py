@@ -18,7 +18,7 @@ from mdstorm._datasets.common_metadata import common_metadata_of
 from mdstorm._datasets.hadoop_conf import parquet_settings
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
 from mdstorm._datasets.petastorm_source import stored_unischema
-from mdstorm._datasets.sources import checked_urls
+from mdstorm._datasets.sources import checked_urls, open_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
 from mdstorm.errors import (
@@ -31,9 +31,8 @@ from mdstorm.errors import (
     UnsafePickleError,
 )
 from mdstorm.unischema import Unischema, infer_unischema
-from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import INDEX_NAME
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
 
 __all__ = [
@@ -213,20 +212,15 @@ def get_schema_from_dataset_url(
     InvalidArgumentError
         If the URL has no scheme; also ValueError.
     """
-    dataset_url_or_urls = checked_urls(dataset_url_or_urls)
-    urls = [dataset_url_or_urls] if isinstance(dataset_url_or_urls, str) else dataset_url_or_urls
-    location = Location.of(urls[0], storage_options, filesystem)
-    if len(urls) == 1 and filesystem is None and location.exists(INDEX_NAME):
-        return get_schema(open_dataset(urls[0], storage_options=storage_options))
     try:
-        files = open_parquet(
+        dataset = open_urls(
             dataset_url_or_urls, storage_options=storage_options, filesystem=filesystem
         )
     except DatasetNotFoundError as error:
         raise MetadataNotFoundError(
             f"Could not find _common_metadata file: {error}", url=error.url
         ) from error
-    return get_schema(files)
+    return get_schema(dataset)
 
 
 def infer_or_load_unischema(dataset: Any) -> Unischema:

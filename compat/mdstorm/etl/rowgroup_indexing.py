@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from mdstorm._datasets.common_metadata import location_of
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_INDEX_KEY
-from mdstorm._datasets.petastorm_source import DecodedSource
-from mdstorm._datasets.sources import open_source
+from mdstorm._datasets.sources import open_urls, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows.rows import cells
 from mdstorm._selection.distinct import distinct_cells
@@ -20,6 +19,7 @@ from mdstorm._selection.row_group_index import (
     load_row_group_index,
     save_indexers,
 )
+from mdstorm._selection.row_group_indexers import elements_of
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.etl.rowgroup_indexers import (
     FieldNotNullIndexer,
@@ -93,8 +93,8 @@ def build_rowgroup_index(
         If there is no indexer, two have the same name, or one is for a field that does not exist.
     """
     found = _checked(indexers)
-    opened = _as_stored(dataset_url)
-    source = open_source(dataset_url, decode=True).source
+    stored = open_urls(dataset_url)
+    source = opened(stored).source
     fields = sorted({name for indexer in indexers for name in indexer.column_names})
     unknown = [name for name in fields if name not in source.schema]
     if unknown:
@@ -108,7 +108,7 @@ def build_rowgroup_index(
     for number, values in zip(numbers, indexed, strict=True):
         for indexer, each in zip(indexers, values, strict=True):
             _add(indexer, each, number)
-    save_indexers(opened, found)
+    save_indexers(stored, found)
 
 
 def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
@@ -127,7 +127,7 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
         If it has none; also ValueError.
     """
     if isinstance(dataset, str):
-        dataset = _as_stored(dataset)
+        dataset = open_urls(dataset)
     elif hasattr(dataset, "fragments"):  # pyarrow's
         dataset = open_parquet(location_of(dataset).url, filesystem=dataset.filesystem)
     if not isinstance(dataset, (Dataset, ParquetDataset)):
@@ -135,13 +135,6 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
             f"get_row_group_indexes takes a dataset or its URL, found {dataset!r}"
         )
     return load_row_group_index(dataset)
-
-
-def _as_stored(url: str) -> Dataset | ParquetDataset:
-    source = open_source(url, decode=False).source
-    stored = source.stored if isinstance(source, DecodedSource) else source
-    assert isinstance(stored, (Dataset, ParquetDataset))
-    return stored
 
 
 def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
@@ -193,14 +186,10 @@ def _add(indexer: Any, found: Any, number: int) -> None:
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the distinct values of a column that are not null, those of arrays one by one."""
+    """Return the values of a column, those of arrays one by one; distinct where that is quick."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
-            return [
-                element
-                for value in values
-                for element in (value.reshape(-1) if isinstance(value, np.ndarray) else (value,))
-            ]
+            return [element for value in values for element in elements_of(value)]
         values = values.reshape(-1)
     else:
         if pa.types.is_list(values.type):
