@@ -112,9 +112,9 @@ def _type_of(name: str) -> Any:
 
 
 def _codec_to_json(codec: Any) -> dict[str, Any] | None:
-    if isinstance(codec, ScalarCodec):
+    if type(codec) is ScalarCodec:
         return {"type": "ScalarCodec", "spark_type": spark_type_json(codec._spark_type)}
-    if isinstance(codec, CompressedImageCodec):
+    if type(codec) is CompressedImageCodec:
         return {
             "type": "CompressedImageCodec",
             "image_codec": codec.image_codec,

@@ -42,13 +42,21 @@ def test_dtypes_come_back_as_types() -> None:
     assert through_json(schema).fields["a"].numpy_dtype is np.int32
 
 
-class OwnCodec(NdarrayCodec):
+class OwnArrays(NdarrayCodec):
+    """A user's own."""
+
+
+class OwnScalars(ScalarCodec):
     """A user's own."""
 
 
 def test_codecs_of_a_users_own_are_left_out() -> None:
-    schema = Unischema("S", [UnischemaField("a", np.int8, (2,), OwnCodec())])
-    assert through_json(schema).fields["a"].codec is None
+    fields = [
+        UnischemaField("a", np.int8, (2,), OwnArrays()),
+        UnischemaField("b", np.int8, (), OwnScalars(NamedSparkType("byte"))),
+    ]
+    found = through_json(Unischema("S", fields))
+    assert [field.codec for field in found.fields.values()] == [None, None]
 
 
 @pytest.mark.parametrize(
