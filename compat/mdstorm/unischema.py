@@ -247,7 +247,8 @@ def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> Non
         if name not in row_dict:
             if not field.nullable:
                 raise InvalidArgumentError(
-                    f"Field {name} is not found in the row_dict, but is not nullable."
+                    f"Field {name} is not found in the row_dict, but is not nullable. Give it a "
+                    "value, or declare it nullable"
                 )
             row_dict[name] = None
 
@@ -272,9 +273,10 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
     RowArgumentError
         If an argument is of another type; also TypeError and AssertionError.
     InvalidArgumentError
-        If fields are missing or unknown, or a field that is not nullable is None; also ValueError.
+        If fields are missing or unknown; also ValueError.
     EncodingError
-        If a value does not fit its field; also ValueError.
+        If a value does not fit its field, or is None in a field that is not nullable; also
+        ValueError.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def check_array(field: UnischemaField, value: Any) -> None:
     if not fits_shape(value.shape, field.shape):
         raise EncodingError(
             f"Unexpected dimensions of {field.name} feature. Expected {field.shape}. "
-            f"Got {value.shape}",
+            f"Got {value.shape}; reshape it, or declare None for a dimension of any size",
             column=field.name,
         )
 

@@ -141,7 +141,9 @@ def encoded(field: UnischemaField, value: Any) -> Any:
     if value is None:
         if not field.nullable:
             raise EncodingTypeError(
-                f'Field {field.name!r} is not "nullable", but got a None value', column=field.name
+                f'Field {field.name!r} is not "nullable", but got a None value: give it a value, '
+                "or declare it nullable",
+                column=field.name,
             )
         return None
     if field.codec is not None:
