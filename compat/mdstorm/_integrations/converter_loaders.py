@@ -26,7 +26,11 @@ _IN_ORDER: dict[str, Any] = {
 
 
 class ConverterLoaders(Described):
-    """The loaders over converters that a Trainer requests; a mixin for data modules.
+    """Converters as a data module of Lightning: ``Trainer().fit(model, module)``.
+
+    Each rank gets its share of the rows once the Trainer has started its processes, whatever its
+    strategy, and each row comes once in an epoch. Lightning's checkpoints hold the position in the
+    training data, so that ``fit(…, ckpt_path=…)`` continues with the next row.
 
     Parameters
     ----------
