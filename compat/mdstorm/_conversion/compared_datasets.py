@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,18 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._datasets.decoded_shard import value_cells
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._datasets.sources import open_stored
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.format import (
-    Values,
-    as_arrow,
-    numpy_dtype,
-    plain_type,
-    plain_values,
-)
+from mdstorm_backend.format import Values, as_arrow, plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.tables import AsOf
 
@@ -97,11 +92,7 @@ class _DecodedRows(ComparedRows):
 
 def _as_arrays(values: Values) -> pa.StructArray:
     """Return arrays as what they are (dtype and shape) and their bytes; None for null."""
-    if isinstance(values, np.ndarray):
-        cells: Iterable[Any] = values
-    else:
-        dtype = numpy_dtype(values.type.value_type)
-        cells = (None if cell is None else np.array(cell, dtype) for cell in values.to_pylist())
+    cells = value_cells(values)
     return pa.array([None if cell is None else _described(cell) for cell in cells], _ARRAY)
 
 

@@ -81,7 +81,7 @@ class DecodedShard(Shard):
         found = self._stored.sample(row, plain) if plain else {}
         for name in names:
             if name not in found:
-                (found[name],) = _cells(self._decode(np.array([row]), name, True))
+                (found[name],) = value_cells(self._decode(np.array([row]), name, True))
         return {name: found[name] for name in names}
 
     def _decode(self, rows: Rows, name: str, exact_nulls: bool) -> Values:
@@ -121,7 +121,7 @@ def _copied(values: Values) -> Values:
     return values
 
 
-def _cells(values: Values) -> list[Any]:
+def value_cells(values: Values) -> list[Any]:
     """Return values one by one, arrays as NumPy arrays."""
     if isinstance(values, np.ndarray):
         return list(values)

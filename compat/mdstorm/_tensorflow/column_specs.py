@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mdstorm._transforms.declared_fields import declared_dtype
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import warn_user
@@ -39,10 +40,7 @@ def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> 
     """
     if numpy_type in _DTYPES:
         return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
-    try:
-        dtype = np.dtype(numpy_type)
-    except TypeError:
-        dtype = np.dtype(object)
+    dtype = declared_dtype(numpy_type)
     if dtype.type in _DTYPES:
         return ColumnSpec(name, _DTYPES[dtype.type], tuple(shape))
     if dtype.kind not in _SAME_KINDS or dtype.itemsize > 8:

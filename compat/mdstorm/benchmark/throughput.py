@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import resource
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
 from mdstorm.reader import make_reader
 from mdstorm.unischema import match_unischema_fields
+from mdstorm.utils import run_in_subprocess
 from mdstorm_backend.base import check_integer
 
 if TYPE_CHECKING:
@@ -146,8 +146,7 @@ def reader_throughput(
     queue = (shuffling_queue_size, least) if read_method is ReadMethod.TF else None
     if not spawn_new_process:
         return _measured(dataset_url, arguments, cycles, queue)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measured, (dataset_url, arguments, cycles, queue))
+    return run_in_subprocess(_measured, dataset_url, arguments, cycles, queue)
 
 
 def _measured(
