@@ -22,7 +22,7 @@ from mdstorm._tensorflow.datasets import (
     dataset_of_ngrams,
     dataset_of_rows,
     specs_of_ngram,
-    warn_of_texts,
+    warn_of_decimals_in,
 )
 from mdstorm._tensorflow.values import (
     column_for_tf,
@@ -128,12 +128,13 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
         If a queue is requested and the reader delivers batches, or if TensorFlow has no type for a
         field; also ValueError.
     """
+    check_reader(reader)
     if reader.batched_output and shuffling_queue_capacity > 0:
         raise InvalidArgumentError(
             "shuffling_queue_capacity can not be used with a reader that produces "
             "batched_output: it would shuffle whole batches. Pass shuffle_rows=True to the reader"
         )
-    warn_of_texts(reader)
+    warn_of_decimals_in(reader)
     by_offset = specs_of_ngram(reader) if reader.ngram else {0: specs_of_schema(reader.schema)}
     specs = [spec for offset in sorted(by_offset) for spec in by_offset[offset]]
 

@@ -21,7 +21,7 @@ from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, in_cluster, w
 def dataset_of_rows(reader: Any) -> Any:
     """Return the dataset of a reader's rows, or batches."""
     specs = specs_of_schema(reader.schema)
-    warn_of_texts(reader)
+    warn_of_decimals_in(reader)
     if can_pass_over(reader) and reader.batched_output:
         check_nulls_of(reader._mdstorm_options())
 
@@ -45,7 +45,7 @@ def dataset_of_rows(reader: Any) -> Any:
 def dataset_of_ngrams(reader: Any) -> Any:
     """Return the dataset of a reader's n-grams: dicts from offset to namedtuple."""
     specs = specs_of_ngram(reader)
-    warn_of_texts(reader)
+    warn_of_decimals_in(reader)
     signature = {
         offset: _schema_at(reader, offset).make_namedtuple_tf(
             *(tf.TensorSpec(spec.shape, spec.dtype) for spec in columns)
@@ -58,7 +58,7 @@ def dataset_of_ngrams(reader: Any) -> Any:
     )
 
 
-def warn_of_texts(reader: Any) -> None:
+def warn_of_decimals_in(reader: Any) -> None:
     """Warn if a reader delivers decimals, of which nobody has said what becomes of them."""
     if isinstance(reader, DatasetReader):
         reader._mdstorm_warn_of_decimals("TensorFlow")
