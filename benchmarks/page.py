@@ -47,8 +47,7 @@ process and environment, one after the other, in several rounds; the figures are
 rounds. `benchmarks/page.py` writes this page.
 
 {machine}
-Absolute figures differ on other machines; the ratios differ less. The last table is of a run of its
-own.
+Absolute figures differ on other machines; the ratios differ less.
 
 ![How many times faster mdstorm is](images/benchmarks.svg)
 """
@@ -76,8 +75,9 @@ Rows per second of CPU time: of all threads and processes, because what one libr
 another does in processes, and because other programs on the machine change it less than the time
 on the clock. The processes that Ray keeps in the background count, too. The best figure of each row
 is bold. All libraries read the same rows from local files, without worker processes of PyTorch, and
-decode images by Pillow. The machine's load average was {load} during this run, so small differences
-are noise: `benchmarks/results_peers.json` has the ratios of each round.
+decode images by Pillow. At the end of this run, the machine's load average over 15 minutes was
+{load:.1f}, the run itself included. Small differences are noise: `benchmarks/results_peers.json` has
+the ratios of each round.
 `python benchmarks/run_peers.py` repeats only this table.
 
 {peers}
@@ -117,14 +117,14 @@ def page() -> str:
     machine = _results("results.json")["machine"]
     sentence = (
         f"The machine: {machine['cpus']} cores ({machine['machine']}, {machine['system']}), "
-        f"Python {machine['python']}, otherwise idle."
+        f"Python {machine['python']}."
     )
     peers = _results("results_peers.json")
     return _HEAD.format(machine=sentence) + _TABLES.format(
         table=_table(comparisons("results.json")),
         samples=_table(comparisons("results_samples.json")),
         peers=_peers_table(peers),
-        load=round(peers["load"]),
+        load=peers["load"],
         settings=_settings(peers),
     )
 
