@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 class ReaderKeywords(TypedDict, total=False):
     """What the methods of a converter pass on to a reader; see `ReaderArguments` for the meaning.
 
-    Those are Petastorm's reader arguments and seven of ours, without the dataset and without the
+    Those are Petastorm's reader arguments and some of ours, without the dataset and without the
     arguments that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter
     knows the version of its table.
     """

@@ -22,5 +22,10 @@ class UUIDText(Encoding):
             raise TypeError(f"it is of type {type(value).__name__} and must be a uuid.UUID")
         return str(value).encode()
 
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        for text in values.drop_null().to_pylist():
+            UUID(text)
+        return super().encode_values(values)
+
     def decode(self, stored: Any) -> Any:
         return UUID(stored)

@@ -17,6 +17,7 @@ from tests.mds_backend.maintenance.damage import rewrite
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import (
+    EncodingError,
     InvalidArgumentError,
     UnsupportedEncodingError,
     UnsupportedTypeError,
@@ -107,6 +108,15 @@ def in_tensorflow(dataset: Dataset) -> tf.Tensor:
 def test_it_is_written_and_read_everywhere(write: Callable[[Path], None], tmp_path: Path) -> None:
     write(tmp_path / "data")
     check_read_everywhere(tmp_path / "data")
+
+
+def test_texts_that_it_could_not_decode_are_refused(tmp_path: Path) -> None:
+    batch = pa.record_batch({"n": pa.array([0], pa.int64()), "u": ["nowhere"]})
+    with MDSWriter(columns=COLUMNS, out=str(tmp_path)) as writer:
+        with pytest.raises(EncodingError, match=r"'u'.*badly formed"):
+            writer.write_batch(batch)
+        writer.write({"n": 1, "u": UUIDS[1]})
+    assert [sample["u"] for sample in open_dataset(str(tmp_path))[:]] == [UUIDS[1]]
 
 
 @pytest.mark.usefixtures("sent_to_workers")

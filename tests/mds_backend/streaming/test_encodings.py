@@ -26,6 +26,9 @@ from mdstorm_backend.streaming.base.format.mds.encodings import (
     mds_encode,
 )
 
+#: Names of ours that MosaicML Streaming does not have.
+BEYOND_THE_FORMAT: set[str] = set()
+
 VALUES = [
     ("bytes", b"ab"),
     ("str", "a\u00e4"),
@@ -61,8 +64,9 @@ def test_functions_and_the_writer_store_the_same_bytes(
 
 def test_every_encoding_of_the_format_has_its_class() -> None:
     assert get_mds_encodings() == set(_encodings) == {*_encodings.keys()}
-    assert len(_encodings) == len(get_mds_encodings()) == 28
-    for name in _encodings:
+    names = get_mds_encodings() - BEYOND_THE_FORMAT
+    assert len(names) == 28
+    for name in names:
         kind = _encodings[name]
         assert issubclass(kind, Encoding)
         assert getattr(encodings, kind.__name__) is kind
