@@ -75,9 +75,10 @@ Rows per second of CPU time: of all threads and processes, because what one libr
 another does in processes, and because other programs on the machine change it less than the time
 on the clock. The processes that Ray keeps in the background count, too. The best figure of each row
 is bold. All libraries read the same rows from local files, without worker processes of PyTorch, and
-decode images by Pillow. At the end of this run, the machine's load average over 15 minutes was
-{load:.1f}, the run itself included. Small differences are noise: the ratios of each round are in
-`benchmarks/results_peers.json`.
+decode images by Pillow: mdstorm in as many threads as there are cores, which takes more CPU time
+than one thread, and less time on the clock. At the end of this run, the machine's load average over
+15 minutes was {load:.1f}, the run itself included. Small differences are noise: the ratios of each
+round are in `benchmarks/results_peers.json`.
 `python benchmarks/run_peers.py` repeats only this table.
 
 {peers}
