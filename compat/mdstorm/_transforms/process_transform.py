@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import weakref
-from dataclasses import dataclass, field
 from typing import Any
 
 from mdstorm._transforms.function_pickles import pickle_function, unpickle_function
@@ -54,27 +53,10 @@ class _TransformWorker:
         return outcome
 
     def end(self) -> None:
+        """End the process at once, whatever it is doing."""
         self.process.kill()
         self.process.wait()
         self.channel.close()
-
-
-@dataclass
-class _TransformWorkers:
-    """The workers of one process; a fork of it has none."""
-
-    pid: int = field(default_factory=os.getpid)
-    idle: list[_TransformWorker] = field(default_factory=list)
-    alive: list[_TransformWorker] = field(default_factory=list)
-
-    def end(self) -> None:
-        for worker in self.alive:
-            if self.pid == os.getpid():
-                worker.end()
-            else:
-                worker.channel.close()  # so that the workers notice when their reader ends
-        self.alive.clear()
-        self.idle.clear()
 
 
 class ProcessTransform:
@@ -154,14 +136,17 @@ class WorkerPool:
         self._pickled = pickled
         self._size = max(size, 1)
         self._begin()
+        _pools.add(self)
         self._closed = False
         #: Calls so far, and those that have returned.
         self.calls_begun = self.calls_returned = 0
 
     def _begin(self) -> None:
-        self._workers = _TransformWorkers()
+        """Begin without workers, in this process."""
+        self._idle: list[_TransformWorker] = []
+        self._alive: list[_TransformWorker] = []
         self._free = threading.Condition()
-        self._finalizer = weakref.finalize(self, self._workers.end)
+        weakref.finalize(self, _end_all, self._alive)
 
     def __call__(self, argument: Any) -> Any:
         """Call the function in one of the processes and return its result.
@@ -171,9 +156,6 @@ class WorkerPool:
         WorkerDiedError
             If the process ends unexpectedly. Errors of the function are raised unchanged.
         """
-        if self._workers.pid != os.getpid():
-            self._workers.end()
-            self._begin()
         worker = self._take()
         try:
             result, error, traceback = worker.call(argument)
@@ -191,29 +173,26 @@ class WorkerPool:
         """End all processes at once, whatever they are doing; further calls fail."""
         with self._free:
             self._closed = True
-            self._workers.end()
+            _end_all(self._alive)
             self._free.notify_all()
 
     def _take(self) -> _TransformWorker:
-        workers = self._workers
         with self._free:
-            self._free.wait_for(
-                lambda: self._closed or workers.idle or len(workers.alive) < self._size
-            )
+            self._free.wait_for(lambda: self._closed or self._idle or len(self._alive) < self._size)
             if self._closed:
                 raise _ended()
             self.calls_begun += 1
-            if workers.idle:
-                return workers.idle.pop()
+            if self._idle:
+                return self._idle.pop()
             worker = _TransformWorker(self._pickled)
-            workers.alive.append(worker)
+            self._alive.append(worker)
             return worker
 
     def _give_back(self, worker: _TransformWorker) -> None:
         with self._free:
             self.calls_returned += 1
             if not self._closed:
-                self._workers.idle.append(worker)
+                self._idle.append(worker)
             self._free.notify()
 
     def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
@@ -221,7 +200,7 @@ class WorkerPool:
         with self._free:
             if self._closed:
                 return _ended()
-            self._workers.alive.remove(worker)
+            self._alive.remove(worker)
             self._free.notify()
         worker.end()
         return WorkerDiedError(
@@ -236,3 +215,22 @@ def _ended() -> WorkerDiedError:
     return WorkerDiedError(
         "stop() has ended the worker processes of this reader: open a new reader"
     )
+
+
+def _end_all(workers: list[_TransformWorker]) -> None:
+    while workers:
+        workers.pop().end()
+
+
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+
+
+def _leave_workers() -> None:
+    """Let go of workers in a fork, so that they notice when their own process ends."""
+    for pool in _pools:
+        while pool._alive:
+            pool._alive.pop().channel.close()
+        pool._begin()
+
+
+os.register_at_fork(after_in_child=_leave_workers)

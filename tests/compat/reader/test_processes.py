@@ -102,7 +102,7 @@ class TestWorkerPool:
         with pytest.raises(WorkerDiedError):
             pool(-1)
         assert pool(1) == 2  # by another process, in the place of the one that died
-        (worker,) = pool._workers.alive
+        (worker,) = pool._alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL
         with pytest.raises(WorkerDiedError, match="has ended the worker"):
@@ -120,7 +120,7 @@ class TestWorkerPool:
 
         thread = threading.Thread(target=call)
         thread.start()
-        while not pool._workers.alive:
+        while not pool._alive:
             pass
         pool.close()
         thread.join()
@@ -129,7 +129,7 @@ class TestWorkerPool:
     def test_processes_end_when_nobody_has_the_pool(self) -> None:
         pool = WorkerPool(pickle_function(abs), 1)
         assert pool(-2) == 2
-        (worker,) = pool._workers.alive
+        (worker,) = pool._alive
         del pool
         assert worker.process.returncode is not None
 
@@ -164,6 +164,23 @@ class TestWorkerPool:
         with os.fdopen(read) as pipe:
             assert int(pipe.read()) != ours
         assert pool(0) == ours
+        pool.close()
+
+    def test_a_fork_does_not_keep_them_alive(self) -> None:
+        pool = WorkerPool(pickle_function(abs), 1)
+        assert pool(-2) == 2
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+        (worker,) = pool._alive
+        worker.channel.close()  # as when this process ends
+        assert worker.process.wait(timeout=20) == 0
+        os.close(write)
+        os.waitpid(child, 0)
+        os.close(read)
         pool.close()
 
 
