@@ -25,6 +25,8 @@ __all__ = [
 __getattr__ = other_names(__name__)
 
 _SUFFIX = ".mdstorm-cached"
+#: All files of a cache, those among them that are being written, or were by a killed process.
+_FILES = f"*{_SUFFIX}*"
 _MAGIC = b"mdstorm cached value 1\n"
 _CHECKSUM_BYTES = 4
 #: Which value goes first when there is no room: the one stored, or used, the longest time ago; or
@@ -99,7 +101,7 @@ class LocalDiskCache(CacheBase):
         if not self._mdstorm_removes:
             return
         try:
-            for path in self._mdstorm_directory.glob(f"*{_SUFFIX}"):
+            for path in self._mdstorm_directory.glob(_FILES):
                 path.unlink(missing_ok=True)
         except OSError as error:
             warn_user(
@@ -136,7 +138,8 @@ class LocalDiskCache(CacheBase):
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines([_MAGIC, _checksum(data), data])
-            os.replace(temporary, path)  # seen whole or not at all
+            with suppress(FileNotFoundError):  # another process has made room
+                os.replace(temporary, path)  # seen whole or not at all
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -146,11 +149,11 @@ class LocalDiskCache(CacheBase):
             self._mdstorm_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Another process may have removed the directory, which was empty, meanwhile.
             with suppress(FileNotFoundError):
-                return tempfile.mkstemp(dir=self._mdstorm_directory, suffix=".tmp")
+                return tempfile.mkstemp(dir=self._mdstorm_directory, suffix=f"{_SUFFIX}.tmp")
 
     def _mdstorm_make_room(self, size: int) -> bool:
         files = []
-        for path in self._mdstorm_directory.glob(f"*{_SUFFIX}"):
+        for path in self._mdstorm_directory.glob(_FILES):
             with suppress(FileNotFoundError):  # another process has removed it
                 status = path.stat()
                 files.append((status.st_mtime_ns, status.st_size, path))

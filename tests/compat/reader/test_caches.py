@@ -141,6 +141,36 @@ class TestLocalDiskCache:
         assert cache.get("c", lambda: None) is not None
         assert cache.get("a", lambda: None) is None  # the first that was stored had to go
 
+    def test_what_a_killed_process_has_left_counts_and_goes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cache = LocalDiskCache(str(tmp_path / "c"), 5 << 10, 1, cleanup=True)
+        child = os.fork()
+        if child == 0:
+            monkeypatch.setattr(os, "replace", lambda *_: os._exit(9))
+            cache.get("a", kilobytes(2))
+        os.waitpid(child, 0)
+        cache.get("b", kilobytes(2))
+        (left,) = (tmp_path / "c").glob("*.tmp")
+        cache.get("c", kilobytes(2))
+        assert not left.exists()
+        cache.get("b", lambda: pytest.fail("it is kept"))
+        left.touch()
+        cache.cleanup()
+        assert not (tmp_path / "c").exists()
+
+    def test_a_file_may_be_removed_while_it_is_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        replace = os.replace
+
+        def after_a_removal(source: str, target: Path) -> None:
+            os.remove(source)
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", after_a_removal)
+        assert LocalDiskCache(str(tmp_path), 5 << 10, 1).get("a", lambda: 1) == 1
+
     def test_what_is_larger_than_the_limit_is_not_kept(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1)
         cache.get("small", kilobytes(1))
