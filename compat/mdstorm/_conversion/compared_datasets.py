@@ -92,8 +92,7 @@ class _DecodedRows(ComparedRows):
 
 def _as_arrays(values: Values) -> pa.StructArray:
     """Return arrays as what they are (dtype and shape) and their bytes; None for null."""
-    cells = value_cells(values)
-    return pa.array([None if cell is None else _described(cell) for cell in cells], _ARRAY)
+    return pa.array([c if c is None else _described(c) for c in value_cells(values)], _ARRAY)
 
 
 def _described(array: npt.NDArray[Any]) -> dict[str, Any]:
