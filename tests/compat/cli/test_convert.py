@@ -50,16 +50,8 @@ def test_the_result_is_told_with_the_next_command(source: Path, target: Path) ->
     assert run("convert", source, f"{target}2", "-q").stdout == ""
 
 
-def test_the_next_command_compares_what_was_converted(source: Path, target: Path) -> None:
-    told = run("convert", source, target, "--columns", "text, half", "--dtype", "float32").stdout
-    command = told.partition("Compare with: mdstorm ")[2]
-    assert command.startswith("verify --dtype float32 --columns text,half --against")
-    assert run(*shlex.split(command)).exit_code == 0
-
-
 def test_columns_that_are_not_chosen_are_not_read(source: Path, target: Path) -> None:
-    fields = [UnischemaField("id", np.int64, ()), UnischemaField("text", np.bool_, ())]
-    schema = dump_unischema(Unischema("Wrong", fields))
+    schema = dump_unischema(Unischema("Wrong", [UnischemaField("text", np.bool_, ())]))
     add_metadata(open_parquet(str(source)), {UNISCHEMA_KEY: schema})
     assert "Decoding field" in run("convert", source, target).stderr
     assert run("convert", source, target, "--columns", "half,id").exit_code == 0
@@ -184,8 +176,9 @@ def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path) -> N
     assert run("verify", "--against", source, target).exit_code == 0
     assert run("verify", target).exit_code == 0
     chosen = f"{target}-chosen"
-    assert run("convert", source, chosen, "--columns", "png,id").exit_code == 0
-    assert run("verify", "--against", source, chosen, "--columns", "png,id").exit_code == 0
+    command = run("convert", source, chosen, "--columns", "png, id").stdout.partition("mdstorm ")[2]
+    assert command.startswith("verify --columns png,id --against")
+    assert run(*shlex.split(command)).exit_code == 0
     assert run("convert", source, f"{target}2", "--dtype", "float32").exit_code == 2
 
 

@@ -10,7 +10,7 @@ import mdstorm
 from mdstorm import ngram, predicates, pytorch
 from mdstorm.selectors import SingleIndexSelector, UnionIndexSelector
 from mdstorm.spark import make_spark_converter
-from mdstorm.tf_utils import make_petastorm_dataset
+from mdstorm.tf_utils import make_petastorm_dataset, tf_tensors
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
 #: Without their types, which would tell of many of these mistakes first.
@@ -138,6 +138,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch.BatchedDataLoader(p), TypeError, "make_batch_reader(url)"),
     (lambda p, m: torch.InMemBatchedDataLoader(p), TypeError, "make_batch_reader(url)"),
     (lambda p, m: make_petastorm_dataset(converter(m)), TypeError, "make_tf_dataset"),
+    (lambda p, m: tf_tensors(p), TypeError, "is not a reader: create one with make_reader"),
     (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
     # too early, too late
     (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),

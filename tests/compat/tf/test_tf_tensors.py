@@ -1,6 +1,5 @@
 """`tf_tensors` and n-grams as tensors, in graph mode."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,8 @@ import pytest
 import tensorflow as tf
 from tests.compat.readers import row_reader, write_parquet
 
-from mdstorm.errors import ArgumentTypeError
 from mdstorm.ngram import NGram
-from mdstorm.tf_utils import (
-    RANDOM_SHUFFLING_QUEUE_SIZE,
-    make_namedtuple_tf_ngram,
-    make_petastorm_dataset,
-    tf_tensors,
-)
+from mdstorm.tf_utils import RANDOM_SHUFFLING_QUEUE_SIZE, make_namedtuple_tf_ngram, tf_tensors
 from mdstorm.unischema import Unischema, UnischemaField
 
 v1 = tf.compat.v1
@@ -39,12 +32,6 @@ def test_values_are_those_of_rows(tmp_path: Path) -> None:
     with row_reader(url) as reader, tf.Graph().as_default(), v1.Session() as session:
         row = session.run(tf_tensors(reader))
     assert (row.raw, row.array.tolist()) == (b"a\0", [1.0, 2.0])
-
-
-@pytest.mark.parametrize("take", [tf_tensors, make_petastorm_dataset])
-def test_what_is_no_reader_is_refused(take: Callable[[Any], Any]) -> None:
-    with pytest.raises(ArgumentTypeError, match="is not a reader: create one with make_reader"):
-        take("file:///data")
 
 
 class TestNGrams:
