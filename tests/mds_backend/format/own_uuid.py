@@ -13,9 +13,7 @@ class UUIDText(Encoding):
 
     names = ("own_uuid",)
     is_text = True
-
-    def can_store(self, type_: pa.DataType) -> bool:
-        return pa.types.is_string(type_) or super().can_store(type_)
+    stores = (pa.types.is_string,)
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, UUID):
