@@ -64,6 +64,8 @@ class Workspace:
         if asked:
             first, last = map(int, asked.removeprefix("bytes=").split("-"))
             part = self.files[path][first : last + 1]
+            if not part:
+                return _error("416 Range Not Satisfiable", "INVALID_PARAMETER_VALUE", asked)
             return respond("206 Partial Content", part, content, _MODIFIED)
         return respond("200 OK", self.files[path], content, _MODIFIED)
 

@@ -242,7 +242,7 @@ class SampleDataset(Described, ABC):
         convert = formatter(format, self.schema.select(names))
         reader = BatchReader(
             self,
-            order.share_of(find_world()) if order.follows_world else order,
+            order.resolved().share_of(find_world()) if order.follows_world else order,
             batch_size=batch_size,
             num_epochs=num_epochs,
             columns=names,

@@ -97,7 +97,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
         """Content of a file, or its bytes from `start` to `end`."""
-        if start is not None and end is not None:
+        if start is not None and end is not None and 0 <= start < end:
             return _ask(path, lambda: self._api.read(self._strip_protocol(path), start, end))
         with self._reader(path) as source:
             return source.read()[start:end]

@@ -21,7 +21,7 @@ class UUIDText(Encoding):
         return str(value).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        for text in values.drop_null().to_pylist():
+        for text in values.drop_null().cast(pa.string()).to_pylist():
             UUID(text)
         return super().encode_values(values)
 

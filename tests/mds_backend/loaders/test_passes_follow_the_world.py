@@ -55,12 +55,15 @@ def test_a_loader_made_before_the_launch_reads_a_share(
 def test_batches_without_a_loader_follow_the_world_where_the_order_does(
     url: str, launch: Launch
 ) -> None:
-    seen = []
-    for rank in range(2):
-        launch(rank, 2)
-        batches = open_dataset(url).batches(BATCH, order=ExactOrder(follows_world=True))
-        seen += [number for batch in batches for number in batch["number"].tolist()]
-    assert Counter(seen) == Counter(range(ROWS))
+    order = ExactOrder(shuffle_rows=True, follows_world=True)
+
+    def numbers(rank: int, size: int) -> list[int]:
+        launch(rank, size)
+        batches = open_dataset(url).batches(BATCH, order=order)
+        return [number for batch in batches for number in batch["number"].tolist()]
+
+    assert Counter(numbers(0, 2) + numbers(1, 2)) == Counter(range(ROWS))
+    assert numbers(0, 1) == numbers(0, 1) != list(range(ROWS))
 
 
 @pytest.mark.parametrize(
