@@ -45,8 +45,9 @@ class FileLock(OwnContext):
         os.ftruncate(self._fd, len(data))
 
     def remove_file(self) -> None:
-        """Remove the file; those who wait for the lock make a new one."""
-        os.unlink(self.path)
+        """Remove the file, unless another is there; those who wait for the lock make a new one."""
+        if _is_at(self.path, self._fd):
+            os.unlink(self.path)
 
     def release(self) -> None:
         """Release the lock."""

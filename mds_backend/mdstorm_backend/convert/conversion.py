@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from mdstorm_backend.base.shard_threads import OnProgress
+from mdstorm_backend.base.shard_threads import OnProgress, map_files
 from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
     check_no_other,
@@ -36,7 +36,7 @@ from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.claim import Claim
-from mdstorm_backend.write.commit import abandon, commit, mark_directory
+from mdstorm_backend.write.commit import abandon, commit, mark_directory, shards_of
 from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
@@ -154,14 +154,11 @@ class Conversion:
             If a task fails.
         """
         location = self.location
-        if location.exists(INDEX_NAME):
-            raise DatasetExistsError(
-                f"{location.url} already holds a dataset. Choose another directory, or remove that "
-                "one"
-            )
+        _check_no_dataset(location)
         mark_directory(location)
         claim = Claim(location)
         try:
+            _check_no_dataset(location)  # of the writer that had the claim until now
             if not resume:
                 self._start_anew()
             check_no_other(location, self.id)
@@ -178,10 +175,9 @@ class Conversion:
 
     def _start_anew(self) -> None:
         """Remove the shards of earlier runs, including those of other conversions."""
-        location = self.location
-        for job in (self.id.job, *other_jobs(location, self.id)):
-            abandon(location, job)
-        mark_directory(location)
+        names = self.location.list_names()
+        for job in (self.id.job, *other_jobs(self.location, self.id)):
+            map_files(self.location.remove, shards_of(job, names))
 
     def _abandon(self, claim: Claim) -> None:
         """Clean up after a failure, whose error is being raised."""
@@ -269,6 +265,13 @@ class _Rows:
 
 class _StoppedError(Exception):
     """Ends a thread whose work is no longer needed."""
+
+
+def _check_no_dataset(location: Location) -> None:
+    if location.exists(INDEX_NAME):
+        raise DatasetExistsError(
+            f"{location.url} already holds a dataset. Choose another directory, or remove that one"
+        )
 
 
 def _is_in_the_data(error: BaseException) -> bool:

@@ -170,9 +170,14 @@ def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAUL
 
 
 def abandon(location: Location, job: str) -> None:
-    """Remove what a failed job has written, and the marker unless another job needs it."""
+    """Remove what a failed job has written, and the marker unless another job needs it.
+
+    Shards that a published index names stay: runs of one conversion give theirs the same names.
+    """
+    published = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
     for name in shards_of(job, location.list_names()):
-        location.remove(name)
+        if name.encode() not in published:
+            location.remove(name)
     left = location.list_names()
     if INDEX_NAME not in left and not any(map(is_ours, left)):
         remove_dataset(location)

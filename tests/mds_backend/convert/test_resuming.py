@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.convert.parquet_files import numbers, write
 
-from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.convert import conversion, convert_parquet
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
@@ -140,8 +141,9 @@ def test_another_conversion_is_not_mixed_in(
     assert len(names(directory, "")) == len(dataset.index.shards) + 2
 
 
+@pytest.mark.parametrize("first_resumes", [True, False])
 def test_a_directory_of_a_conversion_that_goes_on_is_refused(
-    source: ParquetDataset, tmp_path: Path
+    source: ParquetDataset, tmp_path: Path, first_resumes: bool
 ) -> None:
     def meanwhile(done: int, total: int) -> None:
         if done == 20:
@@ -149,8 +151,35 @@ def test_a_directory_of_a_conversion_that_goes_on_is_refused(
                 with pytest.raises(DatasetExistsError, match="another writer"):
                     convert_parquet(source, str(tmp_path / "mds"), resume=resume, **OPTIONS)
 
-    dataset = convert_parquet(source, str(tmp_path / "mds"), progress=meanwhile, **OPTIONS)
+    dataset = convert_parquet(
+        source, str(tmp_path / "mds"), progress=meanwhile, resume=first_resumes, **OPTIONS
+    )
     assert dataset.to_table().equals(numbers(ROWS))
+
+
+def test_a_dataset_that_is_published_meanwhile_stays(source: ParquetDataset) -> None:
+    url = "memory://published/meanwhile"
+
+    def meanwhile(done: int, total: int) -> None:
+        if done == total:
+            convert_parquet(source, url, **OPTIONS)
+
+    with pytest.raises(DatasetExistsError, match="in the meantime"):
+        convert_parquet(source, url, progress=meanwhile, resume=False, **OPTIONS)
+    assert open_dataset(url).to_table().equals(numbers(ROWS))
+
+
+def test_a_dataset_that_is_published_just_before_the_claim_stays(
+    source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(location: object) -> None:
+        monkeypatch.undo()
+        convert_parquet(source, str(tmp_path / "mds"), **OPTIONS)
+
+    monkeypatch.setattr(conversion, "mark_directory", meanwhile)
+    with pytest.raises(DatasetExistsError, match="already holds a dataset"):
+        convert_parquet(source, str(tmp_path / "mds"), resume=False, **OPTIONS)
+    assert open_dataset(str(tmp_path / "mds")).to_table().equals(numbers(ROWS))
 
 
 def test_without_resuming_nothing_is_left(source: ParquetDataset, tmp_path: Path) -> None:

@@ -26,6 +26,15 @@ def test_of_many_that_come_at_once_one_gets_the_directory(tmp_path: Path) -> Non
     assert (tmp_path / CLAIM_NAME).exists()
 
 
+def test_giving_back_leaves_the_claim_of_the_next(tmp_path: Path) -> None:
+    first = Claim(Location.of(str(tmp_path)))
+    (tmp_path / CLAIM_NAME).unlink()
+    second = Claim(Location.of(str(tmp_path)))
+    first.release()
+    assert take(tmp_path) is None
+    second.release()
+
+
 def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="cannot be written to") as caught:
         Claim(Location.of(str(tmp_path / "none")))
