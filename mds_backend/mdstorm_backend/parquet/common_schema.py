@@ -16,7 +16,7 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
     """Return the schema of the first file, with columns widened to fit all files.
 
     Other files may have columns in another order and narrower numbers; a column without values may
-    have no type there.
+    have no type there. A column of several types gets a plain one, see `plain_type`.
 
     Parameters
     ----------
@@ -66,13 +66,20 @@ def _mixed(what: str, url: str) -> CorruptDatasetError:
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return whichever of two types holds the values of both exactly; None if neither does."""
-    if one == other:
+    """Return a type that holds the values of both exactly, None if neither does: a plain one.
+
+    Lists of one length in one file may have several in another. Tensors say shapes that differ.
+    """
+    if one == other or pa.types.is_null(other):
         return one
+    if pa.types.is_null(one):
+        return other
+    if any(isinstance(type_, pa.FixedShapeTensorType) for type_ in (one, other)):
+        return None
     plain, plain_other = plain_type(one), plain_type(other)
     if _holds(plain, plain_other):
-        return one
-    return other if _holds(plain_other, plain) else None
+        return plain
+    return plain_other if _holds(plain_other, plain) else None
 
 
 def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:

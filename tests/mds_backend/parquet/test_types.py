@@ -25,6 +25,10 @@ def dataset_of(
     return open_parquet(str(directory))
 
 
+def tensors(shape: tuple[int, ...]) -> pa.FixedShapeTensorArray:
+    return pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, *shape), np.float32))
+
+
 def batch_of(dataset: ParquetDataset) -> dict[str, Any]:
     (batch,) = dataset.batches(len(dataset))
     return batch  # type: ignore[no-any-return]
@@ -193,6 +197,14 @@ def test_files_with_columns_in_another_order_or_narrower(tmp_path: Path) -> None
     assert batch_of(dataset)["x"].dtype == np.int64
 
 
+@pytest.mark.parametrize("elsewhere", [pa.list_(pa.int32()), pa.list_(pa.int64(), 3)], ids=str)
+def test_lists_of_another_length_in_another_file(elsewhere: pa.DataType, tmp_path: Path) -> None:
+    rows = [[1, 2], [3, 4, 5], [6, 7, 8]]
+    for name, part, type_ in (("a", rows[:1], pa.list_(pa.int64(), 2)), ("b", rows[1:], elsewhere)):
+        pq.write_table(pa.table({"x": pa.array(part, type_)}), tmp_path / f"{name}.parquet")
+    assert [row.tolist() for row in batch_of(open_parquet(str(tmp_path)))["x"]] == rows
+
+
 def test_a_column_without_any_value_takes_the_type_that_it_has_elsewhere(tmp_path: Path) -> None:
     pq.write_table(
         pa.table({"x": pa.nulls(2), "v": pa.array([[], []], pa.list_(pa.null()))}),
@@ -210,10 +222,13 @@ def test_a_column_without_any_value_takes_the_type_that_it_has_elsewhere(tmp_pat
         ({"x": [1], "y": [1]}, r"a\.parquet has no column 'y', which .*b\.parquet has"),
         ({"x": ["1"]}, r"'x' is string in .*b\.parquet and int64 in .*a\.parquet"),
         ({"x": [0.5]}, r"'x' is double in .*b\.parquet and int64 in .*a\.parquet"),
+        ({"x": [1], "t": tensors((3, 2))}, r"'t' is ext.*=\[3,2\].* in .*b\.parquet and ext"),
+        ({"x": [1], "t": tensors((2, 3)).storage}, r"'t' is fixed.* in .*b\.parquet and ext"),
     ],
 )
 def test_files_that_differ_are_refused(other: dict[str, Any], message: str, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    first = {"x": [1], "t": tensors((2, 3))} if "t" in other else {"x": [1]}
+    pq.write_table(pa.table(first), tmp_path / "a.parquet")
     pq.write_table(pa.table(other), tmp_path / "b.parquet")
     with pytest.raises(CorruptDatasetError, match=message):
         open_parquet(str(tmp_path))
