@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
-#: Six times the rows would take 40 MB more; how far threads are ahead makes out less than this.
+#: Twice the rows would take 40 MB more; how far threads are ahead makes out less than this.
 TOLERANCE = 12_000_000
 
 
@@ -35,7 +35,7 @@ def rows(count: int, fields: dict[str, Any]) -> pa.Table:
 def sizes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Dataset, Dataset]:
-    """A dataset, and one of six times as many rows."""
+    """A dataset of more rows than threads read ahead, and one of twice as many."""
     fields = VARIABLE if request.param == "variable" else FIXED
     compression = "zstd:1" if request.param == "zstd" else None
     directory: Path = tmp_path_factory.mktemp(request.param)
@@ -47,7 +47,7 @@ def sizes(
             shard_size=500_000,
             compression=compression,
         )
-        for count in (128_000, 768_000)
+        for count in (512_000, 1_024_000)
     )
     return small, large
 
