@@ -11,6 +11,7 @@ import pyarrow as pa
 from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.format.values.nested_lists import depth_of
+from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.parquet.footers import Footer
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.write.arrow_plan import plan_batch
@@ -43,7 +44,12 @@ def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
         left_out = {name: fields.field(name).type for name in error.columns}
         kept = [field for field in fields if field.name not in left_out]
         planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
-    return Schema(tuple(_with_length(c, fields.field(c.name).type) for c in planned)), left_out
+    types = {column.name: fields.field(column.name).type for column in planned}
+    # No Spark type says how deep lists of unsigned numbers are.
+    flat = {c.name for c in planned if depth_of(c.arrow_type) < depth_of(plain_type(types[c.name]))}
+    left_out |= {name: types[name] for name in flat}
+    columns = tuple(_with_length(c, types[c.name]) for c in planned if c.name not in flat)
+    return Schema(columns), left_out
 
 
 def _with_length(column: Column, type_: pa.DataType) -> Column:

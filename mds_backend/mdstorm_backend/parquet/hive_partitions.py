@@ -77,6 +77,6 @@ def _is_integer(text: str | None) -> bool:
     if text is None:
         return True
     try:
-        return -(2**63) <= int(text) < 2**63
+        return -(2**63) <= int(text) < 2**63  # "1_0" is 10, as in Petastorm
     except ValueError:
         return False

@@ -44,7 +44,9 @@ def _of_file(
 ) -> list[Bounds]:
     location = dataset.location
     metadata = read_metadata(location, file, dataset.cache or CacheOptions())
-    places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    leaves = (metadata.schema.column(i) for i in range(metadata.num_columns))
+    # The field of a struct may have the path of a column whose name has a dot.
+    places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
     names = dataset.stored_columns.names_of_same_type(
         metadata.schema.to_arrow_schema(), columns, location.file_url(file.name)
     )

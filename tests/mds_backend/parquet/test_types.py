@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
 from mdstorm_backend.parquet.int96 import with_times_repaired
 from mdstorm_backend.read.batch_formats import to_numpy
 
@@ -158,12 +158,19 @@ def test_tensors_of_a_fixed_shape(tmp_path: Path) -> None:
 
 
 def test_columns_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
+    lists = pa.array([[[1]]], pa.list_(pa.list_(pa.uint8())))
     dataset = dataset_of(
-        tmp_path, {"a": [1], "n": pa.nulls(1), "t": pa.array([1], pa.time64("us"))}
+        tmp_path, {"a": [1], "n": pa.nulls(1), "t": pa.array([1], pa.time64("us")), "u": lists}
     )
     assert dataset.schema.names == ("a",)
-    assert set(dataset.left_out) == {"n", "t"}
+    assert set(dataset.left_out) == {"n", "t", "u"}
     assert dataset.left_out["t"] == pa.time64("us")
+    assert dataset[0] == {"a": 1}
+
+
+def test_the_bounds_of_a_column_are_not_those_of_a_field_of_a_struct(tmp_path: Path) -> None:
+    dataset = dataset_of(tmp_path, {"a.b": [1, 2], "a": [{"b": 100}, {"b": 200}]})
+    assert value_bounds(dataset, ["a.b", "a"]) == [{"a.b": (1, 2)}]
 
 
 def test_without_statistics_each_row_group_decides(tmp_path: Path) -> None:

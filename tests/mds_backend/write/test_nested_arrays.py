@@ -243,6 +243,7 @@ def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
         ),
         ("ndarray:int64:2,2", [[[1, 2], [3]]], EncodingError, "lists of various lengths, or null"),
         ("ndarray:int64", [[[1, 2], [3]]], EncodingError, "lists of various lengths, or null"),
+        ("ndarray", [[[1, None]]], EncodingError, "nested lists has null elements"),
     ],
 )
 def test_rows_that_have_no_form_in_a_given_encoding_are_refused(
@@ -250,6 +251,18 @@ def test_rows_that_have_no_form_in_a_given_encoding_are_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         write_as(tmp_path, encoding, rows, arrow_type(LONGS))
+
+
+@pytest.mark.parametrize("row", [[[1, None]], [[1], []]], ids=str)
+def test_nested_lists_of_unsigned_numbers_that_are_no_arrays_are_refused(
+    row: Any, tmp_path: Path
+) -> None:
+    table = pa.table({"v": pa.array([row], pa.list_(pa.list_(pa.uint8())))})
+    with (
+        MDSWriter(out=str(tmp_path / "x")) as writer,
+        pytest.raises(EncodingError, match="cast the elements to a signed type"),
+    ):
+        writer.write_batch(table)
 
 
 @pytest.mark.parametrize("type_", [pa.uint16(), pa.float16()], ids=str)

@@ -138,13 +138,18 @@ def encode_arrays(
     Raises
     ------
     ValueError
-        If a row has not the shape, or not as many elements, as the encoding asks for.
+        If a row has not the shape, or not as many elements, as the encoding asks for; or if nested
+        lists that cannot be JSON are no arrays, or have nulls among integers.
     """
     flat, shape, states_dtype = elements_of(lists), encoding.shape, encoding.dtype is None
     dtype = encoding.dtype or numpy_dtype(flat.type).newbyteorder("<")
     shapes = shapes_of(lists)
-    if shapes.uneven is not None and not as_json:
-        raise ValueError(UNEVEN)
+    has_nulls = shapes.sizes.shape[1] > 1 and flat.null_count and dtype.kind != "f"
+    if not as_json and (shapes.uneven is not None or has_nulls):
+        what = "a row of nested lists has null elements" if shapes.uneven is None else UNEVEN
+        raise ValueError(
+            what + (": cast the elements to a signed type" if dtype.kind == "u" else "")
+        )
     if shapes.uneven is not None and shape is None:
         return encode_as_json(name, lists, valid, dtype, convert=convert)
     values = convert(flat, dtype)

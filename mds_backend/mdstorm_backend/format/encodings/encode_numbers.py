@@ -127,6 +127,8 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
         values = decimals_to_floats(values, pa.float64()) if is_float else values.cast(pa.int64())
     if pa.types.is_null(values.type):
         values = values.cast(arrow_type_of(dtype))
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
     present = pc.fill_null(values, 0) if values.null_count else values
     numbers = to_numpy(present, _own_dtype(values.type))
     if dtype.kind == "f":
@@ -157,8 +159,6 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
 
 def _own_dtype(type_: pa.DataType) -> np.dtype[np.generic]:
     """Return the dtype that holds values of an Arrow type as they are."""
-    if pa.types.is_boolean(type_):
-        return np.dtype(np.uint8)
     if pa.types.is_temporal(type_):
         return np.dtype(np.int32 if pa.types.is_date32(type_) else np.int64)
     dtype: np.dtype[np.generic] = numpy_dtype(type_)

@@ -47,7 +47,10 @@ def plain_values(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     wanted = plain_type(values.type)
-    return values if _same(values.type, wanted) else values.cast(wanted)
+    try:
+        return values if _same(values.type, wanted) else values.cast(wanted)
+    except pa.ArrowIndexError:  # Arrow does not cast nested dictionaries that are empty
+        return pa.array(values.to_pylist(), wanted)
 
 
 def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
