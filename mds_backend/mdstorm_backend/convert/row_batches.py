@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -116,11 +116,13 @@ class RowBatches:
                 yield rows, live, stored.completed({}, self._stored, live, url)
                 return
             start = 0
-            for batch in file.iter_batches(
-                batch_size=self._rows,
-                row_groups=ordinals,
-                columns=list(names.values()),
-                use_threads=use_threads,
+            # Arrow cannot join dictionaries inside lists, structs or maps of several row groups.
+            types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
+            is_joined = not any("dictionary<" in text for text in types)
+            runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]
+            read = partial(file.iter_batches, self._rows, columns=list(names.values()))
+            for batch in chain.from_iterable(
+                read(row_groups=run, use_threads=use_threads) for run in runs
             ):
                 stop = start + batch.num_rows
                 read_as_ns = partial(self._read_as_ns, groups, start, batch.num_rows)

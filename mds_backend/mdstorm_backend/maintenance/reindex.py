@@ -93,7 +93,8 @@ def reindex(
         Directory of the dataset: a URL or a local path.
     force : bool
         Whether to replace an existing index. Shards that were left out of it on purpose are
-        included again.
+        included again. What else it says stays, such as the `Unischema` of Petastorm. If it is lost
+        or damaged, nothing else has that.
     storage_options : dict, optional
         Options of the fsspec file system.
     threads : int, optional
@@ -134,6 +135,8 @@ def reindex(
         found = list(each(lambda name: _read(location, name), names, threads, shown))
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
     index = _index_of(location, names, found)
+    if exists and index.extra:
+        index = replace(index, extra={**_entries(location), **index.extra})
     write_index(location, index)
     rows = sum(shard.samples for shard in index.shards)
     return ReindexReport(location.url, len(names), rows, exists, tuple(notes))
@@ -221,6 +224,15 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
     index = build_index(first, reports)
     schema_of(index, url=url)
     return Index.from_bytes(index.to_bytes(), url=url)
+
+
+def _entries(location: Location) -> dict[str, Any]:
+    """Return what the index says that exists; nothing if it is damaged."""
+    try:
+        url = location.file_url(INDEX_NAME)
+        return Index.from_bytes(bytes(location.read(INDEX_NAME)), url=url).extra
+    except CorruptDatasetError:
+        return {}
 
 
 def _bare(columns: Schema | None) -> Schema | None:

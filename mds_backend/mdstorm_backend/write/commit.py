@@ -100,7 +100,7 @@ def check_seen(
     Raises
     ------
     WriteError
-        If a shard is not there, because executors wrote to disks of their own.
+        If a shard is not there: executors wrote to disks of their own, or it was removed.
     DatasetExistsError
         If another job has published a dataset there in the meantime.
     """
@@ -112,10 +112,11 @@ def check_seen(
     missing = [name for name, size in unlisted.items() if sizes[name] != size]
     if missing:
         raise WriteError(
-            f"{len(missing)} of {len(expected)} shards that the Spark executors wrote to "
-            f"{location.url} cannot be seen from the driver ({missing[0]} is the first). Choose a "
-            "directory that the driver and all executors share, such as a mounted volume or an "
-            "object store"
+            f"{len(missing)} of {len(expected)} shards that were written to {location.url} "
+            f"cannot be seen from here ({missing[0]} is the first). If Spark executors wrote them, "
+            "choose a directory that the driver and all executors share, such as a mounted volume "
+            "or an object store. Otherwise another process has removed them: write to a directory "
+            "of your own"
         )
     if any(name in sizes and location.exists(name) for name in indexes):
         raise DatasetExistsError(

@@ -90,6 +90,7 @@ def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> No
 
 def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
     write_numbers(tmp_path, 300)
+    change_index(tmp_path, lambda index: index["mdstorm"].update(further="entry"))
     before = index_of(tmp_path)
     change_index(tmp_path, lambda index: index["shards"].pop())
     changed = index_of(tmp_path)
@@ -97,7 +98,10 @@ def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
         reindex(str(tmp_path))
     assert index_of(tmp_path) == changed
     assert reindex(str(tmp_path), force=True).replaced
-    assert index_of(tmp_path) == before
+    assert json.loads(index_of(tmp_path)) == json.loads(before)
+    (tmp_path / "index.json").write_bytes(b"damaged")
+    assert reindex(str(tmp_path), force=True).replaced
+    assert "further" not in json.loads(index_of(tmp_path))["mdstorm"]
 
 
 def test_two_attempts_of_a_partition_are_refused(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_shards_that_the_driver_cannot_see_are_an_error(
         return write_and_lose
 
     monkeypatch.setattr(materialization, "make_task", make_task_on_a_disk_of_its_own)
-    with pytest.raises(WriteError, match="cannot be seen from the driver") as caught:
+    with pytest.raises(WriteError, match="cannot be seen from here") as caught:
         materialize(spark.range(0, 10, 1, 1), str(target))
     assert "1 of 1 shards" in str(caught.value)
     assert not target.exists()

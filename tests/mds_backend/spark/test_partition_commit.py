@@ -65,7 +65,7 @@ def test_shards_that_the_driver_does_not_see_are_an_error(target: Path) -> None:
     job = make_job(target)
     reports = write(job, 0, 1) + write(job, 1, 2)
     (target / "00001" / "part-00001-0123abcd-0.00000.mds").unlink()
-    with pytest.raises(WriteError, match=r"1 of 2 shards .* cannot be seen from the driver"):
+    with pytest.raises(WriteError, match=r"1 of 2 shards .* cannot be seen from here"):
         publish_partitions(job, SCHEMA, reports, merged=True)
     assert "index.json" not in {path.name for path in target.rglob("*")}
 
