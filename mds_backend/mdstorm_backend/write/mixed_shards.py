@@ -94,16 +94,17 @@ class MixedShards:
     def _turn_to_samples(self) -> SampleShards:
         self.flush()
         if self._samples is None:
-            columns, extra = self._given, None
+            columns, extra, types = self._given, None, {}
             if self.plan is not None:
                 columns = {column.name: column.encoding for column in self.plan}
                 extra = {"version": FORMAT_VERSION, "columns": self.plan.to_json()}
+                types = {c.name: c.arrow_type for c in self.plan if c.spark_type is not None}
             if columns is None:
                 raise InvalidArgumentError(
                     "columns are not known: give the encoding of every column with columns={…}, or "
                     "call write_batch first"
                 )
-            self._samples = SampleShards(columns, self._format, self._emit, extra)
+            self._samples = SampleShards(columns, self._format, self._emit, extra, types)
         self._current = self._samples
         return self._samples
 

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -23,6 +24,7 @@ from mdstorm_backend.errors import (
     MissingColumnError,
 )
 from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.encoding import Encode
 from mdstorm_backend.format.layout import preamble, preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
@@ -41,6 +43,8 @@ class SampleEncoder:
     ----------
     columns : dict of str to str
         The encoding of every column.
+    types : dict of str to pyarrow.DataType, optional
+        What columns are read back as, where it is more than their encoding says.
 
     Attributes
     ----------
@@ -48,13 +52,18 @@ class SampleEncoder:
         The columns in stored order.
     """
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
+    def __init__(
+        self, columns: Mapping[str, str], types: Mapping[str, pa.DataType] | None = None
+    ) -> None:
         self.names = tuple(sorted(columns))
         self.encodings = tuple(columns[name] for name in self.names)
         parsed = [parse_encoding(text) for text in self.encodings]
         self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
         self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
-        self._careful = [encoding.encoder() for encoding in parsed]
+        self._careful = [
+            _of_type((types or {}).get(name), encoding.encoder())
+            for name, encoding in zip(self.names, parsed, strict=True)
+        ]
         # `struct` is fast and refuses what it cannot store exactly, which is then looked at again.
         codes = [encoding.struct_code for encoding in parsed]
         self._fast = [
@@ -130,6 +139,24 @@ class SampleEncoder:
         )
 
 
+def _of_type(type_: pa.DataType | None, encode: Encode) -> Encode:
+    """Let `encode` refuse decimals that the type cannot hold, and count times in its unit."""
+    if type_ is None or not (pa.types.is_decimal(type_) or pa.types.is_temporal(type_)):
+        return encode
+
+    def encode_of_type(value: Any) -> bytes:
+        if pa.types.is_decimal(type_):
+            pa.scalar(value, type_)
+        elif (times := np.asarray(value)).dtype.kind in "mM":
+            unit = "D" if pa.types.is_date(type_) else "us"
+            value = times.astype(f"{times.dtype.kind}8[{unit}]")
+            if (value != times).any() and not np.isnat(times).any():
+                raise ValueError(f"{type_} would lose data")
+        return encode(value)
+
+    return encode_of_type
+
+
 def _shown(value: Any) -> str:
     text = repr(value)
     if "\n" in text:  # as of arrays
@@ -159,6 +186,8 @@ class SampleShards:
         Called with every `FullShard`, in order.
     extra : dict, optional
         What the header says beyond the format.
+    types : dict of str to pyarrow.DataType, optional
+        As for `SampleEncoder`.
     """
 
     def __init__(
@@ -167,8 +196,9 @@ class SampleShards:
         format_: ShardFormat,
         emit: Callable[[FullShard], None],
         extra: dict[str, Any] | None = None,
+        types: Mapping[str, pa.DataType] | None = None,
     ) -> None:
-        self._encoder = SampleEncoder(columns)
+        self._encoder = SampleEncoder(columns, types)
         self._header = format_.header(self._encoder.names, self._encoder.encodings, extra)
         self._limit = format_.size_limit or MAX_SHARD_BYTES
         self._emit = emit

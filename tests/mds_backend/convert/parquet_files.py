@@ -48,6 +48,9 @@ def every_type() -> pa.Table:
         "text": pa.array(["", None, "ä\0b", "x" * 300]),
         "large_text": pa.array(["", None, "b", "c"], pa.large_string()),
         "category": pa.array(["u", None, "v", "u"]).dictionary_encode(),
+        "categories": pa.array(
+            [["u"], ["v"], None, []], pa.list_(pa.dictionary(pa.int8(), pa.string()))
+        ),
         "binary": pa.array([b"", None, b"\0\xff", b"x" * 300]),
         "date": pa.array([day, None, day, day]),
         "moment": pa.array([moment, None, moment, moment], pa.timestamp("us")),

@@ -157,29 +157,21 @@ def test_a_directory_of_a_conversion_that_goes_on_is_refused(
     assert dataset.to_table().equals(numbers(ROWS))
 
 
-def test_a_dataset_that_is_published_meanwhile_stays(source: ParquetDataset) -> None:
-    url = "memory://published/meanwhile"
-
-    def meanwhile(done: int, total: int) -> None:
-        if done == total:
-            convert_parquet(source, url, **OPTIONS)
-
-    with pytest.raises(DatasetExistsError, match="in the meantime"):
-        convert_parquet(source, url, progress=meanwhile, resume=False, **OPTIONS)
-    assert open_dataset(url).to_table().equals(numbers(ROWS))
-
-
-def test_a_dataset_that_is_published_just_before_the_claim_stays(
-    source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["mark_directory", "commit"])
+def test_a_dataset_that_is_published_meanwhile_stays(
+    source: ParquetDataset, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def meanwhile(location: object) -> None:
-        monkeypatch.undo()
-        convert_parquet(source, str(tmp_path / "mds"), **OPTIONS)
+    url, usual = f"memory://meanwhile/{step}", getattr(conversion, step)
 
-    monkeypatch.setattr(conversion, "mark_directory", meanwhile)
-    with pytest.raises(DatasetExistsError, match="already holds a dataset"):
-        convert_parquet(source, str(tmp_path / "mds"), resume=False, **OPTIONS)
-    assert open_dataset(str(tmp_path / "mds")).to_table().equals(numbers(ROWS))
+    def after_another(*arguments: object) -> object:
+        monkeypatch.undo()
+        convert_parquet(source, url, **OPTIONS)
+        return usual(*arguments)
+
+    monkeypatch.setattr(conversion, step, after_another)
+    with pytest.raises(DatasetExistsError):
+        convert_parquet(source, url, resume=False, **OPTIONS)
+    assert open_dataset(url).to_table().equals(numbers(ROWS))
 
 
 def test_without_resuming_nothing_is_left(source: ParquetDataset, tmp_path: Path) -> None:

@@ -31,8 +31,7 @@ def test_giving_back_leaves_the_claim_of_the_next(tmp_path: Path) -> None:
     (tmp_path / CLAIM_NAME).unlink()
     second = Claim(Location.of(str(tmp_path)))
     first.release()
-    assert take(tmp_path) is None
-    second.release()
+    assert take(tmp_path) is None, second
 
 
 def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:

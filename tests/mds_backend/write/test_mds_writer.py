@@ -329,6 +329,21 @@ def test_samples_may_follow_batches_that_chose_the_encodings(out: Path) -> None:
     assert [shard.header["mdstorm"]["version"] for shard in decode_files(out)] == [1, 1]
 
 
+def test_samples_after_a_batch_have_its_types_or_are_refused(out: Path) -> None:
+    types = {"t": pa.timestamp("us"), "d": pa.date32(), "n": pa.decimal128(10, 2)}
+    day = np.datetime64("2020-01-01", "s")
+    sample = {"t": day, "d": day.astype("M8[ns]"), "n": Decimal("1.2")}
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(pa.schema(types).empty_table())
+        second, digits = np.timedelta64(1, "s"), Decimal("1.255")
+        for odd in ({"t": day + np.timedelta64(1, "ns")}, {"d": day + second}, {"n": digits}):
+            with pytest.raises(EncodingError, match=r"data loss|lose data"):
+                writer.write(sample | odd)
+        writer.write(sample)
+    read = {"t": datetime(2020, 1, 1), "d": date(2020, 1, 1), "n": Decimal("1.20")}
+    assert open_dataset(str(out)).to_table().to_pylist() == [read]
+
+
 @pytest.mark.parametrize(
     ("encoding", "values"),
     [
