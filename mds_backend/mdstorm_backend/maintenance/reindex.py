@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,7 +137,9 @@ def reindex(
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
     index = _index_of(location, names, found)
     if exists and index.extra:
-        index = replace(index, extra={**_entries(location), **index.extra})
+        with suppress(CorruptDatasetError):
+            old = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=location.url)
+            index = replace(index, extra={**old.extra, **index.extra})
     write_index(location, index)
     rows = sum(shard.samples for shard in index.shards)
     return ReindexReport(location.url, len(names), rows, exists, tuple(notes))
@@ -224,15 +227,6 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
     index = build_index(first, reports)
     schema_of(index, url=url)
     return Index.from_bytes(index.to_bytes(), url=url)
-
-
-def _entries(location: Location) -> dict[str, Any]:
-    """Return what the index says that exists; nothing if it is damaged."""
-    try:
-        url = location.file_url(INDEX_NAME)
-        return Index.from_bytes(bytes(location.read(INDEX_NAME)), url=url).extra
-    except CorruptDatasetError:
-        return {}
 
 
 def _bare(columns: Schema | None) -> Schema | None:

@@ -98,7 +98,7 @@ class MixedShards:
             if self.plan is not None:
                 columns = {column.name: column.encoding for column in self.plan}
                 extra = {"version": FORMAT_VERSION, "columns": self.plan.to_json()}
-                types = {c.name: c.arrow_type for c in self.plan if c.spark_type is not None}
+                types = {c.name: c.arrow_type for c in self.plan if _is_exact(c.arrow_type)}
             if columns is None:
                 raise InvalidArgumentError(
                     "columns are not known: give the encoding of every column with columns={…}, or "
@@ -131,3 +131,7 @@ class MixedShards:
                     f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
                     "batch says that it has none: make the field nullable there, or fill the nulls"
                 )
+
+
+def _is_exact(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(type_) or pa.types.is_temporal(type_))

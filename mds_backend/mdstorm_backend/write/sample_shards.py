@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -44,7 +45,7 @@ class SampleEncoder:
     columns : dict of str to str
         The encoding of every column.
     types : dict of str to pyarrow.DataType, optional
-        What columns are read back as, where it is more than their encoding says.
+        What columns of decimals and of times are read back as.
 
     Attributes
     ----------
@@ -52,18 +53,16 @@ class SampleEncoder:
         The columns in stored order.
     """
 
-    def __init__(
-        self, columns: Mapping[str, str], types: Mapping[str, pa.DataType] | None = None
-    ) -> None:
+    def __init__(self, columns: Mapping[str, str], types: Mapping[str, Any] | None = None) -> None:
         self.names = tuple(sorted(columns))
         self.encodings = tuple(columns[name] for name in self.names)
         parsed = [parse_encoding(text) for text in self.encodings]
         self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
         self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
-        self._careful = [
-            _of_type((types or {}).get(name), encoding.encoder())
-            for name, encoding in zip(self.names, parsed, strict=True)
-        ]
+        self._careful = [encoding.encoder() for encoding in parsed]
+        for name, type_ in (types or {}).items():
+            i = self.names.index(name)
+            self._careful[i] = partial(_encode_as, type_, self._careful[i])
         # `struct` is fast and refuses what it cannot store exactly, which is then looked at again.
         codes = [encoding.struct_code for encoding in parsed]
         self._fast = [
@@ -139,22 +138,16 @@ class SampleEncoder:
         )
 
 
-def _of_type(type_: pa.DataType | None, encode: Encode) -> Encode:
-    """Let `encode` refuse decimals that the type cannot hold, and count times in its unit."""
-    if type_ is None or not (pa.types.is_decimal(type_) or pa.types.is_temporal(type_)):
-        return encode
-
-    def encode_of_type(value: Any) -> bytes:
-        if pa.types.is_decimal(type_):
-            pa.scalar(value, type_)
-        elif (times := np.asarray(value)).dtype.kind in "mM":
-            unit = "D" if pa.types.is_date(type_) else "us"
-            value = times.astype(f"{times.dtype.kind}8[{unit}]")
-            if (value != times).any() and not np.isnat(times).any():
-                raise ValueError(f"{type_} would lose data")
-        return encode(value)
-
-    return encode_of_type
+def _encode_as(type_: pa.DataType, encode: Encode, value: Any) -> bytes:
+    """Encode a decimal, or a time of NumPy in the unit of its column, either without loss."""
+    if pa.types.is_decimal(type_):
+        pa.scalar(value, type_)
+    elif (times := np.asarray(value)).dtype.kind in "mM":
+        unit = "D" if pa.types.is_date(type_) else "us"
+        value = times.astype(f"{times.dtype.kind}8[{unit}]")
+        if (value != times).any() and not np.isnat(times).any():
+            raise ValueError(f"{type_} would lose data")
+    return encode(value)
 
 
 def _shown(value: Any) -> str:
@@ -196,7 +189,7 @@ class SampleShards:
         format_: ShardFormat,
         emit: Callable[[FullShard], None],
         extra: dict[str, Any] | None = None,
-        types: Mapping[str, pa.DataType] | None = None,
+        types: Mapping[str, Any] | None = None,
     ) -> None:
         self._encoder = SampleEncoder(columns, types)
         self._header = format_.header(self._encoder.names, self._encoder.encodings, extra)
