@@ -85,7 +85,7 @@ converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 
 import pickle
 
-print(f"{len(converter)} rows, and a pickle of {len(pickle.dumps(converter)) / 1000:.1f} kB")
+print(f"{len(converter)} rows, and a pickle of {len(pickle.dumps(converter)) / 1000:.0f} kB")
 
 # COMMAND ----------
 
