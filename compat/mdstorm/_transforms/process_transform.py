@@ -229,7 +229,9 @@ def _leave_workers() -> None:
     """Let go of workers in a fork, so that they notice when their own process ends."""
     for pool in _pools:
         while pool._alive:
-            pool._alive.pop().channel.close()
+            worker = pool._alive.pop()
+            worker.process.returncode = 0  # no child of this process, which Popen would warn of
+            worker.channel.close()
         pool._begin()
 
 

@@ -148,7 +148,10 @@ class TestLocalDiskCache:
         child = os.fork()
         if child == 0:
             monkeypatch.setattr(os, "replace", lambda *_: os._exit(9))
-            cache.get("a", kilobytes(2))
+            try:
+                cache.get("a", kilobytes(2))
+            finally:
+                os._exit(1)
         os.waitpid(child, 0)
         cache.get("b", kilobytes(2))
         (left,) = (tmp_path / "c").glob("*.tmp")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -154,15 +155,19 @@ class TestWorkerPool:
         pool = WorkerPool(pickle_function(lambda _: os.getpid()), 1)
         ours = pool(0)
         read, write = os.pipe()
-        child = os.fork()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            child = os.fork()
         if child == 0:
-            os.write(write, str(pool(0)).encode())
+            os.write(write, f"{pool(0)} {len(caught)}".encode())
             pool.close()
             os._exit(0)
         os.close(write)
         os.waitpid(child, 0)
         with os.fdopen(read) as pipe:
-            assert int(pipe.read()) != ours
+            theirs, warned = map(int, pipe.read().split())
+        assert theirs != ours
+        assert warned == 0
         assert pool(0) == ours
         pool.close()
 
