@@ -108,11 +108,11 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
         return values
     try:
         return _storable(field.decode(values), field.column)
-    except (TypeError, ValueError, LookupError, pa.ArrowException) as error:
+    except Exception as error:  # codecs, a user's own among them, raise whatever they like
         name = field.column.name
         raise DecodeFieldError(
             f'Decoding field "{name}" failed: {error}. Encode its values with '
-            "dict_to_spark_row(schema, row)"
+            "dict_to_spark_row(schema, row), and let a codec of your own return values of its field"
         ) from error
 
 

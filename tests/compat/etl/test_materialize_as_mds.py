@@ -197,6 +197,18 @@ def test_values_of_a_users_own_codec_are_stored_decoded(
         assert_same(one, wanted)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(np.uint32, -1), (np.datetime64, "2024-05-31T00:00:00.1234567")]
+)
+def test_what_a_field_cannot_hold_is_refused(tmp_path: Path, dtype: Any, value: Any) -> None:
+    schema = Unischema("Own", [UnischemaField("x", dtype, (), JsonCodec(), True)])
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match='field "x" failed'),
+        materialize(None, f"file://{tmp_path}", schema),
+    ):
+        pq.write_table(pa.table({"x": [json.dumps(value)]}), tmp_path / "a.parquet")
+
+
 @pytest.mark.parametrize(("dtype", "shape"), [(np.str_, (2,)), (np.object_, ())], ids=str)
 def test_what_mds_cannot_hold_decoded_is_refused(tmp_path: Path, dtype: Any, shape: Any) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec())])
