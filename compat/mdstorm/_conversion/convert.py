@@ -219,6 +219,8 @@ def _plan(
     decimals: str | None,
 ) -> _Plan:
     fields = chosen_fields(parquet.arrow_schema, columns)
+    if columns is not None and not 0 < len(set(columns)) == len(columns):
+        raise InvalidArgumentError(f"columns must name columns, each once; found {[*columns]}")
     if unischema is None:
         return _Plan(fields.names, plan_parquet(fields, dtype, decimals), None, {})
     if dtype is not None:
@@ -235,7 +237,8 @@ def _plan(
         kept = [unischema.fields[name] for name in columns if name in unischema.fields]
         unischema = unischema.create_schema_view(kept)
     planned = mds_plan(unischema, parquet, columns)
-    extra = {UNISCHEMA_EXTRA: unischema_to_json(unischema)}
+    # Without a field that is chosen, readers infer the schema.
+    extra = {UNISCHEMA_EXTRA: unischema_to_json(unischema)} if unischema.fields else {}
     return _Plan(fields.names, planned.schema, planned.recode, extra)
 
 

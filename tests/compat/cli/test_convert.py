@@ -201,13 +201,17 @@ def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     for code in ("01", "2"):
         (source / f"code={code}").mkdir(parents=True)
-        pq.write_table(pa.table({"id": [int(code)]}), source / f"code={code}" / "0.parquet")
+        table = pa.table({"id": [int(code)], "other": [int(code)]})
+        pq.write_table(table, source / f"code={code}" / "0.parquet")
     fields = [UnischemaField("id", np.int64, ()), UnischemaField("code", np.str_, ())]
     schema = dump_unischema(Unischema("Coded", fields))
     add_metadata(open_parquet(str(source)), {UNISCHEMA_KEY: schema})
     assert run("convert", source, target).exit_code == 0
     assert [row["code"] for row in open_dataset(str(target))] == ["01", "2"]
     assert run("verify", "--against", source, target).exit_code == 0
+    others = mdstorm.convert(source, f"{target}-others", columns=["other"])  # no field
+    with mdstorm.make_batch_reader(others.url) as reader:
+        assert sorted(i for batch in reader for i in batch.other) == [1, 2]
 
 
 def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path) -> None:
