@@ -124,6 +124,8 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
 
     Raises
     ------
+    ArgumentTypeError
+        If `reader` is no reader; also TypeError.
     InvalidArgumentError
         If a queue is requested and the reader delivers batches, or if TensorFlow has no type for a
         field; also ValueError.
