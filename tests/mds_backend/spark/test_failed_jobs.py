@@ -1,5 +1,6 @@
 """What a failed job leaves behind: nothing. And attempts that fail while the job succeeds."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from socket import gethostname
@@ -17,13 +18,15 @@ from mdstorm_backend.spark.materialization import materialize
 from mdstorm_backend.spark.reports import collect_reports
 
 
-def failing_frame(spark: Any) -> Any:
-    """Four partitions of 500 rows, of which the last one fails at its last row."""
+def failing_frame(spark: Any, target: Path) -> Any:
+    """Four partitions of 500 rows: the last one fails when the others have written a shard each."""
 
     def fail_at_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch
             if 1999 in batch.column(0).to_pylist():
+                while len(list(target.glob("*.mds"))) < 3:
+                    os.sched_yield()
                 raise ValueError("row 1999 is bad")
 
     return spark.range(0, 2000, 1, 4).mapInArrow(fail_at_the_end, "id long")
@@ -31,7 +34,7 @@ def failing_frame(spark: Any) -> Any:
 
 def test_a_failed_job_leaves_nothing_behind(spark: Any, target: Path) -> None:
     with pytest.raises(Exception, match="row 1999 is bad"):
-        materialize(failing_frame(spark), str(target), shard_size=2000)
+        materialize(failing_frame(spark, target), str(target))
     assert not target.exists()
     assert len(materialize(spark.range(3), str(target))) == 3
 
@@ -40,7 +43,7 @@ def test_a_failed_job_leaves_the_files_of_others(spark: Any, target: Path) -> No
     target.mkdir()
     (target / "part-00000.parquet").write_text("mine")
     with pytest.raises(Exception, match="row 1999 is bad"):
-        materialize(failing_frame(spark), str(target))
+        materialize(failing_frame(spark, target), str(target))
     assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
 
 
@@ -62,7 +65,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
 ) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WriteError, match="cannot be written to") as caught:
-        materialize(failing_frame(spark), f"{tmp_path}/file/dataset")
+        materialize(failing_frame(spark, tmp_path), f"{tmp_path}/file/dataset")
     assert "Choose a directory" in str(caught.value)
 
 
