@@ -27,16 +27,20 @@ from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import (
     CredentialsError,
-    DatasetExistsError,
     MDStormError,
     StorageError,
     WriteError,
 )
-from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.claim import Claim
-from mdstorm_backend.write.commit import abandon, commit, mark_directory, shards_of
+from mdstorm_backend.write.commit import (
+    abandon,
+    check_no_dataset,
+    commit,
+    mark_directory,
+    shards_of,
+)
 from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
@@ -154,11 +158,11 @@ class Conversion:
             If a task fails.
         """
         location = self.location
-        _check_no_dataset(location)
+        check_no_dataset(location)
         mark_directory(location)
         claim = Claim(location)
         try:
-            _check_no_dataset(location)  # of the writer that had the claim until now
+            check_no_dataset(location)  # of the writer that had the claim until now
             if not resume:
                 self._start_anew()
             check_no_other(location, self.id)
@@ -265,13 +269,6 @@ class _Rows:
 
 class _StoppedError(Exception):
     """Ends a thread whose work is no longer needed."""
-
-
-def _check_no_dataset(location: Location) -> None:
-    if location.exists(INDEX_NAME):
-        raise DatasetExistsError(
-            f"{location.url} already holds a dataset. Choose another directory, or remove that one"
-        )
 
 
 def _is_in_the_data(error: BaseException) -> bool:

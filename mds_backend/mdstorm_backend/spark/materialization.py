@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.executors.tasks import (
     REPORT_SCHEMA,
     make_task,
@@ -17,7 +17,6 @@ from mdstorm_backend.executors.tasks import (
 )
 from mdstorm_backend.format.compression import check_compression
 from mdstorm_backend.format.hashes import check_hashes
-from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_types
@@ -27,7 +26,7 @@ from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.claim import Claim
-from mdstorm_backend.write.commit import abandon, commit, mark_directory
+from mdstorm_backend.write.commit import abandon, check_no_dataset, commit, mark_directory
 from mdstorm_backend.write.unfinished import remove_unfinished
 
 if TYPE_CHECKING:
@@ -120,10 +119,7 @@ def materialize(
     check_no_secrets(storage_options or {})
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
-    if location.exists(INDEX_NAME):
-        raise DatasetExistsError(
-            f"{location.url} already holds a dataset. Choose another directory, or remove that one"
-        )
+    check_no_dataset(location)
     job = secrets.token_hex(4)
     task_arguments = {
         "job": job,

@@ -80,6 +80,14 @@ def commit(
     return index
 
 
+def check_no_dataset(location: Location) -> None:
+    """Raise DatasetExistsError if a directory has an index."""
+    if location.exists(INDEX_NAME):
+        raise DatasetExistsError(
+            f"{location.url} already holds a dataset. Choose another directory, or remove that one"
+        )
+
+
 def check_seen(
     location: Location, shards: Iterable[ShardInfo], indexes: Iterable[str]
 ) -> Collection[str]:
