@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._datasets.decoded_shard import value_cells
-from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm._datasets.decoded_source import decoded, stored_unischema
 from mdstorm._datasets.sources import open_stored
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from mdstorm._conversion.petastorm_to_mds import mds_plan
+from mdstorm._datasets.decoded_source import stored_unischema, with_declared_partitions
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
-from mdstorm._datasets.petastorm_source import stored_unischema, with_declared_partitions
 from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError, UnsupportedTableError
 from mdstorm.unischema import Unischema

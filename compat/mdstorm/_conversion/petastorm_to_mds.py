@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._datasets.decoded_source import check_stored
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field, is_untyped
-from mdstorm._datasets.petastorm_source import check_stored
 from mdstorm.errors import DecodeFieldError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.format import (

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from mdstorm._conversion.petastorm_to_mds import mds_plan
+from mdstorm._datasets.decoded_source import with_declared_partitions
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_metadata import (
     check_columns,
     open_written,
     write_petastorm_metadata,
 )
-from mdstorm._datasets.petastorm_source import with_declared_partitions
 from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm.errors import (
     DatasetExistsError,

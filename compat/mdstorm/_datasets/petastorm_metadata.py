@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm._datasets.common_metadata import entries_of, metadata_file, read_metadata, write_beside
+from mdstorm._datasets.decoded_source import check_stored
 from mdstorm._datasets.metadata_keys import (
     COMMON_METADATA,
     ROW_GROUPS_INDEX_KEY,
@@ -19,7 +20,6 @@ from mdstorm._datasets.metadata_keys import (
     SUMMARY_METADATA,
     UNISCHEMA_KEY,
 )
-from mdstorm._datasets.petastorm_source import check_stored
 from mdstorm._datasets.stored_index import (
     counted_row_groups,
     counts_entry,

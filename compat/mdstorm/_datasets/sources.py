@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlparse
 
+from mdstorm._datasets.decoded_source import decoded, stored_unischema, with_float_decimals
 from mdstorm._datasets.file_lists import is_shard, open_files, open_parquet_files
 from mdstorm._datasets.float_decimals import schema_with_floats
-from mdstorm._datasets.petastorm_source import decoded, stored_unischema, with_float_decimals
 from mdstorm._datasets.stored_index import row_group_counts
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema, infer_unischema

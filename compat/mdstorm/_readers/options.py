@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm._datasets.petastorm_source import DecodedSource
+from mdstorm._datasets.decoded_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.kept_shares import KeptShares
 from mdstorm._readers.sample_order import FirstEpoch

@@ -9,7 +9,7 @@ from typing import Any
 from mdstorm._datasets.file_lists import directory_of
 from mdstorm._public import public
 from mdstorm._spark.cache_dir import PETASTORM_CONF
-from mdstorm._spark.conversions import forget
+from mdstorm._spark.copies import forget
 from mdstorm._spark.deletion import delete_dir
 from mdstorm._spark.tf_method import TFMethod
 from mdstorm._spark.torch_method import TorchMethod

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from mdstorm._datasets.sources import open_stored
 from mdstorm._public import public
 from mdstorm._spark.cache_dir import parent_cache_dir
-from mdstorm._spark.conversions import find_or_convert
 from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm._spark.copies import find_or_convert
 from mdstorm._spark.deletion import delete_abandoned, delete_at_exit, keep_after_exit
 from mdstorm._spark.identity import identify
 from mdstorm._spark.session import check_driver, directory_name, named_table, session_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mdstorm.cli._options import (
+from mdstorm.cli._common import (
     columns_option,
     decimals_option,
     dtype_option,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._options import (
+from mdstorm.cli._common import (
     columns_option,
     dataset_argument,
     examples,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._options import dataset_argument, examples, format_option, storage_option
+from mdstorm.cli._common import dataset_argument, examples, format_option, storage_option
 from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.display import human_bytes
 from mdstorm_backend.maintenance import ColumnSummary, Inspection

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._options import (
+from mdstorm.cli._common import (
     dataset_argument,
     examples,
     format_option,

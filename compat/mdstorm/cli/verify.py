@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._errors import PROBLEMS_FOUND
-from mdstorm.cli._options import (
+from mdstorm.cli._common import (
     columns_option,
     dataset_argument,
     decimals_option,
@@ -18,6 +17,7 @@ from mdstorm.cli._options import (
     threads_option,
     version_options,
 )
+from mdstorm.cli._errors import PROBLEMS_FOUND
 from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.maintenance import VerifyReport

@@ -15,9 +15,9 @@ from mdstorm._conversion.written_parquet import (
     chosen_storage_format,
 )
 from mdstorm._datasets.common_metadata import common_metadata_of
+from mdstorm._datasets.decoded_source import stored_unischema
 from mdstorm._datasets.hadoop_conf import parquet_settings
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
-from mdstorm._datasets.petastorm_source import stored_unischema
 from mdstorm._datasets.sources import checked_urls, open_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema

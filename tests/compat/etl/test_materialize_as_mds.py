@@ -13,7 +13,7 @@ import pytest
 from tests.compat.etl.golden_rows import assert_rows, assert_same, read_rows
 from tests.compat.etl.rows_of_all_codecs import SCHEMA, JsonCodec, encoded, row, write
 
-from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm._datasets.decoded_source import decoded, stored_unischema
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import DatasetExistsError, PetastormMetadataGenerationError
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset

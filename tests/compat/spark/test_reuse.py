@@ -9,7 +9,7 @@ import pytest
 from tests.compat.spark.converters import directories
 from tests.conftest import IS_REFUSING
 
-from mdstorm._spark import conversions
+from mdstorm._spark import copies
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import CachedDataFrameMeta
 from mdstorm_backend.datasets.dataset import open_dataset
@@ -196,4 +196,4 @@ def test_a_conversion_is_remembered_with_its_options(cache_dir: Path, classic_sp
 
 
 def remembered() -> list[CachedDataFrameMeta]:
-    return list(conversions._conversions.values())
+    return list(copies._conversions.values())
