@@ -6,8 +6,11 @@ are stored as ``.npy`` files, images as PNG or JPEG files. Neither Spark nor Ope
 
 from __future__ import annotations
 
+import importlib
 import io
+import struct
 import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -15,17 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm._schema.codec_checks import check_array, has_length, no_image
-from mdstorm._schema.image_files import encode_image
-from mdstorm._schema.spark_types import NamedSparkType, class_name
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._schema import NamedSparkType, UnischemaField, class_name, fits_shape
 from mdstorm.errors import (
     ArgumentTypeError,
     EncodingError,
     EncodingTypeError,
     InvalidArgumentError,
 )
-from mdstorm_backend.base import check_text
+from mdstorm_backend.base import check_text, require
 from mdstorm_backend.format import image_array
 
 __all__ = [
@@ -295,3 +295,120 @@ class CompressedImageCodec(_BinaryCodec):
 
     def __str__(self) -> str:
         return f"CompressedImageCodec({self.image_codec!r}, {self._quality})"
+
+
+def has_length(value: Any) -> bool:
+    """Whether it is a list, an array with an axis, bytes, …: anything but a scalar or a string."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return hasattr(value, "__len__") and not isinstance(value, str)
+
+
+def check_array(field: UnischemaField, value: Any) -> None:
+    """Require an array of the dtype and shape of `field`.
+
+    Raises
+    ------
+    EncodingTypeError
+        If it is not an array, or of another dtype.
+    EncodingError
+        If its shape is another one.
+    """
+    if not isinstance(value, np.ndarray):
+        raise EncodingTypeError(
+            f"Unexpected type of {field.name} feature. Expected ndarray of {field.numpy_dtype}. "
+            f"Got {type(value)}",
+            column=field.name,
+        )
+    if not _is_of_type(value.dtype, np.dtype(field.numpy_dtype)):
+        raise EncodingTypeError(
+            f"Unexpected type of {field.name} feature. Expected {field.numpy_dtype}. "
+            f"Got {value.dtype}; convert it with .astype()",
+            column=field.name,
+        )
+    if value.dtype.hasobject:
+        raise EncodingTypeError(
+            f"Unexpected type of {field.name} feature. Arrays of objects can be written only as "
+            "pickles, which no reader loads; use an array of numbers or of fixed-size strings",
+            column=field.name,
+        )
+    if not fits_shape(value.shape, field.shape):
+        raise EncodingError(
+            f"Unexpected dimensions of {field.name} feature. Expected {field.shape}. "
+            f"Got {value.shape}; reshape it, or declare None for a dimension of any size",
+            column=field.name,
+        )
+
+
+def _is_of_type(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether a dtype is the wanted one, in any byte order; strings and times may have any size."""
+    if wanted.kind in "SUMm":
+        return found.kind == wanted.kind
+    return bool(found.newbyteorder("=") == wanted.newbyteorder("="))
+
+
+def no_image(field: UnischemaField, value: npt.NDArray[Any]) -> EncodingError:
+    """Return the error for an array that is not a grey or RGB image."""
+    return EncodingError(
+        f"Unexpected image dimensions. Supported dimensions are (H, W) or (H, W, 3). Field "
+        f"{field.name!r} got {value.shape}",
+        column=field.name,
+    )
+
+
+#: Formats whose names for Pillow are not theirs in capitals.
+_PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+#: Bits of a sample, and the kind of its colours.
+_RGB16 = bytes([16, 2])
+#: The filter that stores the difference from the pixel to the left.
+_SUB = 1
+
+
+def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
+    """Return the file of an image.
+
+    Parameters
+    ----------
+    format_ : str
+        ``"png"``, ``"jpeg"``, …
+    pixels : numpy.ndarray
+        ``(H, W)`` or ``(H, W, 3)`` in RGB, uint8, or uint16 for PNG.
+    quality : int
+        Of 100, for formats with loss.
+
+    Raises
+    ------
+    TypeError
+        If pixels cannot have this dtype.
+    KeyError, ValueError, OSError
+        If Pillow does not write the format.
+    """
+    if pixels.dtype == np.uint16 and pixels.ndim == 3 and format_ == "png":
+        return _encode_rgb16(pixels)
+    allowed = ("uint8", "uint16") if pixels.ndim == 2 and format_ == "png" else ("uint8",)
+    if pixels.dtype.name not in allowed:
+        raise TypeError(f"pixels must be {' or '.join(allowed)}")
+    require("PIL")
+    image = importlib.import_module("PIL.Image").fromarray(np.ascontiguousarray(pixels))
+    file = io.BytesIO()
+    image.save(file, _PILLOW_NAMES.get(format_, format_.upper()), quality=quality)
+    return file.getvalue()
+
+
+def _encode_rgb16(pixels: npt.NDArray[Any]) -> bytes:
+    height, width, _ = pixels.shape
+    samples = np.ascontiguousarray(pixels, ">u2").view(np.uint8).reshape(height, -1)
+    rows = np.empty((height, 1 + samples.shape[1]), np.uint8)
+    rows[:, 0] = _SUB
+    rows[:, 1:7] = samples[:, :6]
+    np.subtract(samples[:, 6:], samples[:, :-6], out=rows[:, 7:])
+    header = struct.pack(">II5B", width, height, *_RGB16, 0, 0, 0)
+    content = zlib.compress(rows.data)
+    return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", content) + _chunk(b"IEND", b"")
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    checksum = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdstorm._datasets.sources import open_urls, opened
 from mdstorm._petastorm_names import other_names
-from mdstorm._rows.rows import rows_of
+from mdstorm._rows import rows_of
 from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
 

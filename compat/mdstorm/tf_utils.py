@@ -16,7 +16,7 @@ except ModuleNotFoundError:
 
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.argument_checks import check_reader
-from mdstorm._rows.static_types import Row, TFDataset
+from mdstorm._rows import Row, TFDataset
 from mdstorm._tensorflow.column_specs import specs_of_schema
 from mdstorm._tensorflow.datasets import (
     dataset_of_ngrams,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._schema import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import check_function, check_list, warn_user

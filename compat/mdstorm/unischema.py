@@ -6,17 +6,24 @@ Names, signatures and pickles are those of ``petastorm.unischema``.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema.inferred_fields import fields_of_arrow, fields_of_columns, numpy_type_of
-from mdstorm._schema.row_types import row_type
-from mdstorm._schema.spark_types import encoded, numpy_to_spark_mapping, spark_type
-from mdstorm._schema.unischema_field import UnischemaField, check_field
+from mdstorm._schema import (
+    UnischemaField,
+    check_field,
+    encoded,
+    fields_of_arrow,
+    fields_of_columns,
+    numpy_to_spark_mapping,
+    numpy_type_of,
+    spark_type,
+)
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.display import Described, Description
@@ -347,3 +354,42 @@ def warn_of_prefixes(
             f"of a field, and {', '.join(map(repr, void))} match none: end them in .* to get "
             f"{', '.join(affected)}"
         )
+
+
+@lru_cache(maxsize=512)
+def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
+    """Type of the rows of a schema: a namedtuple that can be pickled by name and fields.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a name is not an identifier, begins with an underscore or is a keyword; also ValueError.
+    """
+    try:
+        base = namedtuple(f"{name}_view", fields)  # type: ignore[misc]
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{error}. Rows are namedtuples: leave the field out with schema_fields, or rename it"
+        ) from error
+    members = {
+        "__slots__": (),
+        "__module__": "mdstorm.unischema",
+        "__reduce__": _reduce_row,
+        "_from_compatible_tensor_list": _made_of_tensors,
+        "_schema_name": name,
+    }
+    return type(base.__name__, (base,), members)
+
+
+def _reduce_row(row: Any) -> tuple[Any, ...]:
+    return _restore_row, (row._schema_name, row._fields, tuple(row))
+
+
+def _made_of_tensors(types: Any, tensors: Sequence[Any]) -> Any:
+    from mdstorm_backend.loaders.tf import made_of
+
+    return made_of(types, tensors)
+
+
+def _restore_row(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row_type(name, fields)(*values)

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._datasets.decoded_shard import value_cells
-from mdstorm._datasets.decoded_source import decoded, stored_unischema
+from mdstorm._datasets.decoded_source import decoded, stored_unischema, value_cells
 from mdstorm._datasets.sources import open_stored
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows

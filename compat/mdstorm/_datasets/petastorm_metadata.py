@@ -10,22 +10,23 @@ from io import BytesIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm._datasets.common_metadata import entries_of, metadata_file, read_metadata, write_beside
-from mdstorm._datasets.decoded_source import check_stored
-from mdstorm._datasets.metadata_keys import (
+from mdstorm._datasets.common_metadata import (
     COMMON_METADATA,
     ROW_GROUPS_INDEX_KEY,
     ROW_GROUPS_INDEX_NOTE_KEY,
     ROW_GROUPS_PER_FILE_KEY,
     SUMMARY_METADATA,
     UNISCHEMA_KEY,
-)
-from mdstorm._datasets.stored_index import (
     counted_row_groups,
     counts_entry,
+    entries_of,
     has_stale_index,
+    metadata_file,
+    read_metadata,
     row_group_counts,
+    write_beside,
 )
+from mdstorm._datasets.decoded_source import check_stored
 from mdstorm._pickles.schema_pickle import dump_field, dump_unischema, load_unischema
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
 from mdstorm.errors import (

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._schema.spark_types import NamedSparkType, spark_type_json
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._schema import NamedSparkType, UnischemaField, spark_type_json
 from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,

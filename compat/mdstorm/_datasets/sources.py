@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
-from urllib.parse import urlparse
+import re
+from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import unquote, urlparse
 
+import pyarrow as pa
+
+from mdstorm._datasets.common_metadata import row_group_counts
 from mdstorm._datasets.decoded_source import decoded, stored_unischema, with_float_decimals
-from mdstorm._datasets.file_lists import is_shard, open_files, open_parquet_files
-from mdstorm._datasets.float_decimals import schema_with_floats
-from mdstorm._datasets.stored_index import row_group_counts
-from mdstorm.errors import InvalidArgumentError
+from mdstorm._datasets.field_decoders import schema_with_floats
+from mdstorm.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MissingAttributeError,
+    UnsupportedArgumentError,
+)
 from mdstorm.unischema import Unischema, infer_unischema
-from mdstorm_backend.base import warn_user
+from mdstorm_backend.base import cached_property, warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import INDEX_NAME, become_floats
+from mdstorm_backend.display import Described, Description
+from mdstorm_backend.format import EXTENSIONS, INDEX_NAME, become_floats
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
-from mdstorm_backend.storage import Location, has_scheme, normalize_url, url_of
+from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
 from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import ParquetFileFragment
+
 
 #: What makes a pattern of a path.
 _PATTERN = frozenset("*?[")
@@ -207,3 +222,258 @@ def scheme_less(path: str, what: str) -> str:
 
 def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:
     return Location.of(url, storage_options).exists(INDEX_NAME)
+
+
+_SCHEMA = "mdstorm.etl.dataset_metadata.get_schema_from_dataset_url(url)"
+#: What takes the place of attributes of Petastorm's dataset, whose class pyarrow has removed.
+#: Shards of MDS have no fragments.
+_INSTEAD = {
+    "common_metadata_path": _SCHEMA,
+    "fragments": "pieces, or file_urls",
+    "metadata": _SCHEMA,
+    "metadata_path": _SCHEMA,
+    "partitioning": "pieces[…].partition_keys",
+    "partitions": "pieces[…].partition_keys",
+    "read": "to_table(), or pyarrow.parquet.read_table",
+    "read_pandas": "to_pandas()",
+}
+
+
+class Piece(NamedTuple):
+    """A file of a dataset.
+
+    Attributes
+    ----------
+    path : str
+        Where it is in its file system.
+    row_group : None
+        A piece is a whole file, as in Petastorm.
+    partition_keys : list of tuple
+        Name and value of each partition column.
+    """
+
+    path: str
+    row_group: None
+    partition_keys: list[tuple[str, Any]]
+
+
+class ReadDataset(Described):
+    """The dataset of a reader: all attributes of its source, and those that Petastorm's has.
+
+    Parameters
+    ----------
+    source : SampleSource
+        What is read, without what filters and selectors have left out.
+
+    Attributes
+    ----------
+    source : SampleSource
+        The same.
+    """
+
+    def __init__(self, source: SampleSource) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        if isinstance(self.source, Described):
+            return self.source._mdstorm_description(full=full)
+        return Description([repr(self.source)])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _INSTEAD:
+            raise _missing(name)
+        if name == "source":  # it is not there yet, while a copy is made
+            raise AttributeError(name)
+        return getattr(self.source, name)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, partition columns first, with the types in which they are stored."""
+        stored = self._stored
+        parquet = isinstance(stored, ParquetDataset)
+        return stored.arrow_schema if parquet else stored.schema.arrow_schema
+
+    @property
+    def table_version(self) -> int | None:
+        """The version of a Delta table; None for other datasets."""
+        stored = self._stored
+        return stored.table_version if isinstance(stored, ParquetDataset) else None
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of all files or shards, in the order in which they are read."""
+        location = self._stored.location
+        root = location.path
+        return [root + url.removeprefix(location.url) for url in self._stored.file_urls]
+
+    @property
+    def paths(self) -> str | list[str]:
+        """Path of the directory, or of the only file; or those of several files."""
+        stored, files = self._stored, self.files
+        if stored.url == stored.location.url:
+            return str(stored.location.path)
+        return files[0] if len(files) == 1 else files
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The files or shards."""
+        stored = self._stored
+        groups = stored.row_groups if isinstance(stored, ParquetDataset) else ()
+        keys = {group.path: list(group.partition.items()) for group in groups}
+        root = f"{stored.location.path}/"
+        return [Piece(path, None, keys.get(path.removeprefix(root), [])) for path in self.files]
+
+    @property
+    def fragments(self) -> list[ParquetFileFragment]:
+        """The files as pyarrow has them.
+
+        Raises
+        ------
+        MissingAttributeError
+            If the dataset consists of MDS shards, or is a Delta table, in whose files rows may be
+            dead; also AttributeError.
+        """
+        stored = self._stored
+        if not isinstance(stored, ParquetDataset) or stored.table_version is not None:
+            raise _missing("fragments")
+        from pyarrow.dataset import ParquetFileFormat
+
+        format_, filesystem = ParquetFileFormat(), self._filesystem_of_pyarrow()
+        return [format_.make_fragment(path, filesystem) for path in self.files]
+
+    @property
+    def fs(self) -> Any:
+        """The file system, one of fsspec."""
+        location = self._stored.location
+        if location.filesystem is not None:
+            return location.filesystem
+        return open_filesystem(location.url, location.storage_options)[0]
+
+    @property
+    def filesystem(self) -> Any:
+        """The file system, as `fs`."""
+        return self.fs
+
+    def _filesystem_of_pyarrow(self) -> Any:
+        from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
+
+        if self._stored.location.is_local_disk:
+            return LocalFileSystem()
+        return PyFileSystem(FSSpecHandler(self.fs))
+
+    @cached_property
+    def _stored(self) -> Any:
+        """The dataset as it is stored: that behind views, and behind what decodes it."""
+        found: Any = self.source
+        while not isinstance(found, (Dataset, ParquetDataset)):
+            found = found.stored if hasattr(found, "stored") else found.source
+        return found
+
+
+def _missing(name: str) -> MissingAttributeError:
+    return MissingAttributeError(
+        f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} instead", name=name
+    )
+
+
+_SHARD = re.compile(rf".*\.mds(\.({EXTENSIONS}))?")
+
+
+def open_files(
+    urls: Sequence[str],
+    *,
+    directory: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+    filesystem: Any = None,
+    as_of: AsOf | None = None,
+) -> Dataset | ParquetDataset:
+    """Open the dataset that some files are, in their order.
+
+    Parameters
+    ----------
+    urls : sequence of str
+        Shards of one MDS dataset, all or some of them; or files of Parquet, which have no
+        partition columns.
+    directory : str, optional
+        Directory of an MDS dataset; by default the innermost one that has all shards.
+    storage_options : dict, optional
+        Options of the fsspec file system.
+    filesystem : object, optional
+        A file system of fsspec or pyarrow, for Parquet files alone.
+    as_of : AsOf, optional
+        The version of a Delta table, whose URL takes the place of those of files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no file, shards are not of one dataset, or `as_of` is given for what has no
+        versions.
+    UnsupportedArgumentError
+        If `filesystem` is given with shards.
+    DatasetNotFoundError
+        If there is no such dataset.
+    """
+    if not urls and directory is None:
+        raise InvalidArgumentError(
+            "the list of files is empty: name at least one file, or the dataset's directory"
+        )
+    if urls and not any(map(is_shard, urls)):
+        return open_parquet_files(list(urls), storage_options, filesystem, as_of)
+    check_as_of(as_of, directory or directory_of(urls))
+    if filesystem is not None:
+        raise UnsupportedArgumentError(
+            "filesystem= reads Parquet files, and these are MDS shards: leave it out, and pass "
+            "storage_options if their storage needs them"
+        )
+    dataset = open_dataset(directory or directory_of(urls), storage_options=storage_options)
+    return dataset.with_shards(_numbers_of(urls, dataset))
+
+
+def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
+    if not urls and dataset.file_urls:
+        raise InvalidArgumentError(
+            f"the list of files is empty, but the dataset at {dataset.url} has "
+            f"{len(dataset.file_urls)} shards: pass those to read, as in converter.file_urls"
+        )
+    numbers = {normalize_url(url): number for number, url in enumerate(dataset.file_urls)}
+    unknown = [url for url in urls if normalize_url(url) not in numbers]
+    if unknown:
+        raise InvalidArgumentError(
+            f"{unknown[0]} is none of the {len(numbers)} shards of the dataset at {dataset.url}: "
+            "pass shards of one dataset, as in converter.file_urls"
+        )
+    return [numbers[normalize_url(url)] for url in urls]
+
+
+def is_shard(url: str) -> bool:
+    """Whether a URL ends as those of MDS shards do."""
+    return _SHARD.fullmatch(url) is not None
+
+
+def directory_of(urls: Sequence[str]) -> str:
+    """Return the innermost directory that has all of these files."""
+    parts = [normalize_url(url).split("/")[:-1] for url in urls]
+    common = takewhile(lambda names: len(set(names)) == 1, zip(*parts, strict=False))
+    return "/".join(names[0] for names in common)
+
+
+def open_parquet_files(
+    urls: str | list[str],
+    storage_options: dict[str, Any] | None,
+    filesystem: Any,
+    as_of: AsOf | None = None,
+) -> ParquetDataset:
+    """Open Parquet whose URLs are spelled as they are, or percent-encoded as Spark does it."""
+    opened = partial(
+        open_parquet, storage_options=storage_options, filesystem=filesystem, as_of=as_of
+    )
+    try:
+        return opened(urls)
+    except DatasetNotFoundError:
+        decoded = unquote(urls) if isinstance(urls, str) else [unquote(url) for url in urls]
+        if decoded == urls:
+            raise
+        return opened(decoded)

@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._pickles.instructions import (
+from mdstorm._pickles.restricted_unpickler import (
+    StandIn,
+    attributes,
+    damage_refused,
+    entries,
+    expect,
+    read_pickle,
+    refused,
+    scalar,
+    text_of,
+)
+from mdstorm._pickles.schema_pickle import (
     binary,
     boolean,
     called,
@@ -22,14 +33,6 @@ from mdstorm._pickles.instructions import (
     text,
     tuple_of,
 )
-from mdstorm._pickles.restricted_unpickler import (
-    StandIn,
-    damage_refused,
-    expect,
-    read_pickle,
-    refused,
-)
-from mdstorm._pickles.stand_in_values import attributes, entries, scalar, text_of
 from mdstorm.errors import InvalidArgumentError
 
 _INDEXERS = "petastorm.etl.rowgroup_indexers"

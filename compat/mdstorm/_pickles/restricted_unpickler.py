@@ -1,18 +1,94 @@
-"""Read a pickle without executing it."""
+"""Read Petastorm's pickles without executing them: names become inert stand-ins."""
 
 from __future__ import annotations
 
 import functools
 import io
 import pickle
+import pickletools
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from decimal import Decimal
+from typing import Any, ClassVar, NamedTuple
 
-from mdstorm._pickles.instruction_check import check_instructions
-from mdstorm._pickles.known_names import KNOWN, current_name
+import numpy as np
+
+from mdstorm._schema import ATOMIC_TYPES, NamedSparkType
 from mdstorm.errors import UnsafePickleError
+
+_NUMPY = (
+    *("bool_", "bytes_", "datetime64", "object_", "str_", "timedelta64"),
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "double", "half", "single"),
+    *("int_", "intc", "longlong", "ulonglong"),
+)
+#: NumPy's names of types in other versions than this one.
+_NUMPY_OTHERS = {
+    "bool": "bool_",
+    "bool8": "bool_",
+    "bytes0": "bytes_",
+    "float_": "float64",
+    "str0": "str_",
+    "string_": "bytes_",
+    "unicode_": "str_",
+}
+#: What the type of a field may be, by its name.
+TYPES: dict[str, Any] = {
+    "decimal.Decimal": Decimal,
+    **{f"builtins.{type_.__name__}": type_ for type_ in (bool, bytes, float, int, str)},
+    **{"builtins.long": int, "builtins.unicode": str},
+    **{f"numpy.{name}": getattr(np, name) for name in _NUMPY},
+    **{f"numpy.{name}": getattr(np, found) for name, found in _NUMPY_OTHERS.items()},
+}
+SPARK_TYPES = {f"pyspark.sql.types.{name}": json for name, json in ATOMIC_TYPES.items()}
+
+#: All names that a pickle may use.
+KNOWN = frozenset(
+    {
+        *TYPES,
+        *SPARK_TYPES,
+        "builtins.object",
+        "builtins.set",
+        "builtins.tuple",
+        "collections.OrderedDict",
+        "collections.defaultdict",
+        "copyreg._reconstructor",
+        "numpy.core.multiarray.scalar",
+        "numpy.dtype",
+        "petastorm.codecs.CompressedImageCodec",
+        "petastorm.codecs.CompressedNdarrayCodec",
+        "petastorm.codecs.NdarrayCodec",
+        "petastorm.codecs.ScalarCodec",
+        "petastorm.etl.rowgroup_indexers.FieldNotNullIndexer",
+        "petastorm.etl.rowgroup_indexers.SingleFieldIndexer",
+        "petastorm.unischema.Unischema",
+        "petastorm.unischema.UnischemaField",
+        "pyspark.serializers._restore",
+        "pyspark.sql.types.ArrayType",
+        "pyspark.sql.types.DecimalType",
+    }
+)
+
+#: Packages and modules under other names, and what they are called in `KNOWN`.
+_RENAMED = {
+    "__builtin__.": "builtins.",
+    "av.experimental.deepdrive.dataset_toolkit.": "petastorm.",
+    "av.ml.dataset_toolkit.": "petastorm.",
+    "copy_reg.": "copyreg.",
+    "mdstorm.": "petastorm.",
+    "numpy._core.": "numpy.core.",
+}
+
+
+def current_name(name: str) -> str:
+    """Return a name as current Petastorm, Python 3 and NumPy 1 spell it."""
+    for other, current in _RENAMED.items():
+        if name.startswith(other):
+            return current + name[len(other) :]
+    return name
+
 
 #: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
 _MAX_BYTES = 1 << 28
@@ -162,3 +238,206 @@ def _stand_in(name: str) -> type[StandIn]:
 
 
 _SPECIAL = {"copyreg._reconstructor": _Reconstructed, "pyspark.serializers._restore": _Restored}
+
+
+#: All that Petastorm's pickles consist of, in any protocol.
+_LISTED = frozenset(
+    [
+        *("PROTO", "FRAME", "STOP", "MARK"),
+        *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
+        *("NONE", "NEWTRUE", "NEWFALSE", "FLOAT", "BINFLOAT"),
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+        *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+        *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+        *("EMPTY_LIST", "LIST", "APPEND", "APPENDS", "EMPTY_SET", "ADDITEMS"),
+        *("EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"),
+        *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
+    ]
+)
+#: Which of the values that an instruction takes are hashed.
+_HASHED = {
+    "SETITEM": slice(1, 2),
+    "SETITEMS": slice(1, None, 2),
+    "DICT": slice(0, None, 2),
+    "ADDITEMS": slice(1, None),
+}
+_NOTHING = slice(0)
+#: Petastorm's reach 13: the unit of a time in an index.
+_DEEPEST = 50
+
+
+class _Value(NamedTuple):
+    """What is known of a value on the stack of the pickle."""
+
+    depth: int
+    is_tuple: bool
+
+
+#: What instructions put on the stack that take nothing from it: the most frequent ones.
+_FROM_NOTHING = {
+    opcode.name: [_Value(0, made is pickletools.pytuple) for made in opcode.stack_after]
+    for opcode in pickletools.opcodes
+    if not opcode.stack_before
+}
+
+
+def check_instructions(data: bytes) -> None:
+    """Follow the instructions of a pickle without making a value.
+
+    Whatever passes takes memory and time in proportion to its length: a length ends inside of the
+    pickle, a place in the memo is not beyond what the pickle could fill, numbers have 64 bits, and
+    no tuple is hashed, which visits shared parts again and again.
+
+    Raises
+    ------
+    UnsafePickleError
+        If an instruction is not one that Petastorm's pickles consist of, or exceeds these bounds.
+    IndexError, KeyError, ValueError
+        If it is not a pickle.
+    """
+    stack: list[_Value] = []
+    marks: list[int] = []
+    memo: dict[int, _Value] = {}
+    argument: Any
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+        name = opcode.name
+        if name not in _LISTED:
+            raise UnsafePickleError(
+                f"The pickle instruction {name} is forbidden: Petastorm never writes it, so this "
+                "metadata was written by something else"
+            )
+        if isinstance(argument, int) and argument.bit_length() > 64:
+            raise ValueError("a number of more than 64 bits")
+        if name == "MARK":
+            marks.append(len(stack))
+        elif name == "MEMOIZE":
+            memo[len(memo)] = stack[-1]
+        elif name.endswith("PUT"):
+            if argument > count:
+                raise ValueError("a place in the memo beyond what the pickle could fill")
+            memo[argument] = stack[-1]
+        elif name.endswith("GET"):
+            stack.append(memo[argument])
+        elif opcode.stack_before:
+            _follow(opcode, stack, marks)
+        else:
+            stack += _FROM_NOTHING[name]
+
+
+def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int]) -> None:
+    """Take what an instruction takes from the stack, and put what it makes of that there.
+
+    One that takes more than is there is left to the unpickler, which refuses it.
+    """
+    takes = len(opcode.stack_before)
+    start = len(stack) - takes
+    if pickletools.markobject in opcode.stack_before:
+        start = marks.pop() - opcode.stack_before.index(pickletools.markobject)
+    taken = stack[start:]
+    del stack[start:]
+    if any(value.is_tuple for value in taken[_HASHED.get(opcode.name, _NOTHING)]):
+        raise ValueError("a tuple in the place of a key")
+    before, after = opcode.stack_before, opcode.stack_after
+    depth = 0
+    if before and after and before[0] is after[0]:  # it changes the first value
+        depth = taken.pop(0).depth
+    depth = max(depth, 1 + max((value.depth for value in taken), default=-1))
+    if depth > _DEEPEST:
+        raise ValueError("values nested too deeply")
+    stack += [_Value(depth, made is pickletools.pytuple) for made in after]
+
+
+#: dtypes of scalars: byte order, kind, size, and the unit of times.
+_DTYPE = re.compile(
+    r"[<>=|](b1|[iu][1248]|f[248]|[SU]\d{1,6}|M8\[\d{1,9}(Y|M|W|D|h|m|s|ms|us|ns)\])"
+)
+
+
+def numpy_type(node: Any) -> Any:
+    """Return the type that a field's ``numpy_dtype`` names."""
+    if not isinstance(node, type):
+        return _dtype(node)
+    name = getattr(node, "name", "")
+    if name not in TYPES:
+        raise refused(f"{name} is no type of a field")
+    return TYPES[name]
+
+
+def spark_type(node: Any) -> NamedSparkType:
+    """Return the Spark type of a codec: of an object, or of a class."""
+    if getattr(node, "name", None) != "pyspark.sql.types.ArrayType":
+        return NamedSparkType(_simple_spark_type(node))
+    state = attributes(node)
+    element = _simple_spark_type(state["elementType"])
+    has_nulls = state.get("containsNull") is not False
+    return NamedSparkType({"type": "array", "elementType": element, "containsNull": has_nulls})
+
+
+def _simple_spark_type(node: Any) -> str:
+    name = getattr(node, "name", type(node).__name__)
+    if name in SPARK_TYPES:
+        return SPARK_TYPES[name]
+    if name != "pyspark.sql.types.DecimalType":
+        raise refused(f"{name} is no Spark type")
+    state = attributes(node)
+    precision, scale = state.get("precision", 10), state.get("scale", 0)
+    if not all(type(number) is int and 0 <= number <= 38 for number in (precision, scale)):
+        raise refused("a decimal of an impossible size")
+    return f"decimal({precision},{scale})"
+
+
+def scalar(node: Any) -> Any:
+    """Return a value of an index: a scalar of NumPy or Python, a Decimal, or None."""
+    if node is None or isinstance(node, (bool, int, float, str, bytes)):
+        return node
+    found = expect(node, "value of an index", "numpy.core.multiarray.scalar", "decimal.Decimal")
+    if found.name == "decimal.Decimal":
+        return Decimal(text_of(*found.arguments))
+    dtype, content = found.arguments
+    return _numpy_scalar(_dtype(dtype), content)
+
+
+def _numpy_scalar(dtype: np.dtype[Any], content: str | bytes) -> Any:
+    # Python 2 had no bytes apart from strings.
+    stored = content.encode("latin-1") if isinstance(content, str) else content
+    if len(stored) != dtype.itemsize:
+        raise refused(f"a value of another size than its type {dtype}")
+    return np.frombuffer(stored, dtype)[0] if stored else dtype.type()
+
+
+def _dtype(node: Any) -> np.dtype[Any]:
+    """Return the dtype of numbers, strings or times that a call of ``numpy.dtype`` describes."""
+    made = expect(node, "dtype", "numpy.dtype")
+    state: Any = made.state or (None, "=")
+    name = text_of(state[1]) + text_of(made.arguments[0])
+    if name.endswith("M8"):  # the unit is the last thing in the state
+        unit, count = state[8][1][:2]
+        name += f"[{count:d}{text_of(unit.decode() if isinstance(unit, bytes) else unit)}]"
+    if not _DTYPE.fullmatch(name):
+        raise refused(f"a dtype {name[:20]!r}, which may hold anything")
+    return np.dtype(name)
+
+
+def attributes(node: Any) -> dict[str, Any]:
+    """Return the attributes that the state of an object sets."""
+    state = node.state if isinstance(node, StandIn) else None
+    return state if isinstance(state, dict) else {}
+
+
+def entries(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield keys and values of a dict, an OrderedDict or a defaultdict."""
+    if isinstance(node, dict):
+        yield from node.items()
+        return
+    made = expect(node, "dict", "collections.OrderedDict", "collections.defaultdict")
+    if made.name == "collections.OrderedDict" and made.arguments:  # as Python 2 writes it
+        yield from made.arguments[0]
+    yield from made.entries
+
+
+def text_of(value: Any) -> str:
+    """Return a string if `value` is one."""
+    if not isinstance(value, str):
+        raise refused("a name is no string")
+    return value

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from mdstorm._rows.batch_values import batch_array
-from mdstorm._rows.rows import cells, rows_of
+from mdstorm._rows import batch_array, cells, rows_of
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema
 from mdstorm_backend.format import Batch, Column

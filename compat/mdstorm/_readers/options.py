@@ -16,8 +16,12 @@ from mdstorm._readers.sample_order import FirstEpoch
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
-from mdstorm._selection.shard_views import RankShare, SplitShards
+from mdstorm._selection.shard_views import (
+    RankShare,
+    SplitShards,
+    prune_by_filters,
+    prune_by_predicate,
+)
 from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform

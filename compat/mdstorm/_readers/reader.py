@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, cast
 
-from mdstorm._datasets.read_dataset import ReadDataset
-from mdstorm._datasets.sources import Opened
+from mdstorm._datasets.sources import Opened, ReadDataset
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
 from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import first_epoch, sample_order, with_window
 from mdstorm._readers.schema_fields import delivered_schema
-from mdstorm._rows.static_types import Row
+from mdstorm._rows import Row
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.errors import NotPicklableError
 from mdstorm.ngram import NGram

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._schema.inferred_fields import is_left_out
-from mdstorm._schema.unischema_field import UnischemaField
+from mdstorm._schema import UnischemaField, is_left_out
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm.transform import TransformSpec
 from mdstorm.unischema import Unischema, warn_of_prefixes

@@ -1,13 +1,273 @@
-"""Apply a predicate as a transform of the reading core."""
+"""The distinct values of a column, for functions called once per value."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mdstorm._selection.predicate_masks import FieldRows, Mask, predicate_mask
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm._rows import cells
+from mdstorm._transforms.pandas_transform import batch_to_frame, is_missing
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.predicates import PredicateBase
-from mdstorm_backend.format import Batch, Schema, take_values
+from mdstorm.predicates import (
+    PredicateBase,
+    in_intersection,
+    in_lambda,
+    in_negate,
+    in_pseudorandom_split,
+    in_reduce,
+    in_set,
+    is_among,
+)
+from mdstorm_backend.base import cached_property, require
+from mdstorm_backend.format import Batch, Column, Schema, Values, num_rows, take_values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+#: Which of the distinct values each row has.
+Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
+
+
+def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
+    """Return the distinct values of a column, and which of them each row has.
+
+    Values are as the row reader delivers them. Those that cannot be told apart quickly, such as
+    arrays and objects, are returned one for each row.
+    """
+    if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind != "O":
+            unique, codes = np.unique(values, return_inverse=True)
+            return cells(unique, column), codes
+    elif not pa.types.is_nested(values.type) and not (column is not None and column.is_late):
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
+        return cells(encoded.dictionary, column), np.asarray(encoded.indices)
+    return cells(values, column), slice(None)
+
+
+Mask = npt.NDArray[np.bool_]
+
+_BOOLEANS = (bool, np.bool_)
+#: What a function that needs scalars raises when it is given Series.
+_NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
+
+
+class FieldRows:
+    """The fields of some rows, in the forms that predicates take."""
+
+    def __init__(self, batch: Batch, schema: Schema, batched: bool) -> None:
+        self.batch = batch
+        self.schema = schema
+        self.batched = batched
+        self._cells: dict[str, list[Any]] = {}
+
+    def __len__(self) -> int:
+        return num_rows(self.batch)
+
+    def cells(self, name: str) -> list[Any]:
+        """Return the values of a field one by one."""
+        if name not in self._cells:
+            self._cells[name] = cells(self.batch[name], self.schema.get(name))
+        return self._cells[name]
+
+    def dicts(self) -> Iterator[dict[str, Any]]:
+        """Return the values of all fields, row by row."""
+        names = list(self.batch)
+        columns = [self.cells(name) for name in names]
+        return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """All fields as a DataFrame, a copy, one for all predicates as in Petastorm."""
+        return batch_to_frame(self.batch, self.schema)
+
+
+def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
+    """Return for each row whether a predicate includes it."""
+    if not len(rows):
+        return np.empty(0, np.bool_)
+    for class_, vectorised in _VECTORISED.items():
+        # A class derived from ours may answer otherwise.
+        if isinstance(predicate, class_) and type(predicate).do_include is class_.do_include:
+            return vectorised(predicate, rows)
+    return _mask_by_calling(predicate, rows)
+
+
+def _mask_by_calling(predicate: PredicateBase, rows: FieldRows) -> Mask:
+    """Ask the predicate itself: with a DataFrame in the batch reader, else for each row."""
+    if not rows.batched:
+        return _truths(map(predicate.do_include, rows.dicts()), len(rows))
+    refusal: Exception
+    try:
+        result = predicate.do_include(rows.frame)
+        mask = _boolean(result, len(rows))
+        if mask is not None:
+            return mask
+        refusal = TypeError(
+            f"the predicate returned {_shown(result)} for a DataFrame of {len(rows)} rows, which "
+            "is not a boolean Series of that length"
+        )
+    except _NEEDS_SCALARS as error:
+        refusal = error
+    try:
+        return _truths(map(predicate.do_include, rows.dicts()), len(rows))
+    except Exception as error:
+        raise error from refusal
+
+
+def _shown(result: Any) -> str:
+    """Say what kind of thing a function has returned."""
+    shape, dtype = getattr(result, "shape", ()), getattr(result, "dtype", None)
+    of = "" if dtype is None else f" of {dtype}"
+    return f"{type(result).__name__}{of}{f' with shape {shape}' if shape else ''}"
+
+
+def _truths(results: Iterator[Any], count: int) -> Mask:
+    return np.fromiter(map(bool, results), np.bool_, count)
+
+
+def _boolean(result: Any, count: int) -> Mask | None:
+    """Return the result of a function on whole columns as a mask; None if it is not one."""
+    if not isinstance(result, (np.ndarray, list)) and not hasattr(result, "reindex"):
+        return None
+    if hasattr(result, "columns"):  # a DataFrame
+        return None
+    if hasattr(result, "reindex") and len(result) == count:
+        index = require("pandas").RangeIndex(count)
+        result = result if result.index.equals(index) else result.reindex(index)
+        if str(result.dtype) == "boolean":
+            return result.to_numpy(np.bool_, na_value=False)  # type: ignore[no-any-return]
+    found = np.asarray(result)
+    if found.shape != (count,):
+        return None
+    if found.dtype == object and all(is_missing(v) or isinstance(v, _BOOLEANS) for v in found):
+        found = np.fromiter((not is_missing(v) and bool(v) for v in found), np.bool_, count)
+    return found if found.dtype == np.bool_ else None
+
+
+def _by_distinct_value(predicate: Any, rows: FieldRows) -> Mask:
+    """Ask a predicate on one field once for each of the field's distinct values."""
+    name = predicate._predicate_field
+    found, codes = distinct_cells(rows.batch[name], rows.schema.get(name))
+    answers = (predicate.do_include({name: value}) for value in found)
+    mask: Mask = np.fromiter(answers, np.bool_, len(found))[codes]
+    return mask
+
+
+def _in_set(predicate: Any, rows: FieldRows) -> Mask:
+    values = rows.batch[predicate._predicate_field]
+    wanted = _numbers(predicate._inclusion_values, values)
+    return _by_distinct_value(predicate, rows) if wanted is None else np.isin(values, wanted)
+
+
+def _in_intersection(predicate: Any, rows: FieldRows) -> Mask:
+    name = predicate._predicate_field
+    values = rows.batch[name]
+    if isinstance(values, np.ndarray) and values.ndim > 1:
+        values = values.reshape(len(values), -1)
+        wanted = _numbers(predicate._inclusion_values, values)
+        if wanted is not None:
+            return np.asarray(np.isin(values, wanted).any(axis=1))
+    elif not isinstance(values, np.ndarray) and pa.types.is_list(values.type):
+        return _in_lists(predicate, values)
+    return _truths((predicate.do_include({name: cell}) for cell in rows.cells(name)), len(rows))
+
+
+def _in_lists(predicate: in_intersection, lists: pa.ListArray) -> Mask:
+    """Ask once for each different element, and gather the answers of each row's elements."""
+    found, codes = distinct_cells(lists.flatten())
+    answers = np.fromiter(
+        (is_among(v, predicate._inclusion_values) for v in found), np.bool_, len(found)
+    )
+    lengths = np.asarray(lists.value_lengths().fill_null(0))
+    owners = np.repeat(np.arange(len(lists)), lengths)
+    return np.bincount(owners[answers[codes]], minlength=len(lists)) > 0
+
+
+def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:
+    """Return the wanted values that a column of numbers can have.
+
+    None for another column, and where numbers of other types are wanted, as decimals.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
+        return None
+    if not all(isinstance(value, (int, float, str, bytes, NoneType)) for value in wanted):
+        return None
+    numbers = [value for value in wanted if isinstance(value, (int, float))]
+    return np.array([value for value in numbers if _fits(value, values.dtype)], values.dtype)
+
+
+def _fits(value: float, dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype has exactly this value."""
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        return limits.min <= value <= limits.max and value == int(value)
+    try:
+        with np.errstate(over="ignore"):
+            return float(dtype.type(value)) == value
+    except OverflowError:
+        return False
+
+
+def _in_lambda(predicate: Any, rows: FieldRows) -> Mask:
+    if rows.batched:
+        return _mask_by_calling(predicate, rows)
+    function, state = predicate._predicate_func, predicate._state_arg
+    columns: list[Any] = [rows.cells(name) for name in predicate._predicate_fields]
+    if state is not None:
+        columns.append([state] * len(rows))
+    return _truths(map(function, *columns), len(rows))
+
+
+def _in_negate(predicate: Any, rows: FieldRows) -> Mask:
+    return ~predicate_mask(predicate._predicate, rows)
+
+
+def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
+    function, predicates = predicate._reduce_func, predicate._predicate_list
+    if function is all or function is any:
+        logical = np.logical_and if function is all else np.logical_or
+        mask: Mask = logical.reduce([predicate_mask(each, rows) for each in predicates])
+        return mask
+    if not rows.batched:
+        return _mask_by_calling(predicate, rows)
+    return _mask_by_calling(_Reduced(predicate, rows), rows)
+
+
+class _Reduced(PredicateBase):
+    """An `in_reduce` whose function is given Series, one for each of its predicates."""
+
+    def __init__(self, predicate: in_reduce, rows: FieldRows) -> None:
+        self._predicate = predicate
+        self._rows = rows
+
+    def get_fields(self) -> set[str]:
+        return self._predicate.get_fields()
+
+    def do_include(self, values: Any) -> Any:
+        if hasattr(values, "columns"):
+            series = require("pandas").Series
+            results = [
+                series(predicate_mask(p, self._rows)) for p in self._predicate._predicate_list
+            ]
+            return self._predicate._reduce_func(results)
+        return self._predicate.do_include(values)
+
+
+_VECTORISED: dict[type[PredicateBase], Callable[[Any, FieldRows], Mask]] = {
+    in_set: _in_set,
+    in_intersection: _in_intersection,
+    in_lambda: _in_lambda,
+    in_negate: _in_negate,
+    in_reduce: _in_reduce,
+    in_pseudorandom_split: _by_distinct_value,
+}
 
 
 class PredicateFilter:

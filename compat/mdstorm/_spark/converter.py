@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from mdstorm._datasets.file_lists import directory_of
+from mdstorm._datasets.sources import directory_of
 from mdstorm._public import public
 from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.copies import forget

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from mdstorm._datasets.decoded_source import with_float_decimals
-from mdstorm._datasets.file_lists import directory_of, open_files
+from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from mdstorm._readers.keywords import ReaderKeywords
-from mdstorm._rows.static_types import ResumableTFDataset, Row
+from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ConverterFiles
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm_backend.base import require

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._schema.unischema_field import fits_shape
+from mdstorm._schema import fits_shape
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
 from mdstorm_backend.format import Schema, Values

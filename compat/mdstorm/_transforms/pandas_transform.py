@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +13,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._transforms.declared_fields import DeclaredTransform, check_shape, declared_dtype
-from mdstorm._transforms.pandas_frames import batch_to_frame
-from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm.errors import TransformError
-from mdstorm.transform import TransformSpec
-from mdstorm_backend.format import Batch, Schema, Values
-from mdstorm_backend.read import objects
+from mdstorm.transform import EditedField, TransformSpec
+from mdstorm_backend.format import (
+    Batch,
+    Column,
+    Schema,
+    Values,
+    as_arrow,
+    common_type,
+    depth_of,
+    list_type,
+    lists_of_arrays,
+    numpy_dtype,
+)
+from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects, scalars_to_numpy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,3 +123,284 @@ def _stack(
             )
     check_shape(name, objects(cells), shape)
     return np.stack(cells) if cells else np.empty((0, *map(int, shape)), dtype)  # type: ignore[arg-type]
+
+
+_NUMBERS = (bool, np.bool_, int, float, np.number)
+_SCALARS = (str, bytes, decimal.Decimal, datetime.date, bool, np.bool_)
+_ARRAYS = (np.ndarray, list, tuple)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known about a column before the function has returned it.
+
+    Each shard is converted by itself; without this, one whose values are all null or empty would
+    get another type than the others.
+
+    Attributes
+    ----------
+    type : pyarrow.DataType or None
+        Type as stored, or as declared in ``edit_fields``.
+    nested : bool
+        Whether it passes through as Python objects.
+    """
+
+    type: pa.DataType | None = None
+    nested: bool = False
+
+    @classmethod
+    def of_column(cls, column: Column) -> Expected:
+        """Return what is known about a stored column that the transform does not declare."""
+        return cls(column.arrow_type, column.is_nested)
+
+    @property
+    def is_array_of_lists(self) -> bool:
+        """Whether a cell may be a list of arrays, since inner arrays have several lengths."""
+        return self.type is not None and depth_of(self.type) > 1
+
+    @classmethod
+    def of_field(cls, field: EditedField) -> Expected:
+        """Return what a declaration says. It is a hint: values of other types stay unchanged."""
+        type_ = _declared_type(field[1])
+        return cls(pa.list_(type_) if type_ is not None and len(field[2]) == 1 else type_)
+
+
+def _declared_type(numpy_type: Any) -> pa.DataType | None:
+    if numpy_type is datetime.date:
+        return pa.date32()
+    dtype = declared_dtype(numpy_type)
+    if dtype.kind in "US":
+        return pa.string() if dtype.kind == "U" else pa.binary()
+    return pa.from_numpy_dtype(dtype) if dtype.kind in "biuf" else None
+
+
+def series_to_values(series: pd.Series[Any], expected: Expected) -> Values:
+    """Return a DataFrame's column as NumPy if values have one size, otherwise as Arrow.
+
+    Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
+    timedeltas become microseconds.
+    """
+    if expected.nested:
+        return objects(series.tolist())
+    series = _plain(series)
+    dtype: Any = series.dtype
+    kind = getattr(dtype, "kind", "O")
+    if getattr(dtype, "tz", None) is not None:
+        return np.array(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+    if kind == "m":
+        return _microseconds(series.to_numpy("timedelta64[ns]"))
+    if isinstance(dtype, np.dtype) and kind != "O":
+        if kind == "f" and not _holds_nan(expected.type) and series.isna().all():
+            return _all_missing(len(series), expected.type)
+        return np.array(series.to_numpy(), copy=True)
+    if kind in "iuf":
+        if series.isna().any():
+            return np.array(series.to_numpy(np.float64, na_value=np.nan))
+        return np.array(series.to_numpy(dtype.numpy_dtype))
+    return _cells_to_values(series.tolist(), expected)
+
+
+def _plain(series: pd.Series[Any]) -> pd.Series[Any]:
+    """Expand pandas' compact forms: categories and sparse columns."""
+    if str(series.dtype) == "category" or str(series.dtype).startswith("Sparse"):
+        return type(series)(np.asarray(series))
+    return series
+
+
+def _microseconds(durations: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Convert durations as day-time intervals; NaT makes the column float64 with NaN."""
+    values = durations.astype("timedelta64[us]")
+    numbers = values.astype(np.int64)
+    missing = np.isnat(values)
+    return np.where(missing, np.nan, numbers) if missing.any() else numbers
+
+
+def _holds_nan(type_: pa.DataType | None) -> bool:
+    return type_ is None or pa.types.is_integer(type_) or pa.types.is_floating(type_)
+
+
+def _all_missing(rows: int, type_: pa.DataType | None) -> Values:
+    """Return a column of nulls in the type that it would have with other values."""
+    if type_ is None:
+        return pa.nulls(rows)
+    if pa.types.is_floating(type_):
+        return np.full(rows, np.nan, numpy_dtype(type_))
+    if pa.types.is_integer(type_) or pa.types.is_duration(type_):
+        return np.full(rows, np.nan)
+    if pa.types.is_timestamp(type_):
+        return np.full(rows, "NaT", "datetime64[us]")
+    return pa.nulls(rows, type_)
+
+
+def _cells_to_values(cells: list[Any], expected: Expected) -> Values:
+    """Return a column of Python objects: arrays of one shape stacked, others as Arrow."""
+    cells = [None if is_missing(cell) else cell for cell in cells]
+    sample = next((cell for cell in cells if cell is not None), None)
+    if sample is None:
+        return _all_missing(len(cells), expected.type)
+    if isinstance(sample, _ARRAYS):
+        return _arrays_to_values(cells, expected)
+    if isinstance(sample, datetime.timedelta):
+        return _microseconds(np.array(cells, "timedelta64[us]"))
+    is_bool = isinstance(sample, (bool, np.bool_))
+    if isinstance(sample, _NUMBERS) and not (is_bool and None in cells):
+        return _numbers(cells)
+    if not isinstance(sample, _SCALARS):
+        return objects(cells)
+    values = pa.array(cells)
+    if pa.types.is_timestamp(values.type):
+        micros = values.cast(pa.timestamp("us", values.type.tz), safe=False)
+        return scalars_to_numpy(micros, has_nulls=True)
+    return _adopt(values, expected.type)
+
+
+def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
+    found = {type(cell).__name__ for cell in cells}
+    if not all(cell is None or isinstance(cell, _NUMBERS) for cell in cells):
+        raise TypeError(f"its cells are of several types: {', '.join(sorted(found))}")
+    if None in cells:
+        return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
+    numbers = np.array(cells)
+    if numbers.dtype.kind == "O":
+        raise OverflowError("a number does not fit into 64 bits")
+    return numbers
+
+
+def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
+    """Cast to the expected type if only nulls or precision differ and it holds all values."""
+    try:
+        if type_ is not None and common_type(values.type, type_) == type_:
+            return values.cast(type_)
+    except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    return values
+
+
+def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
+    """Return arrays, lists and None as a matrix, as an Arrow list, or as objects.
+
+    Arrays that have one length in this shard are a matrix, as in Petastorm: a function that pads
+    them need not declare it.
+    """
+    if not all(cell is None or isinstance(cell, _ARRAYS) for cell in cells):
+        raise TypeError("some of its cells are arrays and some are not")
+    if expected.is_array_of_lists and any(isinstance(cell, list) for cell in cells):
+        return _adopt(pa.array([_nested_list(cell) for cell in cells]), expected.type)
+    arrays = [None if cell is None else np.asarray(cell) for cell in cells]
+    present = [array for array in arrays if array is not None]
+    if any(array.ndim != 1 for array in present):
+        same = len({array.shape for array in present}) == 1 and len(present) == len(arrays)
+        return np.stack(present) if same else _nested(arrays, expected.type)
+    if any(array.dtype.kind not in "biufM" for array in present if array.size):
+        # From the cells themselves: NumPy drops NUL characters at the end of a string.
+        lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected.type)
+        return _matrix(lists)
+    lengths = [0 if array is None else len(array) for array in arrays]
+    flat = _joined([array for array in present if array.size], expected.type)
+    same = len(present) == len(arrays) and len(set(lengths)) == 1
+    if same and isinstance(flat, np.ndarray):
+        return flat.reshape(len(arrays), lengths[0])
+    offsets = np.zeros(len(arrays) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    missing = np.array([array is None for array in arrays] + [False])
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), as_arrow(flat))
+
+
+def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) -> Values:
+    """Return arrays of several shapes as nested lists if their column holds such, or as objects."""
+    depth = 0 if type_ is None else depth_of(type_)
+    present = [array for array in arrays if array is not None]
+    if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
+        return objects(arrays)
+    element = pa.from_numpy_dtype(np.result_type(*[array.dtype for array in present]))
+    return _adopt(lists_of_arrays(arrays, list_type(element, depth)), type_)
+
+
+def _nested_list(cell: Any) -> Any:
+    """Return a list of arrays, or of such lists, as Arrow takes it."""
+    if isinstance(cell, np.ndarray):
+        return list(cell) if cell.ndim == 1 else list(map(_nested_list, cell))
+    return [_nested_list(item) for item in cell] if isinstance(cell, (list, tuple)) else cell
+
+
+def _listed(cell: Any) -> list[Any] | None:
+    items = cell.tolist() if isinstance(cell, np.ndarray) else cell
+    return None if items is None else [None if is_missing(item) else item for item in items]
+
+
+def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> Values:
+    """Return all elements. Arrays without any are left out: NumPy makes float64 of ``[]``."""
+    if arrays:
+        dtype = np.result_type(*[array.dtype for array in arrays])
+        if dtype.kind == "M" and dtype != "datetime64[D]":
+            dtype = np.dtype("datetime64[us]")  # what is taken for granted of them in Arrow
+        return np.concatenate([array.astype(dtype) for array in arrays])
+    element = type_.value_type if type_ is not None and pa.types.is_list(type_) else type_
+    if element is not None and _holds_nan(element):
+        return np.empty(0, numpy_dtype(element))
+    return pa.nulls(0, element or pa.null())
+
+
+def _matrix(lists: pa.ListArray) -> Values:
+    """Return lists of one length as a matrix where elements are numbers, and all have a value."""
+    elements = lists.flatten()
+    type_ = elements.type
+    is_bool = pa.types.is_boolean(type_) and not elements.null_count
+    lengths = lists.value_lengths().unique()
+    if lists.null_count or len(lengths) != 1 or not (is_bool or _holds_nan(type_)):
+        return lists
+    return scalars_to_numpy(elements, elements.null_count > 0).reshape(len(lists), -1)
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, NaT or pandas' NA."""
+    if cell is None or isinstance(cell, (*_ARRAYS, dict)):
+        return cell is None
+    return type(cell).__name__ in ("NAType", "NaTType") or (
+        isinstance(cell, (float, np.floating)) and cell != cell
+    )
+
+
+def batch_to_frame(batch: Batch, schema: Schema) -> pd.DataFrame:
+    """Return a batch as a DataFrame, which its receiver may change.
+
+    Array columns have one `numpy.ndarray` per cell, dates are `datetime.date`, strings objects;
+    rows are numbered from 0. Names that are not in `schema` are columns that were made here.
+
+    Raises
+    ------
+    TransformError
+        If a timestamp is outside of what pandas holds.
+    """
+    arrays = {name: _for_function(values, schema.get(name)) for name, values in batch.items()}
+    try:
+        return arrays_to_pandas(arrays)
+    except (ValueError, OverflowError):
+        for name, array in arrays.items():
+            _check_pandas_holds(name, array)
+        raise
+
+
+def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
+    """Return a column as the function gets it: booleans with nulls as True, False and None."""
+    if not isinstance(values, np.ndarray):
+        if pa.types.is_boolean(values.type):
+            return objects(values.to_pylist())
+        if pa.types.is_list(values.type) and pa.types.is_boolean(values.type.value_type):
+            cells = values.to_pylist()
+            # Of dtype object only where a null can be, then in every shard.
+            dtype = object if column is None or column.element_null_count else np.bool_
+            return objects([None if cell is None else np.array(cell, dtype) for cell in cells])
+    return column_for_pandas(values, column)
+
+
+def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
+    """Name the column that pandas rejects: it stores timestamps as nanoseconds."""
+    try:
+        arrays_to_pandas({name: array})
+    except (ValueError, OverflowError) as error:
+        raise TransformError(
+            f"column {name!r} of type {array.dtype} does not fit into the pandas DataFrame that "
+            f"the function gets: {error}. pandas holds timestamps from 1677 to 2262: cast the "
+            "column to LONG or STRING before converting, or leave it out with schema_fields"
+        ) from error

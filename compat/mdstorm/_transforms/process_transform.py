@@ -12,7 +12,7 @@ import weakref
 from typing import Any
 
 from mdstorm._transforms.function_pickles import pickle_function, unpickle_function
-from mdstorm._transforms.worker_messages import receive, send
+from mdstorm._transforms.worker_process import receive, send
 from mdstorm.errors import WorkerDiedError
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.format import Batch

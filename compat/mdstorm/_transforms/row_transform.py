@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._rows.rows import cells
+from mdstorm._rows import cells
 from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm.errors import RowTransformError, TransformError
 from mdstorm_backend.format import Batch, Values

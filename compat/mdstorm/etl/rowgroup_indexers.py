@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._selection.row_group_indexers import (
+from mdstorm._selection.row_group_index import (
     FieldNotNullIndexer,
     RowGroupIndexerBase,
     SingleFieldIndexer,

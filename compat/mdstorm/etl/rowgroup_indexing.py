@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._datasets.common_metadata import location_of
-from mdstorm._datasets.metadata_keys import ROW_GROUPS_INDEX_KEY
+from mdstorm._datasets.common_metadata import ROW_GROUPS_INDEX_KEY, location_of
 from mdstorm._datasets.sources import open_urls, opened
 from mdstorm._petastorm_names import other_names
-from mdstorm._rows.rows import cells
-from mdstorm._selection.distinct import distinct_cells
+from mdstorm._rows import cells
+from mdstorm._selection.predicate_filter import distinct_cells
 from mdstorm._selection.row_group_index import (
     Indexer,
+    elements_of,
     load_row_group_index,
     save_indexers,
 )
-from mdstorm._selection.row_group_indexers import elements_of
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.etl.rowgroup_indexers import (
     FieldNotNullIndexer,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._rows.rows import rows_of
+from mdstorm._rows import rows_of
 from mdstorm.unischema import Unischema
 from mdstorm_backend.read.source import SampleSource
 

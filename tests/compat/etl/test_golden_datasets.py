@@ -14,7 +14,7 @@ from tests.compat.etl.golden_rows import (
     read_rows,
 )
 
-from mdstorm._conversion.petastorm_to_mds import mds_plan
+from mdstorm._conversion.convert import mds_plan
 from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema
 from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm.unischema import Unischema

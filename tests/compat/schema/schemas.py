@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from mdstorm._schema.spark_types import NamedSparkType
+from mdstorm._schema import NamedSparkType
 from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,

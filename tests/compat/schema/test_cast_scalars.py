@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mdstorm._datasets.cast_scalars import cast_scalars
+from mdstorm._datasets.field_decoders import cast_scalars
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from tests.compat.schema.schemas import EVERYTHING
 
 from mdstorm._datasets.schema_json import unischema_from_json, unischema_to_json
-from mdstorm._schema.spark_types import NamedSparkType, class_name, spark_type_json
+from mdstorm._schema import NamedSparkType, class_name, spark_type_json
 from mdstorm.codecs import NdarrayCodec, ScalarCodec
 from mdstorm.errors import CorruptDatasetError
 from mdstorm.unischema import Unischema, UnischemaField

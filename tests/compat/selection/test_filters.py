@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import batch_of, column, read_all, write
 
 from mdstorm._selection.filters import Filters, RowFilter
-from mdstorm._selection.pruning import prune_by_filters
+from mdstorm._selection.shard_views import prune_by_filters
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 DAY = dt.date(2020, 1, 1)

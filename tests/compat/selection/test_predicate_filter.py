@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import batch_of, write
 
-from mdstorm._rows.rows import cells
+from mdstorm._rows import cells
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm._selection.pruning import prune_by_predicate
+from mdstorm._selection.shard_views import prune_by_predicate
 from mdstorm.predicates import (
     PredicateBase,
     in_intersection,

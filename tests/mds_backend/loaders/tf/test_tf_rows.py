@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.data.util import structure
 
-from mdstorm._schema.row_types import row_type as reader_row_type
+from mdstorm.unischema import row_type as reader_row_type
 from mdstorm_backend.loaders.tf.tf_specs import row_type
 
 Make = Callable[[str, tuple[str, ...]], Any]

@@ -1,9 +1,11 @@
-"""Convert the columns of a batch to what Petastorm's batch reader delivers."""
+"""Values as the row reader delivers them, and the static types of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +13,79 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format import Column, Values, depth_of
+from mdstorm_backend.format import Batch, Column, Values, depth_of
 from mdstorm_backend.loaders import beyond_nanoseconds
 from mdstorm_backend.read import LateDecoder, column_to_numpy, objects, scalars_to_numpy
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from mdstorm_backend.loaders import Statistics
+
+
+#: Types of strings and binaries, which Arrow converts to Python objects.
+_SCALAR_TYPES: dict[pa.DataType, type] = {
+    pa.string(): np.str_,
+    pa.large_string(): np.str_,
+    pa.binary(): np.bytes_,
+    pa.large_binary(): np.bytes_,
+}
+
+
+def rows_of(
+    batch: Batch, row_type: Any, column_of: Callable[[str], Column | None]
+) -> Iterator[Any]:
+    """Yield the rows of a batch.
+
+    Parameters
+    ----------
+    batch : Batch
+        Its columns, at least those of `row_type`.
+    row_type : namedtuple type
+        What a row is made of.
+    column_of : callable
+        Returns the stored column of a name; None for columns that a transform made.
+    """
+    columns = [cells(batch[name], column_of(name)) for name in row_type._fields]
+    return map(row_type._make, zip(*columns, strict=True))
+
+
+def cells(values: Values, column: Column | None = None) -> list[Any]:
+    """Return the values of one column, one per row.
+
+    Scalars are NumPy scalars, strings among them (``np.str_``, ``np.bytes_``), decimals `Decimal`,
+    dates ``datetime64[D]`` and timestamps ``datetime64[us]``; arrays are NumPy arrays, views of one
+    that holds those of all rows. A null is None, but in a column of floating-point numbers NaN.
+    """
+    if isinstance(values, np.ndarray):
+        return list(values)
+    if column is not None and column.is_late:
+        return list(LateDecoder(column)(values))
+    type_ = values.type
+    if column is not None and column.is_array and depth_of(type_) > 1:
+        return list(column_to_numpy(values, column))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        name = "" if column is None else column.name
+        return split_rows(element_arrays(name, values, column), values)
+    make = _SCALAR_TYPES.get(type_)
+    if make is not None:
+        return [None if value is None else make(value) for value in values.to_pylist()]
+    if pa.types.is_decimal(type_) or pa.types.is_nested(type_) or pa.types.is_null(type_):
+        return values.to_pylist()  # type: ignore[no-any-return]
+    return _numbers(values)
+
+
+def _numbers(values: pa.Array) -> list[Any]:
+    """Booleans, numbers, dates and timestamps: null is None, unless the numbers have a NaN."""
+    if pa.types.is_floating(values.type) or not values.null_count:
+        return list(scalars_to_numpy(values, has_nulls=False))
+    nulls = np.flatnonzero(np.asarray(values.is_null())).tolist()
+    if not pa.types.is_temporal(values.type):
+        values = pc.fill_null(values, False if pa.types.is_boolean(values.type) else 0)
+    result = list(scalars_to_numpy(values, has_nulls=False))
+    for row in nulls:
+        result[row] = None
+    return result
 
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
@@ -130,3 +202,67 @@ def _of_lists(name: str, values: pa.Array, column: Column | None) -> npt.NDArray
         if (lengths == lengths[0]).all():
             return flat.reshape(len(values), int(lengths[0]))
     return objects(split_rows(flat, values))
+
+
+if TYPE_CHECKING:
+
+    class Row(tuple[Any, ...]):
+        """A row, a batch of rows, or an n-gram: fields by name, or by number.
+
+        Its real class is made from the schema. An n-gram is a dict from offset to row.
+        """
+
+        def __getattr__(self, field: str) -> Any: ...
+
+else:
+    Row = tuple
+
+_Element = TypeVar("_Element", covariant=True)
+
+
+class TFDataset(Protocol[_Element]):
+    """A ``tf.data.Dataset`` of some elements; what is not named here is `Any`."""
+
+    def __iter__(self) -> Iterator[_Element]: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def batch(self, batch_size: int, *arguments: Any, **options: Any) -> TFDataset[_Element]:
+        """As of ``tf.data.Dataset``."""
+
+    def cache(self, filename: str = "") -> TFDataset[_Element]:
+        """As of ``tf.data.Dataset``."""
+
+    def map(self, map_func: Callable[..., Any], *arguments: Any, **options: Any) -> TFDataset[Any]:
+        """As of ``tf.data.Dataset``."""
+
+    def prefetch(self, buffer_size: Any) -> TFDataset[_Element]:
+        """As of ``tf.data.Dataset``."""
+
+    def repeat(self, count: int | None = None) -> TFDataset[_Element]:
+        """As of ``tf.data.Dataset``."""
+
+    def take(self, count: int) -> TFDataset[_Element]:
+        """As of ``tf.data.Dataset``."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
+    """A dataset that the converter makes, which has a place and statistics."""
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered so far, and what was waited for."""
+
+    def state_dict(self, batches: int | None = None) -> dict[str, Any]:
+        """Return where the iteration that was begun last stands, for `load_state_dict`."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration go on where `state` was taken."""

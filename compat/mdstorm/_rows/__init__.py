@@ -1,1 +1,0 @@
-"""Convert batches to the Python and NumPy values that users see."""

@@ -1,1 +1,0 @@
-"""Unischema, codecs, and the Spark and NumPy types of fields."""
