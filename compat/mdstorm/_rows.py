@@ -30,6 +30,7 @@ _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.binary(): np.bytes_,
     pa.large_binary(): np.bytes_,
 }
+_Element = TypeVar("_Element", covariant=True)
 
 
 def rows_of(
@@ -216,8 +217,6 @@ if TYPE_CHECKING:
 
 else:
     Row = tuple
-
-_Element = TypeVar("_Element", covariant=True)
 
 
 class TFDataset(Protocol[_Element]):

@@ -16,6 +16,39 @@ from mdstorm.errors import EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.format import Column, SparkType, depth_of, is_number, numpy_dtype
 
+#: Types without parameters: Spark's name for the class → its JSON.
+ATOMIC_TYPES = {
+    "BinaryType": "binary",
+    "BooleanType": "boolean",
+    "ByteType": "byte",
+    "DateType": "date",
+    "DoubleType": "double",
+    "FloatType": "float",
+    "IntegerType": "integer",
+    "LongType": "long",
+    "NullType": "void",
+    "ShortType": "short",
+    "StringType": "string",
+    "TimestampNTZType": "timestamp_ntz",
+    "TimestampType": "timestamp",
+}
+_CLASSES = {json: name for name, json in ATOMIC_TYPES.items()}
+_DECIMAL = re.compile(r"decimal\(\d+,-?\d+\)")
+#: Spark types of scalars without a codec.
+_SPARK_TYPES: dict[Any, str] = {
+    np.int8: "byte",
+    np.uint8: "short",
+    np.int16: "short",
+    np.uint16: "integer",
+    np.int32: "integer",
+    np.int64: "long",
+    np.float32: "float",
+    np.float64: "double",
+    np.str_: "string",
+    np.bytes_: "string",
+    np.bool_: "boolean",
+}
+
 
 @public("mdstorm.unischema")
 class UnischemaField(NamedTuple):
@@ -225,41 +258,6 @@ def _scalar_dtype(type_: pa.DataType) -> Any:
     if types.is_duration(type_):
         return np.int64  # microseconds, as Spark writes intervals to Parquet files
     return None
-
-
-#: Types without parameters: Spark's name for the class → its JSON.
-ATOMIC_TYPES = {
-    "BinaryType": "binary",
-    "BooleanType": "boolean",
-    "ByteType": "byte",
-    "DateType": "date",
-    "DoubleType": "double",
-    "FloatType": "float",
-    "IntegerType": "integer",
-    "LongType": "long",
-    "NullType": "void",
-    "ShortType": "short",
-    "StringType": "string",
-    "TimestampNTZType": "timestamp_ntz",
-    "TimestampType": "timestamp",
-}
-_CLASSES = {json: name for name, json in ATOMIC_TYPES.items()}
-_DECIMAL = re.compile(r"decimal\(\d+,-?\d+\)")
-
-#: Spark types of scalars without a codec.
-_SPARK_TYPES: dict[Any, str] = {
-    np.int8: "byte",
-    np.uint8: "short",
-    np.int16: "short",
-    np.uint16: "integer",
-    np.int32: "integer",
-    np.int64: "long",
-    np.float32: "float",
-    np.float64: "double",
-    np.str_: "string",
-    np.bytes_: "string",
-    np.bool_: "boolean",
-}
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,13 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "ShortType": int,
     "StringType": str,
 }
+#: Formats whose names for Pillow are not theirs in capitals.
+_PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+#: Bits of a sample, and the kind of its colours.
+_RGB16 = bytes([16, 2])
+#: The filter that stores the difference from the pixel to the left.
+_SUB = 1
 
 
 class DataframeColumnCodec(ABC):
@@ -354,16 +361,6 @@ def no_image(field: UnischemaField, value: npt.NDArray[Any]) -> EncodingError:
         f"{field.name!r} got {value.shape}",
         column=field.name,
     )
-
-
-#: Formats whose names for Pillow are not theirs in capitals.
-_PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-#: Bits of a sample, and the kind of its colours.
-_RGB16 = bytes([16, 2])
-#: The filter that stores the difference from the pixel to the left.
-_SUB = 1
 
 
 def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:

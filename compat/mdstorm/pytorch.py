@@ -17,8 +17,7 @@ from mdstorm._petastorm_names import other_names
 from mdstorm._readers.passes import ReaderPasses
 from mdstorm._readers.reader import DatasetReader
 from mdstorm._torch.blocks import collated, tensors, transformed
-from mdstorm._torch.collation import decimal_friendly_collate, sanitize_pytorch_types
-from mdstorm._torch.columns import first_rows
+from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
 from mdstorm._torch.loader import LoaderBase
 from mdstorm._torch.loader_parts import ROWS_AT_A_TIME, ColumnLoader, RowLoader
 from mdstorm.errors import ArgumentTypeError

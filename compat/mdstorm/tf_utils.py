@@ -15,9 +15,8 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.argument_checks import check_reader
+from mdstorm._readers.arguments import check_reader
 from mdstorm._rows import Row, TFDataset
-from mdstorm._tensorflow.column_specs import specs_of_schema
 from mdstorm._tensorflow.datasets import (
     dataset_of_ngrams,
     dataset_of_rows,
@@ -28,6 +27,7 @@ from mdstorm._tensorflow.values import (
     column_for_tf,
     date_to_nsec_from_epoch,
     refuse_nulls_in_rows,
+    specs_of_schema,
     value_for_tf,
 )
 from mdstorm.errors import InvalidArgumentError

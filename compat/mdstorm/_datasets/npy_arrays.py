@@ -31,6 +31,14 @@ _MAGIC = np.frombuffer(b"\x93NUMPY", np.uint8)
 _PREFIX_SIZE = 12
 
 _Positions = npt.NDArray[np.int64]
+#: The header of a member of an archive: flags, method, checksum, and the lengths of its name
+#: and of what follows the name.
+_HEADER = struct.Struct("<4s2xHH4xI8xHH")
+_SIGNATURE = b"PK\x03\x04"
+_MEMBER = b"arr.npy"
+_DEFLATED = 8
+#: The flag of members that are followed by their checksum.
+_CHECKSUM_LATER = 1 << 3
 
 
 @dataclass(frozen=True)
@@ -213,16 +221,6 @@ def _parse_header(text: bytes) -> _Header:
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: their values are pickles")
     return _Header(dtype, shape, fortran_order)
-
-
-#: The header of a member of an archive: flags, method, checksum, and the lengths of its name
-#: and of what follows the name.
-_HEADER = struct.Struct("<4s2xHH4xI8xHH")
-_SIGNATURE = b"PK\x03\x04"
-_MEMBER = b"arr.npy"
-_DEFLATED = 8
-#: The flag of members that are followed by their checksum.
-_CHECKSUM_LATER = 1 << 3
 
 
 def inflate_npz(values: pa.Array) -> pa.Array:

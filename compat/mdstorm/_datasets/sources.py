@@ -36,6 +36,20 @@ if TYPE_CHECKING:
 
 #: What makes a pattern of a path.
 _PATTERN = frozenset("*?[")
+_SCHEMA = "mdstorm.etl.dataset_metadata.get_schema_from_dataset_url(url)"
+#: What takes the place of attributes of Petastorm's dataset, whose class pyarrow has removed.
+#: Shards of MDS have no fragments.
+_INSTEAD = {
+    "common_metadata_path": _SCHEMA,
+    "fragments": "pieces, or file_urls",
+    "metadata": _SCHEMA,
+    "metadata_path": _SCHEMA,
+    "partitioning": "pieces[…].partition_keys",
+    "partitions": "pieces[…].partition_keys",
+    "read": "to_table(), or pyarrow.parquet.read_table",
+    "read_pandas": "to_pandas()",
+}
+_SHARD = re.compile(rf".*\.mds(\.({EXTENSIONS}))?")
 
 
 class Opened(NamedTuple):
@@ -224,21 +238,6 @@ def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:
     return Location.of(url, storage_options).exists(INDEX_NAME)
 
 
-_SCHEMA = "mdstorm.etl.dataset_metadata.get_schema_from_dataset_url(url)"
-#: What takes the place of attributes of Petastorm's dataset, whose class pyarrow has removed.
-#: Shards of MDS have no fragments.
-_INSTEAD = {
-    "common_metadata_path": _SCHEMA,
-    "fragments": "pieces, or file_urls",
-    "metadata": _SCHEMA,
-    "metadata_path": _SCHEMA,
-    "partitioning": "pieces[…].partition_keys",
-    "partitions": "pieces[…].partition_keys",
-    "read": "to_table(), or pyarrow.parquet.read_table",
-    "read_pandas": "to_pandas()",
-}
-
-
 class Piece(NamedTuple):
     """A file of a dataset.
 
@@ -377,9 +376,6 @@ def _missing(name: str) -> MissingAttributeError:
     return MissingAttributeError(
         f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} instead", name=name
     )
-
-
-_SHARD = re.compile(rf".*\.mds(\.({EXTENSIONS}))?")
 
 
 def open_files(

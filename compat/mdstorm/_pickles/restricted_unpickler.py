@@ -80,6 +80,39 @@ _RENAMED = {
     "mdstorm.": "petastorm.",
     "numpy._core.": "numpy.core.",
 }
+#: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
+_MAX_BYTES = 1 << 28
+#: As many as a field has.
+_MOST_ARGUMENTS = 5
+#: All that Petastorm's pickles consist of, in any protocol.
+_LISTED = frozenset(
+    [
+        *("PROTO", "FRAME", "STOP", "MARK"),
+        *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
+        *("NONE", "NEWTRUE", "NEWFALSE", "FLOAT", "BINFLOAT"),
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+        *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+        *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+        *("EMPTY_LIST", "LIST", "APPEND", "APPENDS", "EMPTY_SET", "ADDITEMS"),
+        *("EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"),
+        *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
+    ]
+)
+#: Which of the values that an instruction takes are hashed.
+_HASHED = {
+    "SETITEM": slice(1, 2),
+    "SETITEMS": slice(1, None, 2),
+    "DICT": slice(0, None, 2),
+    "ADDITEMS": slice(1, None),
+}
+_NOTHING = slice(0)
+#: Petastorm's reach 13: the unit of a time in an index.
+_DEEPEST = 50
+#: dtypes of scalars: byte order, kind, size, and the unit of times.
+_DTYPE = re.compile(
+    r"[<>=|](b1|[iu][1248]|f[248]|[SU]\d{1,6}|M8\[\d{1,9}(Y|M|W|D|h|m|s|ms|us|ns)\])"
+)
 
 
 def current_name(name: str) -> str:
@@ -88,12 +121,6 @@ def current_name(name: str) -> str:
         if name.startswith(other):
             return current + name[len(other) :]
     return name
-
-
-#: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
-_MAX_BYTES = 1 << 28
-#: As many as a field has.
-_MOST_ARGUMENTS = 5
 
 
 class StandIn:
@@ -240,33 +267,6 @@ def _stand_in(name: str) -> type[StandIn]:
 _SPECIAL = {"copyreg._reconstructor": _Reconstructed, "pyspark.serializers._restore": _Restored}
 
 
-#: All that Petastorm's pickles consist of, in any protocol.
-_LISTED = frozenset(
-    [
-        *("PROTO", "FRAME", "STOP", "MARK"),
-        *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
-        *("NONE", "NEWTRUE", "NEWFALSE", "FLOAT", "BINFLOAT"),
-        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"),
-        *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
-        *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-        *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
-        *("EMPTY_LIST", "LIST", "APPEND", "APPENDS", "EMPTY_SET", "ADDITEMS"),
-        *("EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"),
-        *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
-    ]
-)
-#: Which of the values that an instruction takes are hashed.
-_HASHED = {
-    "SETITEM": slice(1, 2),
-    "SETITEMS": slice(1, None, 2),
-    "DICT": slice(0, None, 2),
-    "ADDITEMS": slice(1, None),
-}
-_NOTHING = slice(0)
-#: Petastorm's reach 13: the unit of a time in an index.
-_DEEPEST = 50
-
-
 class _Value(NamedTuple):
     """What is known of a value on the stack of the pickle."""
 
@@ -346,12 +346,6 @@ def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int
     if depth > _DEEPEST:
         raise ValueError("values nested too deeply")
     stack += [_Value(depth, made is pickletools.pytuple) for made in after]
-
-
-#: dtypes of scalars: byte order, kind, size, and the unit of times.
-_DTYPE = re.compile(
-    r"[<>=|](b1|[iu][1248]|f[248]|[SU]\d{1,6}|M8\[\d{1,9}(Y|M|W|D|h|m|s|ms|us|ns)\])"
-)
 
 
 def numpy_type(node: Any) -> Any:

@@ -1,23 +1,19 @@
-"""`ReaderArguments`: the checked arguments of a reader."""
+"""The checked arguments of a reader."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from os import PathLike
+from types import NoneType
 from typing import Any, Literal
 
-from mdstorm._readers.argument_checks import (
-    check_predicate,
-    check_selector,
-    check_share,
-    check_transform,
-    is_auto,
-)
 from mdstorm._readers.schema_fields import field_patterns
 from mdstorm.cache import CacheBase, NullCache
-from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
@@ -29,6 +25,7 @@ from mdstorm_backend.base import (
     check_list,
     check_mapping,
     check_one_of,
+    is_integer,
 )
 from mdstorm_backend.format import check_decimals
 from mdstorm_backend.read import Decode, Size, check_decode, check_num_epochs
@@ -191,3 +188,111 @@ def no_cache_with(other: str) -> UnsupportedArgumentError:
     return UnsupportedArgumentError(
         f"Local cache is not supported together with {other}: leave out one of them"
     )
+
+
+def check_reader(reader: object) -> None:
+    """Raise ArgumentTypeError unless `reader` can be iterated over, and is no place."""
+    if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:
+        raise ArgumentTypeError(
+            f"{reader!r} is not a reader: create one with make_reader(url) or "
+            "make_batch_reader(url); a converter has make_torch_dataloader and make_tf_dataset"
+        )
+
+
+def check_transform(spec: object) -> None:
+    """Raise ArgumentTypeError unless `spec` is None or a TransformSpec."""
+    if not isinstance(spec, (TransformSpec, NoneType)):
+        raise ArgumentTypeError(
+            f"transform_spec must be a TransformSpec, found {type(spec).__name__}: wrap the "
+            "function, TransformSpec(function)"
+        )
+
+
+def check_selector(selector: object) -> None:
+    """Raise InvalidArgumentError unless `selector` is None or a selector of row groups."""
+    if not isinstance(selector, (RowGroupSelectorBase, NoneType)):
+        raise InvalidArgumentError(
+            "rowgroup_selector parameter is expected to be derived from RowGroupSelectorBase, "
+            f"found {selector!r}: use one of mdstorm.selectors"
+        )
+
+
+def check_predicate(predicate: object) -> None:
+    """Raise InvalidArgumentError unless `predicate` is None or a predicate."""
+    if not isinstance(predicate, (PredicateBase, NoneType)):
+        raise InvalidArgumentError(
+            f"predicate parameter is expected to be derived from PredicateBase, found "
+            f"{predicate!r}: wrap a function in mdstorm.predicates.in_lambda"
+        )
+
+
+def is_auto(shard: object) -> bool:
+    """Whether a shard argument is to be that of the launcher."""
+    return isinstance(shard, str) and shard == "auto"
+
+
+def check_share(cur_shard: object, shard_count: object) -> None:
+    """Raise InvalidArgumentError unless both are None, number a share of the rows, or are "auto".
+
+    Either may be left out beside "auto".
+    """
+    given = {"cur_shard": cur_shard, "shard_count": shard_count}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        return
+    autos = [name for name, value in given.items() if is_auto(value)]
+    if autos:
+        if wrong := [name for name in given if name not in autos]:
+            raise InvalidArgumentError(
+                f"{autos[0]}='auto' takes both from the launcher, so "
+                f"{wrong[0]}={given[wrong[0]]!r} would have no effect: leave {wrong[0]} out, or "
+                "pass both as integers"
+            )
+        return
+    if not is_integer(cur_shard) or not is_integer(shard_count) or not 0 <= cur_shard < shard_count:
+        raise InvalidArgumentError(
+            f"partition and num_partitions must be ints and both specified, with 0 <= cur_shard < "
+            f"shard_count, or cur_shard='auto'; found cur_shard={cur_shard!r}, "
+            f"shard_count={shard_count!r}"
+        )
+
+
+def rows_of_batch(
+    batch_size: int | None,
+    *,
+    num_epochs: int | None,
+    dataset_size: int,
+    is_elastic: bool = False,
+    may_add_rows: bool = False,
+) -> int:
+    """Return the rows of a batch.
+
+    Parameters
+    ----------
+    batch_size : int or None
+        What was asked for; None, 0 or less: all rows of all epochs.
+    num_epochs : int or None
+        Passes over the data; None never ends.
+    dataset_size : int
+        Rows of an epoch.
+    is_elastic : bool
+        Whether the order is the elastic one, in which no batch spans epochs.
+    may_add_rows : bool
+        Whether a transform may make more rows of them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not an integer, or would be all rows of a reading that never ends.
+    """
+    check_integer("batch_size", batch_size)
+    if batch_size and batch_size > 0:
+        return int(batch_size)
+    if num_epochs is None:
+        raise InvalidArgumentError(
+            f"batch_size={batch_size!r} puts all rows into one batch, and num_epochs=None never "
+            "ends: pass a batch_size, or a number of epochs"
+        )
+    if is_elastic:
+        return max(dataset_size, 1)
+    return sys.maxsize if may_add_rows else max(dataset_size * num_epochs, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mdstorm._readers.batch_size import rows_of_batch
+from mdstorm._readers.arguments import rows_of_batch
 from mdstorm._readers.reader import DatasetReader
 from mdstorm_backend.base import PassThreads
 from mdstorm_backend.loaders import Batching, Convert, PassRunner, reading_of

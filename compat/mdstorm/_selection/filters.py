@@ -44,6 +44,92 @@ _POSSIBLE: dict[str, Callable[[Any, Any, Any], bool]] = {
 _ORDERED = (str, datetime.date, Decimal)
 #: Floating-point numbers have no integers beyond.
 _EXACT = 1 << 53
+_FORM = (
+    "filters are a list of tuples (column, operator, value), all of which must hold, or a list "
+    f"of such lists, one of which must; operators are {', '.join([*COMPARISONS, *MEMBERSHIPS])}"
+)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Conditions in disjunctive normal form.
+
+    Attributes
+    ----------
+    alternatives : tuple of tuple of Term
+        One of them must hold, with all of its terms.
+    """
+
+    alternatives: tuple[tuple[Term, ...], ...]
+
+    @classmethod
+    def of(cls, filters: Any, schema: Schema, partition_columns: Iterable[str] = ()) -> Filters:
+        """Read what the user gave.
+
+        Parameters
+        ----------
+        filters : list of tuple, or list of list of tuple
+            As pyarrow's ``ParquetDataset`` takes them.
+        schema : Schema
+            All columns of the dataset.
+        partition_columns : iterable of str
+            Hive partition columns, which have no type of their own: numbers and strings compare
+            as equal.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If they are something else, or name a column that does not exist.
+        """
+        partitions = set(partition_columns)
+        alternatives = tuple(
+            tuple(_term(item, schema, partitions) for item in alternative)
+            for alternative in _alternatives(filters)
+        )
+        return cls(alternatives)
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Columns that the conditions look at."""
+        return frozenset(term.column for terms in self.alternatives for term in terms)
+
+    def holds(self, term_holds: Callable[[Term], Mask]) -> Mask:
+        """Combine the results of single terms."""
+        alternatives = (
+            reduce(np.logical_and, map(term_holds, terms)) for terms in self.alternatives
+        )
+        return reduce(np.logical_or, alternatives)
+
+
+class RowFilter:
+    """A `Transform` that keeps only the rows that match filters.
+
+    Parameters
+    ----------
+    filters : Filters
+        The conditions.
+    schema : Schema
+        The columns that are read, at least those that the conditions look at.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns, all of them.
+    """
+
+    def __init__(self, filters: Filters, schema: Schema) -> None:
+        self.columns = schema.names
+        self.filters = filters
+        self._schema = schema
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the rows for which the conditions hold; the same batch if those are all."""
+        return keep_rows(batch, self.mask(batch))
+
+    def mask(self, batch: Batch) -> Mask:
+        """Return for each row of a batch whether the conditions hold."""
+        arrays = {name: _exact(batch[name], self._schema.get(name)) for name in self.filters.fields}
+        return self.filters.holds(lambda term: term.holds(arrays[term.column]))
 
 
 @dataclass(frozen=True)
@@ -162,94 +248,6 @@ def _are_comparable(value: Any, bound: Any) -> bool:
     if numbers and isinstance(value, float) != isinstance(bound, float):
         return bool(max(abs(value), abs(bound)) <= _EXACT)
     return numbers or (type(value) is type(bound) and isinstance(value, _ORDERED))
-
-
-_FORM = (
-    "filters are a list of tuples (column, operator, value), all of which must hold, or a list "
-    f"of such lists, one of which must; operators are {', '.join([*COMPARISONS, *MEMBERSHIPS])}"
-)
-
-
-@dataclass(frozen=True)
-class Filters:
-    """Conditions in disjunctive normal form.
-
-    Attributes
-    ----------
-    alternatives : tuple of tuple of Term
-        One of them must hold, with all of its terms.
-    """
-
-    alternatives: tuple[tuple[Term, ...], ...]
-
-    @classmethod
-    def of(cls, filters: Any, schema: Schema, partition_columns: Iterable[str] = ()) -> Filters:
-        """Read what the user gave.
-
-        Parameters
-        ----------
-        filters : list of tuple, or list of list of tuple
-            As pyarrow's ``ParquetDataset`` takes them.
-        schema : Schema
-            All columns of the dataset.
-        partition_columns : iterable of str
-            Hive partition columns, which have no type of their own: numbers and strings compare
-            as equal.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If they are something else, or name a column that does not exist.
-        """
-        partitions = set(partition_columns)
-        alternatives = tuple(
-            tuple(_term(item, schema, partitions) for item in alternative)
-            for alternative in _alternatives(filters)
-        )
-        return cls(alternatives)
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """Columns that the conditions look at."""
-        return frozenset(term.column for terms in self.alternatives for term in terms)
-
-    def holds(self, term_holds: Callable[[Term], Mask]) -> Mask:
-        """Combine the results of single terms."""
-        alternatives = (
-            reduce(np.logical_and, map(term_holds, terms)) for terms in self.alternatives
-        )
-        return reduce(np.logical_or, alternatives)
-
-
-class RowFilter:
-    """A `Transform` that keeps only the rows that match filters.
-
-    Parameters
-    ----------
-    filters : Filters
-        The conditions.
-    schema : Schema
-        The columns that are read, at least those that the conditions look at.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns, all of them.
-    """
-
-    def __init__(self, filters: Filters, schema: Schema) -> None:
-        self.columns = schema.names
-        self.filters = filters
-        self._schema = schema
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return the rows for which the conditions hold; the same batch if those are all."""
-        return keep_rows(batch, self.mask(batch))
-
-    def mask(self, batch: Batch) -> Mask:
-        """Return for each row of a batch whether the conditions hold."""
-        arrays = {name: _exact(batch[name], self._schema.get(name)) for name in self.filters.fields}
-        return self.filters.holds(lambda term: term.holds(arrays[term.column]))
 
 
 def _exact(values: Values, column: Column | None) -> pa.Array:

@@ -33,6 +33,63 @@ if TYPE_CHECKING:
 
 #: Which of the distinct values each row has.
 Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
+Mask = npt.NDArray[np.bool_]
+_BOOLEANS = (bool, np.bool_)
+#: What a function that needs scalars raises when it is given Series.
+_NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
+
+
+class PredicateFilter:
+    """A `Transform` that keeps only the rows that a predicate includes.
+
+    Columns keep their types, and rows their order. Pickles if the predicate does.
+
+    Parameters
+    ----------
+    predicate : PredicateBase
+        What the user gave.
+    schema : Schema
+        The columns that are read, before any other transform.
+    batched : bool
+        Whether user-defined functions are given whole columns, as in the batch reader, and not
+        the values of one row.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns, all of them.
+    fields : frozenset of str
+        Those that the predicate looks at.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it looks at no column, or at others than are read.
+    """
+
+    def __init__(self, predicate: PredicateBase, schema: Schema, batched: bool) -> None:
+        self.columns = schema.names
+        self.fields = _checked_fields(predicate, schema)
+        self._predicate = predicate
+        self._schema = schema
+        self._batched = batched
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the rows that the predicate includes; the same batch if those are all."""
+        return keep_rows(batch, self.mask(batch))
+
+    def mask(self, batch: Batch) -> Mask:
+        """Return for each row of a batch whether the predicate includes it."""
+        fields = {name: batch[name] for name in self.columns if name in self.fields}
+        return predicate_mask(self._predicate, FieldRows(fields, self._schema, self._batched))
+
+
+def keep_rows(batch: Batch, mask: Mask) -> Batch:
+    """Return the rows of a batch where `mask` is true; the same batch if those are all."""
+    if mask.all():
+        return batch
+    rows = np.flatnonzero(mask)
+    return {name: take_values(values, rows) for name, values in batch.items()}
 
 
 def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
@@ -49,13 +106,6 @@ def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[A
         encoded = pc.dictionary_encode(values, null_encoding="encode")
         return cells(encoded.dictionary, column), np.asarray(encoded.indices)
     return cells(values, column), slice(None)
-
-
-Mask = npt.NDArray[np.bool_]
-
-_BOOLEANS = (bool, np.bool_)
-#: What a function that needs scalars raises when it is given Series.
-_NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
 
 
 class FieldRows:
@@ -268,59 +318,6 @@ _VECTORISED: dict[type[PredicateBase], Callable[[Any, FieldRows], Mask]] = {
     in_reduce: _in_reduce,
     in_pseudorandom_split: _by_distinct_value,
 }
-
-
-class PredicateFilter:
-    """A `Transform` that keeps only the rows that a predicate includes.
-
-    Columns keep their types, and rows their order. Pickles if the predicate does.
-
-    Parameters
-    ----------
-    predicate : PredicateBase
-        What the user gave.
-    schema : Schema
-        The columns that are read, before any other transform.
-    batched : bool
-        Whether user-defined functions are given whole columns, as in the batch reader, and not
-        the values of one row.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns, all of them.
-    fields : frozenset of str
-        Those that the predicate looks at.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it looks at no column, or at others than are read.
-    """
-
-    def __init__(self, predicate: PredicateBase, schema: Schema, batched: bool) -> None:
-        self.columns = schema.names
-        self.fields = _checked_fields(predicate, schema)
-        self._predicate = predicate
-        self._schema = schema
-        self._batched = batched
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return the rows that the predicate includes; the same batch if those are all."""
-        return keep_rows(batch, self.mask(batch))
-
-    def mask(self, batch: Batch) -> Mask:
-        """Return for each row of a batch whether the predicate includes it."""
-        fields = {name: batch[name] for name in self.columns if name in self.fields}
-        return predicate_mask(self._predicate, FieldRows(fields, self._schema, self._batched))
-
-
-def keep_rows(batch: Batch, mask: Mask) -> Batch:
-    """Return the rows of a batch where `mask` is true; the same batch if those are all."""
-    if mask.all():
-        return batch
-    rows = np.flatnonzero(mask)
-    return {name: take_values(values, rows) for name, values in batch.items()}
 
 
 def _checked_fields(predicate: PredicateBase, schema: Schema) -> frozenset[str]:

@@ -27,6 +27,8 @@ from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 
+INDEX_FILE = "_rowgroup_index"
+
 
 @public("mdstorm.etl.rowgroup_indexers")
 class RowGroupIndexerBase(abc.ABC):
@@ -200,8 +202,6 @@ def elements_of(value: Any) -> Iterable[Any]:
     """Return the elements of an array; of another value, itself."""
     return value.reshape(-1) if isinstance(value, np.ndarray) else (value,)
 
-
-INDEX_FILE = "_rowgroup_index"
 
 Indexer = SingleFieldIndexer | FieldNotNullIndexer
 

@@ -1,32 +1,174 @@
-"""The files of a converter, and how its loaders read them."""
+"""The files of a converter, how its loaders read them, and the context managers over them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from mdstorm._datasets.decoded_source import with_float_decimals
-from mdstorm._datasets.sources import directory_of, open_files
+from mdstorm._datasets.sources import directory_of, open_files, opened
+from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
+from mdstorm._readers.open_reader import Reader, reader_over
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import FirstEpoch, first_epoch
-from mdstorm._spark.model_inputs import ModelInputs
-from mdstorm.errors import DatasetNotFoundError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.base import OwnContext, require
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import become_floats
-from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 
 #: Rows.
 DEFAULT_BATCH_SIZE = 32
-_ALL_COLUMNS = ModelInputs()
+#: A column, for its tensor, or columns, for a dict of theirs.
+ColumnNames: TypeAlias = str | Sequence[str]
+_Loader = TypeVar("_Loader")
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """Makes ``x``, ``(x, y)`` or ``(x, y, sample_weight)`` of a batch.
+
+    It pickles, and may be the ``batch_map`` of a loader.
+
+    Attributes
+    ----------
+    features, labels, sample_weights : str, sequence of str or None
+        Names of columns. A name stands for the column's tensor, several for a dict of tensors.
+        Without `features`, all columns but the others are features.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If one is neither a name nor a sequence of names; also TypeError.
+    InvalidArgumentError
+        If one is an empty sequence or has a name twice, or there are weights and no labels.
+    """
+
+    features: ColumnNames | None = None
+    labels: ColumnNames | None = None
+    sample_weights: ColumnNames | None = None
+
+    def __post_init__(self) -> None:
+        for argument, names in self._columns_by_argument.items():
+            _check(argument, names)
+            if not isinstance(names, str):
+                object.__setattr__(self, argument, tuple(names))
+        if self.sample_weights is not None and self.labels is None:
+            raise InvalidArgumentError(
+                f"sample_weights={self.sample_weights!r} weight the losses of labels, but there "
+                "are no labels: name their column, too, labels=…"
+            )
+
+    def __bool__(self) -> bool:
+        """Whether any is given."""
+        return bool(self._columns_by_argument)
+
+    def __call__(self, batch: Mapping[str, Any]) -> Any:
+        """Return what the model takes: the batch's own values, in the order ``x, y, weights``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a column is not there; also ValueError.
+        """
+        if not self:
+            return batch
+        self.columns(batch)
+        features = self.features if self.features is not None else self._others(batch)
+        parts = [features, self.labels, self.sample_weights]
+        inputs = tuple(_values(batch, names) for names in parts if names is not None)
+        return inputs[0] if len(inputs) == 1 else inputs
+
+    def columns(self, delivered: Collection[str]) -> list[str]:
+        """Return which of some columns are used, all of them if none is named.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If one that is used is not among them, or none is left for the features.
+        """
+        for argument, names in self._columns_by_argument.items():
+            if unknown := [name for name in _listed(names) if name not in delivered]:
+                raise _unknown(argument, unknown, delivered)
+        if self.features is None:
+            if self and not self._others(delivered):
+                raise InvalidArgumentError(
+                    f"no column is left for the features: all of {list(delivered)} are labels or "
+                    "sample_weights. Name features=…, or read more columns"
+                )
+            return list(delivered)
+        used = {name for names in self._columns_by_argument.values() for name in _listed(names)}
+        return [name for name in delivered if name in used]
+
+    def narrowed(self, options: ReaderOptions) -> ReaderOptions:
+        """Return how to read the columns that are used, and no others.
+
+        Where a transform looks at rows all of them are read: it may need any.
+        """
+        used = self.columns(options.delivered)
+        if options.transform is not None or len(used) == len(options.delivered):
+            return options
+        masks = [name for name in options.null_masks if name + MASK_SUFFIX in used]
+        read = tuple(name for name in options.schema.names if name in {*used, *masks})
+        fill = {name: value for name, value in (options.fill_nulls or {}).items() if name in read}
+        return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
+
+    @property
+    def _columns_by_argument(self) -> dict[str, ColumnNames]:
+        parts = {
+            "features": self.features,
+            "labels": self.labels,
+            "sample_weights": self.sample_weights,
+        }
+        return {argument: names for argument, names in parts.items() if names is not None}
+
+    def _others(self, delivered: Collection[str]) -> list[str]:
+        """The columns that are neither labels nor weights."""
+        named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
+        return [name for name in delivered if name not in named]
+
+
+def _listed(names: ColumnNames) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _values(batch: Mapping[str, Any], names: ColumnNames) -> Any:
+    return batch[names] if isinstance(names, str) else {name: batch[name] for name in names}
+
+
+def _check(argument: str, names: object) -> None:
+    if isinstance(names, str):
+        return
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise ArgumentTypeError(
+            f"{argument} must be the name of a column or a list of names, found {names!r}"
+        )
+    if not names or len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"{argument}={list(names)!r} must name at least one column, and each only once"
+        )
+
+
+def _unknown(argument: str, unknown: list[str], delivered: Collection[str]) -> InvalidArgumentError:
+    close = get_close_matches(unknown[0], delivered, n=1)
+    remedy = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else "name some of those; nested columns are among them if schema_fields names them"
+    )
+    return InvalidArgumentError(
+        f"{argument} names {', '.join(map(repr, unknown))}, but batches have the columns "
+        f"{list(delivered)}: {remedy}"
+    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +192,7 @@ class ReadFiles:
     cache_dir_url: str | None
     file_urls: Sequence[str]
     arguments: ReaderArguments
-    inputs: ModelInputs = _ALL_COLUMNS
+    inputs: ModelInputs = ModelInputs()
     begins: FirstEpoch | None = None
 
     @property
@@ -101,40 +243,131 @@ class ReadFiles:
         warn_of_decimals(options.dataset.url, names, framework)
 
 
-class ConverterFiles:
-    """The files of a converter; `SparkDatasetConverter` says what they are."""
+@public("mdstorm.spark.spark_dataset_converter")
+class TFDatasetContextManager(OwnContext):
+    """Makes a TensorFlow dataset on entry.
 
-    cache_dir_url: str | None
-    file_urls: list[str]
-    dataset_size: int
-    _mdstorm_decimals: str | None
-    _mdstorm_is_deleted: bool
-    _mdstorm_version: int | None
+    Parameters
+    ----------
+    parquet_file_url_list : sequence of str
+        URLs of the shards of one dataset, or of Parquet files.
+    batch_size : int
+        Rows of a batch.
+    prefetch : int or None
+        Batches that TensorFlow keeps ready.
+    petastorm_reader_kwargs : dict
+        Petastorm's reader arguments, with ``num_epochs`` and ``workers_count``.
+    shuffling_queue_capacity : int or None
+        Rows that are shuffled together.
+    """
 
-    def _mdstorm_read(
-        self, method: Callable[..., Any], inputs: ModelInputs, keywords: Any, **named: Any
-    ) -> ReadFiles:
-        """Return what a loader reads.
+    def __init__(
+        self,
+        parquet_file_url_list: Sequence[str],
+        batch_size: int,
+        prefetch: int | None,
+        petastorm_reader_kwargs: dict[str, Any],
+        shuffling_queue_capacity: int | None,
+    ) -> None:
+        self.parquet_file_url_list = _checked(parquet_file_url_list)
+        self.batch_size = batch_size
+        self.prefetch = prefetch
+        self.petastorm_reader_kwargs = petastorm_reader_kwargs
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
 
-        Parameters
-        ----------
-        method : callable
-            The method that makes it, of which other keywords are refused.
-        inputs : ModelInputs
-            Which columns a model takes.
-        keywords : ReaderKeywords
-            What a method was given; gets what was said of decimals, unless it says something.
-        **named
-            Further arguments of a reader.
-        """
-        if self._mdstorm_is_deleted:
-            raise DatasetNotFoundError(
-                f"the copy {self.cache_dir_url} was deleted by delete(): convert the frame again",
-                url=self.cache_dir_url or "",
-            )
-        known = [*list(signature(method).parameters)[:-1], *READER_KEYWORDS]
-        check_keywords(method.__name__, keywords, known)
-        if self._mdstorm_decimals is not None:
-            keywords.setdefault("decimals", self._mdstorm_decimals)
-        arguments = ReaderArguments(version=self._mdstorm_version, **named, **keywords)
-        return ReadFiles(self.cache_dir_url, list(self.file_urls), arguments, inputs)
+    def __enter__(self) -> Any:
+        require("tensorflow")
+        from mdstorm._spark.tf_dataset import make_dataset
+
+        return make_dataset(self._files, self.batch_size, self.prefetch)
+
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        """Do nothing: the threads of a pass end with its iterator."""
+
+
+@public("mdstorm.spark.spark_dataset_converter")
+class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
+    """Opens a reader on entry and hands it to ``data_loader_fn``.
+
+    Parameters
+    ----------
+    parquet_file_url_list : sequence of str
+        URLs of the shards of one dataset, or of Parquet files.
+    batch_size : int
+        Passed on to `data_loader_fn`.
+    petastorm_reader_kwargs : dict
+        Petastorm's reader arguments, with ``num_epochs`` and ``workers_count``.
+    shuffling_queue_capacity : int
+        Passed on to `data_loader_fn`.
+    data_loader_fn : callable or None
+        Called with the keywords ``reader``, ``batch_size`` and ``shuffling_queue_capacity``; what
+        it returns is what ``with … as`` gets. None makes the default loader.
+
+    Attributes
+    ----------
+    reader : Reader or None
+        What `data_loader_fn` was given.
+    loader : object
+        What ``with … as`` gets, once it was entered.
+    """
+
+    def __init__(
+        self,
+        parquet_file_url_list: Sequence[str],
+        batch_size: int,
+        petastorm_reader_kwargs: dict[str, Any],
+        shuffling_queue_capacity: int,
+        data_loader_fn: Callable[..., _Loader] | None,
+    ) -> None:
+        self.parquet_file_url_list = _checked(parquet_file_url_list)
+        self.batch_size = batch_size
+        self.petastorm_reader_kwargs = petastorm_reader_kwargs
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+        self.data_loader_fn = data_loader_fn
+        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
+        self.reader: Reader | None = None
+        self.loader: Any = None
+
+    def __enter__(self) -> _Loader:  # type: ignore[override]
+        function, arguments = self.data_loader_fn, self._files.arguments
+        dataset = self._files.stored()
+        if function is None:
+            require("torch")
+            from mdstorm._spark.torch_loader import make_loader
+
+            self.loader = make_loader(self._files, self.batch_size, len(dataset))
+            return cast(_Loader, self.loader)
+        self.reader = reader_over(
+            opened(dataset, decode=False, decimals=arguments.decimals),
+            replace(arguments, shuffling_queue_capacity=0),
+            batched=True,
+        )
+        self.loader = function(
+            reader=self.reader,
+            batch_size=self.batch_size,
+            shuffling_queue_capacity=self.shuffling_queue_capacity,
+        )
+        return cast(_Loader, self.loader)
+
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        if self.reader is not None:
+            self.reader.stop()
+            self.reader.join()
+        elif self.data_loader_fn is None and self.loader is not None:
+            self.loader.close()
+
+
+def _checked(file_urls: Sequence[str]) -> list[str]:
+    if not file_urls:
+        raise InvalidArgumentError("a loader needs the URL of at least one shard file")
+    return list(file_urls)
+
+
+def _arguments(keywords: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:
+    known = (*READER_KEYWORDS, "num_epochs", "workers_count", "version", "timestamp")
+    check_keywords("make_batch_reader", keywords, known)
+    given = {"num_epochs": None, "workers_count": None, **keywords}
+    return ReaderArguments(shuffling_queue_capacity=queue_capacity, **given)

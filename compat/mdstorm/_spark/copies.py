@@ -1,21 +1,42 @@
-"""Remember which DataFrames were converted, in this process and under cache keys."""
+"""The converted copies of DataFrames: how they are identified, found again and deleted."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
+import logging
+import os
+import re
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from mdstorm._public import public
-from mdstorm._spark.identity import Identity
+from mdstorm_backend.cache import CachedDataset, clear_cached
 from mdstorm_backend.format import INDEX_NAME
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, use_no_executors
+from mdstorm_backend.write import list_unfinished, remove_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_conversions: dict[str, CachedDataFrameMeta] = {}
+#: Held through the look-up and the conversion: equal frames in several threads are written once.
+_lock = threading.RLock()
+#: What file systems tell of a file's version, whatever they call it.
+_VERSION_KEYS = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
+_STAT_THREADS = 16
+#: What `directory_name` calls copies.
+_COPIES = re.compile(r"\d{14}-appid-.+")
+_DAY = timedelta(days=1)
+#: Copies to remove at the end, each with the process that wrote it.
+_doomed: dict[str, int] = {}
+_logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
 @public("mdstorm.spark.spark_dataset_converter")
@@ -52,11 +73,6 @@ class CachedDataFrameMeta:
     def df_plan(self) -> Any:
         """The analyzed plan of the frame, an object of the JVM; None on Spark Connect."""
         return None if self.frame is None else self.frame._jdf.queryExecution().analyzed()
-
-
-_conversions: dict[str, CachedDataFrameMeta] = {}
-#: Held through the look-up and the conversion: equal frames in several threads are written once.
-_lock = threading.RLock()
 
 
 def find_or_convert(
@@ -142,3 +158,129 @@ def _read_note(parent_dir_url: str, cache_key: str, identity: Identity) -> str |
 def _write_note(parent_dir_url: str, cache_key: str, identity: Identity, dir_url: str) -> None:
     note = {"cache_key": cache_key, "directory": dir_url, "source": identity.source}
     Location.of(parent_dir_url).write(_note_name(cache_key), [json.dumps(note).encode()])
+
+
+class Identity:
+    """Fingerprints of a DataFrame together with the options of its conversion.
+
+    Attributes
+    ----------
+    content : str
+        Plan, schema, versions of the source files and options. Two frames with the same one are
+        the same data, within one process.
+    source : str
+        The same without the plan, which has no meaning in another process.
+    """
+
+    def __init__(self, plan: int, schema: str, files: list[Any], options: dict[str, Any]) -> None:
+        self.content = _digest([plan, schema, files, options])
+        self.source = _digest([schema, files, options])
+
+
+def identify(df: DataFrame, options: dict[str, Any]) -> Identity:
+    """Take the identity of a frame as it is now.
+
+    Source files count with their sizes and times where they can be read, so that overwritten ones
+    are noticed. A new frame is made for the hash: on Spark Connect a frame remembers its first one.
+    """
+    plan = df.select("*").semanticHash()
+    return Identity(plan, df.schema.json(), _file_versions(df.inputFiles()), options)
+
+
+def _file_versions(urls: list[str]) -> list[Any]:
+    if not urls:
+        return []
+    with ThreadPoolExecutor(min(_STAT_THREADS, len(urls))) as pool:
+        return sorted(pool.map(_file_version, urls))
+
+
+def _file_version(url: str) -> list[Any]:
+    directory, _, name = unquote(url).replace("s3a://", "s3://", 1).rpartition("/")
+    try:
+        info = Location.of(directory).stat(name)
+    except Exception:
+        # No driver, no credentials, no such file: each storage has errors of its own for that, and
+        # then the name alone has to do.
+        return [url]
+    return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _remove_ours(dir_url: str) -> None:
+    rest = remove_dataset(Location.of(dir_url))
+    if rest:
+        _logger.warning(
+            "%s keeps %d files that mdstorm did not write, %s among them",
+            dir_url,
+            len(rest),
+            rest[0],
+        )
+
+
+_handler: Callable[[str], object] = _remove_ours
+
+
+@public("mdstorm.spark.spark_dataset_converter")
+def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None:
+    """Replace the function that removes a converted copy, for the whole process.
+
+    Parameters
+    ----------
+    handler : callable or None
+        Called with the URL of the directory. None restores the default, which removes the files
+        that mdstorm wrote, and then the directory if it is empty.
+    """
+    global _handler
+    _handler = _remove_ours if handler is None else handler
+
+
+def delete_dir(dir_url: str) -> None:
+    """Remove a converted copy with the handler that is registered now.
+
+    What this machine has cached of it is removed too.
+    """
+    _handler(dir_url)
+    clear_cached(url=dir_url)
+
+
+def delete_at_exit(dir_url: str) -> None:
+    """Remove a converted copy when this process, and not a fork of it, ends normally."""
+    _doomed[dir_url] = os.getpid()
+    # The last handler is called first: before the clients that have written the copy are closed.
+    atexit.unregister(_delete_doomed)
+    atexit.register(_delete_doomed)
+
+
+def keep_after_exit(dir_url: str) -> None:
+    """Take back `delete_at_exit`."""
+    _doomed.pop(dir_url, None)
+
+
+def _delete_doomed() -> None:
+    for dir_url, writer in _doomed.items():
+        if writer != os.getpid():
+            continue
+        try:
+            if not Location.of(dir_url).is_in_file_tree:
+                use_no_executors()
+            delete_dir(dir_url)
+        except Exception as error:
+            _logger.warning("Delete cache data %s failed due to %r", dir_url, error)
+
+
+def unfinished_copies(parent: str) -> list[CachedDataset]:
+    """List what killed jobs have left of copies in a parent cache directory of this machine."""
+    return list(list_unfinished(parent, _COPIES))
+
+
+def delete_abandoned(parent_url: str) -> None:
+    """Remove what jobs that were killed a day ago, or earlier, have left of copies."""
+    try:
+        for copy in unfinished_copies(parent_url):
+            if copy.last_use is not None and datetime.now(timezone.utc) - copy.last_use > _DAY:
+                _remove_ours(copy.directory)
+    except OSError as error:  # a conversion does not need it
+        _logger.warning("could not remove unfinished copies below %s: %r", parent_url, error)

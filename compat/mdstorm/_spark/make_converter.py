@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import uuid
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mdstorm._datasets.sources import open_stored
 from mdstorm._public import public
-from mdstorm._spark.cache_dir import parent_cache_dir
+from mdstorm._spark.cache_dir import parent_cache_dir, staging_dir
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm._spark.copies import find_or_convert
-from mdstorm._spark.deletion import delete_abandoned, delete_at_exit, keep_after_exit
-from mdstorm._spark.identity import identify
-from mdstorm._spark.session import check_driver, directory_name, named_table, session_of
-from mdstorm._spark.staging import staging_dir
-from mdstorm.errors import CompressionCodecError, InvalidArgumentError, UnsupportedURLError
+from mdstorm._spark.copies import (
+    delete_abandoned,
+    delete_at_exit,
+    find_or_convert,
+    identify,
+    keep_after_exit,
+)
+from mdstorm.errors import (
+    CompressionCodecError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    NotADataFrameError,
+    NotOnDriverError,
+    UnsupportedURLError,
+)
 from mdstorm_backend.base import check_flag, check_text
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
@@ -28,12 +39,19 @@ from mdstorm_backend.format import (
     plan_types,
 )
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.spark import check_driver_writes, checked_shard_size, materialize
+from mdstorm_backend.spark import (
+    check_driver_writes,
+    checked_shard_size,
+    materialize,
+    read_conf,
+    start_session,
+)
 from mdstorm_backend.storage import Location, url_of
 from mdstorm_backend.tables import AsOf, is_table_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
 
 #: 32 MiB, Petastorm's default, here the largest size of a shard.
 DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
@@ -273,3 +291,69 @@ def databricks_path(path: str) -> str:
         "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
         "file_urls, number_of_rows)"
     )
+
+
+def check_driver() -> None:
+    """Raise NotOnDriverError inside a Spark task."""
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import TaskContext
+
+    if TaskContext.get() is not None:
+        raise NotOnDriverError(
+            "make_spark_converter should not be invoked from executor side: convert on the "
+            "driver, and send the converter to the tasks"
+        )
+
+
+def session_of(df: Any) -> SparkSession:
+    """Return the session of a DataFrame, classic or Connect; for a name that of the process.
+
+    Raises
+    ------
+    NotADataFrameError
+        If `df` is anything else, or a stream.
+    MissingDependencyError
+        If a session has to be started, and pyspark or Java is not installed.
+    """
+    if isinstance(df, str):
+        return start_session()
+    if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
+        raise NotADataFrameError(
+            f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
+            "Spark DataFrame, or the path of data. Create one with spark.createDataFrame(…)"
+        )
+    if df.isStreaming:
+        raise NotADataFrameError(
+            "the DataFrame is a stream, which never ends: write it to a table by writeStream, and "
+            "convert the table"
+        )
+    return cast("SparkSession", df.sparkSession)
+
+
+def named_table(session: SparkSession, name: str) -> DataFrame:
+    """Return the table of a catalog as a frame.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If the session finds none of that name.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame = session.table(name)
+        _ = frame.schema  # Spark Connect looks for the table when it has to
+    except AnalysisException as error:
+        raise DatasetNotFoundError(
+            f"Spark finds no table {name!r} ({str(error).splitlines()[0]}). Check the name, and "
+            "whether this session may read it; the path of a directory needs a slash",
+            url=name,
+        ) from error
+    return frame
+
+
+def directory_name(session: SparkSession) -> str:
+    """Name for a new copy in Petastorm's pattern: time, application, unique id."""
+    application = read_conf(session, "spark.app.id") or "unknown"
+    return f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"

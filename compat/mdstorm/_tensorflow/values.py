@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import decimal
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -12,13 +13,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm.errors import NullInRowError, UnequalLengthsError
+from mdstorm._transforms.declared_fields import declared_dtype
+from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
+from mdstorm.unischema import Unischema
+from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Column, Values, shapes_of
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.tf import ColumnSpec, to_tf
 from mdstorm_backend.read import LateDecoder
 
 _TENSORFLOW = "TensorFlow"
+#: NumPy types that arrive as something else.
+_DTYPES = {
+    np.str_: "string",
+    np.bytes_: "string",
+    decimal.Decimal: "string",
+    np.datetime64: "int64",
+    datetime.date: "int64",
+    np.timedelta64: "int64",
+    np.uint16: "int32",
+    np.uint32: "int64",
+    np.bool_: "bool",
+}
+#: Kinds of NumPy types that TensorFlow has by the same name.
+_SAME_KINDS = "iuf"
 
 
 def date_to_nsec_from_epoch(dt: datetime.date) -> int:
@@ -156,3 +174,43 @@ def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
             f"the following set of lengths: '{found}'. Pad them in a transform_spec, or leave the "
             "column out with schema_fields"
         )
+
+
+def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> ColumnSpec:
+    """Return how a column of a declared NumPy type arrives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no type for it; also ValueError.
+    """
+    if numpy_type in _DTYPES:
+        return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
+    dtype = declared_dtype(numpy_type)
+    if dtype.type in _DTYPES:
+        return ColumnSpec(name, _DTYPES[dtype.type], tuple(shape))
+    if dtype.kind not in _SAME_KINDS or dtype.itemsize > 8:
+        raise InvalidArgumentError(
+            f"Unknown mapping of numpy {numpy_type!r} to tensorflow dtype: declare column {name!r} "
+            "in edit_fields with a NumPy type of numbers or text, or leave it out with "
+            "schema_fields"
+        )
+    return ColumnSpec(name, dtype.name, tuple(shape))
+
+
+def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:
+    """Return how the fields of a schema arrive; for text with Petastorm's warning.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no type for one; also ValueError.
+    """
+    for field in schema.fields.values():
+        if field.numpy_dtype is np.str_:
+            warn_user(
+                "Tensorflow will convert all unicode strings back to bytes type. You may need to "
+                f"decode values: field {field.name!r}",
+                UnicodeWarning,
+            )
+    return [declared_spec(f.name, f.numpy_dtype, f.shape) for f in schema.fields.values()]

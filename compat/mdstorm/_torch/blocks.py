@@ -12,8 +12,14 @@ import pyarrow as pa
 import torch
 
 from mdstorm._readers.reader import DatasetReader
-from mdstorm._torch.collation import refuse_nulls_in_rows, row_for_torch
-from mdstorm._torch.columns import arrays_of, column_to_torch, only_tensor, rows_of_columns
+from mdstorm._torch.columns import (
+    arrays_of,
+    column_to_torch,
+    only_tensor,
+    refuse_nulls_in_rows,
+    row_for_torch,
+    rows_of_columns,
+)
 from mdstorm_backend.format import Batch, Column, Values
 from mdstorm_backend.loaders import NOTHING, Convert, Delivered, ReaderOptions
 from mdstorm_backend.loaders.torch import (

@@ -8,8 +8,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
-from mdstorm._readers.argument_checks import check_reader
-from mdstorm._readers.batch_size import rows_of_batch
+from mdstorm._readers.arguments import check_reader, rows_of_batch
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm._readers.reader import DatasetReader
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError

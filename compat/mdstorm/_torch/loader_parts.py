@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from mdstorm._torch.collation import collate_rows, decimal_friendly_collate, row_for_torch
 from mdstorm._torch.columns import (
     Columns,
     arrays_of,
+    collate_rows,
     cut,
+    decimal_friendly_collate,
     only_tensor,
+    row_for_torch,
     rows_of_columns,
     shuffled,
     tensors_of,

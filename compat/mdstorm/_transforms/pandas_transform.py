@@ -32,6 +32,10 @@ from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects, s
 if TYPE_CHECKING:
     import pandas as pd
 
+_NUMBERS = (bool, np.bool_, int, float, np.number)
+_SCALARS = (str, bytes, decimal.Decimal, datetime.date, bool, np.bool_)
+_ARRAYS = (np.ndarray, list, tuple)
+
 
 class PandasTransform(DeclaredTransform):
     """The transform of a batch reader: its function takes and returns pandas frames."""
@@ -123,11 +127,6 @@ def _stack(
             )
     check_shape(name, objects(cells), shape)
     return np.stack(cells) if cells else np.empty((0, *map(int, shape)), dtype)  # type: ignore[arg-type]
-
-
-_NUMBERS = (bool, np.bool_, int, float, np.number)
-_SCALARS = (str, bytes, decimal.Decimal, datetime.date, bool, np.bool_)
-_ARRAYS = (np.ndarray, list, tuple)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ _PROGRAM = (
     "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "
     "from mdstorm._transforms.worker_process import main; main(int(sys.argv[2]))"
 )
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 class _RemoteError(Exception):
@@ -220,9 +221,6 @@ def _ended() -> WorkerDiedError:
 def _end_all(workers: list[_TransformWorker]) -> None:
     while workers:
         workers.pop().end()
-
-
-_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 def _leave_workers() -> None:

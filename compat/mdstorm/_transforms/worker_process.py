@@ -17,6 +17,8 @@ import numpy as np
 
 from mdstorm._transforms.function_pickles import pickle_function, unpickle_function
 
+_COUNT = struct.Struct("<Q")
+
 
 def main(file_descriptor: int) -> None:
     """Serve the process at the other end of a socket until it ends.
@@ -74,9 +76,6 @@ def _outcome(call: Callable[[Any], Any], argument: Any) -> tuple[Any, bytes | No
         except Exception:
             pickled = pickle_function(RuntimeError(f"{type(error).__name__}: {error}"))
         return None, pickled, text
-
-
-_COUNT = struct.Struct("<Q")
 
 
 def send(channel: socket.socket, message: Any) -> None:

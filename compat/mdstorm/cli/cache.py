@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mdstorm._spark.deletion import unfinished_copies
+from mdstorm._spark.copies import unfinished_copies
 from mdstorm.cli._common import examples, format_option
 from mdstorm.cli._errors import Group
 from mdstorm.cli._output import write_json, write_table

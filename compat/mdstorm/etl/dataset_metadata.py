@@ -52,6 +52,11 @@ __all__ = [
 ]
 
 __getattr__ = other_names(__name__)
+_SIZE = "parquet.block.size"
+_MIB = 1 << 20
+#: Rows after which the size of a row group is looked at first: rows with images are large.
+_FIRST_CHECK = "3"
+_logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -280,14 +285,6 @@ def _no_unischema(url: str) -> PetastormMetadataError:
         "write a dataset with its schema, generate_petastorm_metadata(…) to add it to an "
         "existing dataset, or make_batch_reader(…), which needs no schema"
     )
-
-
-_SIZE = "parquet.block.size"
-_MIB = 1 << 20
-#: Rows after which the size of a row group is looked at first: rows with images are large.
-_FIRST_CHECK = "3"
-
-_logger = logging.getLogger(__name__)
 
 
 @contextmanager

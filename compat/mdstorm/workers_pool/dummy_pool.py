@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm._readers.pools import DummyPool
+from mdstorm._readers.open_reader import DummyPool
 
 __all__ = ["DummyPool"]

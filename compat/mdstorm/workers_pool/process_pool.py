@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm._readers.pools import ProcessPool
+from mdstorm._readers.open_reader import ProcessPool
 
 __all__ = ["ProcessPool"]

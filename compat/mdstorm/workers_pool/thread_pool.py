@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm._readers.pools import ThreadPool
+from mdstorm._readers.open_reader import ThreadPool
 
 __all__ = ["ThreadPool"]

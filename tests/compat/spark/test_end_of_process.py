@@ -66,7 +66,7 @@ def test_copies_stay_that_are_to_be_kept_or_found_by_name(tmp_path: Path) -> Non
 #: Without Spark: the marker file alone makes a directory ours.
 DOOMED = """
 import os, sys, weakref
-from mdstorm._spark.deletion import delete_at_exit, delete_dir
+from mdstorm._spark.copies import delete_at_exit, delete_dir
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.write.commit import mark_directory
 from mdstorm_backend.storage import Location
@@ -155,7 +155,7 @@ location = Location.of(sys.argv[1])
 print(location.list_names())
 """
 DOOMED_OBJECTS = """
-from mdstorm._spark.deletion import delete_at_exit
+from mdstorm._spark.copies import delete_at_exit
 from mdstorm_backend.write.commit import mark_directory
 
 mark_directory(location)

@@ -11,8 +11,7 @@ from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm._datasets.sources import open_stored
-from mdstorm._spark.make_converter import databricks_path
-from mdstorm._spark.session import session_of
+from mdstorm._spark.make_converter import databricks_path, session_of
 from mdstorm.errors import UnsupportedURLError
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm._spark.identity import Identity, identify
+from mdstorm._spark.copies import Identity, identify
 
 
 def frame(*files: str, plan: int = 7, schema: str = "[]") -> Any:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.programs import SESSION, run_program
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm._spark.deletion import delete_abandoned, unfinished_copies
+from mdstorm._spark.copies import delete_abandoned, unfinished_copies
 from mdstorm.cli import main
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError

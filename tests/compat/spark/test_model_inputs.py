@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm._spark.model_inputs import ModelInputs
+from mdstorm._spark.converter_files import ModelInputs
 from mdstorm.errors import InvalidArgumentError
 
 BATCH = {"a": 1, "b": 2, "y": 3, "w": 4}
