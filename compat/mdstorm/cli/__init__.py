@@ -8,15 +8,23 @@ Results go to standard output, messages and progress to standard error. Exit cod
 from __future__ import annotations
 
 import importlib
+from difflib import get_close_matches
+from typing import Any
 
 import click
 
 import mdstorm
-from mdstorm.cli._errors import Group
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    MDStormError,
+    MissingColumnError,
+    UnsupportedURLError,
+)
 
 __all__ = ["main"]
 
-#: Sub-commands and what they do; each is a command in a module of the same name, here or there.
+#: Sub-commands and what they do. Each is in a module of its name, here or there, or in `_MODULES`.
 _COMMANDS = {
     "audit": "Report which features of Petastorm are used where.",
     "cache": "List or clear the local copies of remote shards.",
@@ -28,7 +36,59 @@ _COMMANDS = {
     "run": "Run a program written for Petastorm on mdstorm.",
     "verify": "Check every file and every value of a dataset.",
 }
+_MODULES = {"head": "inspect", "reindex": "verify"}
 _OF_THE_TOOL = ("audit", "migrate")
+
+#: Not by `_common.examples`, which loads the engine.
+_EXAMPLES = """\b
+Examples:
+  mdstorm convert /data/parquet /data/mds
+  mdstorm inspect /data/mds
+  mdstorm migrate src
+  mdstorm convert --help"""
+
+PROBLEMS_FOUND = 1
+COULD_NOT_READ = 3
+
+#: What Python itself returns after an uncaught exception, and a shell after Ctrl-C.
+FAILED = 1
+INTERRUPTED = 130
+
+_WRONG_COMMAND_LINE = 2
+#: Errors in what was asked for.
+_OF_ARGUMENTS = (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    MissingColumnError,
+    UnsupportedURLError,
+)
+
+
+class Group(click.Group):
+    """A group that reports the errors of mdstorm and of the operating system."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown one is an error that names the most similar one."""
+        names = self.list_commands(ctx)
+        nearest = get_close_matches(args[0], names, n=1)
+        if nearest and args[0] not in names:
+            ctx.fail(f"No such command {args[0]!r}: did you mean {nearest[0]}?")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error becomes a line and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # the reader of the output has closed it: click handles that
+        except (MDStormError, OSError) as error:
+            click.echo(f"error: {' '.join(str(error).split())}", err=True)
+            ctx.exit(_WRONG_COMMAND_LINE if isinstance(error, _OF_ARGUMENTS) else COULD_NOT_READ)
+        except KeyboardInterrupt as interrupt:
+            click.echo(": ".join(["interrupted", *map(str, interrupt.args)]), err=True)
+            ctx.exit(INTERRUPTED)
 
 
 class _Commands(Group):
@@ -41,22 +101,14 @@ class _Commands(Group):
         if cmd_name not in _COMMANDS:
             return None
         package = "mdstorm_migrate" if cmd_name in _OF_THE_TOOL else "mdstorm"
-        module = importlib.import_module(f"{package}.cli.{cmd_name}")
+        name = _MODULES.get(cmd_name, cmd_name)
+        module = importlib.import_module(f"{package}.cli.{name}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
-
-
-#: Not by `_options.examples`, which loads the engine.
-_EXAMPLES = """\b
-Examples:
-  mdstorm convert /data/parquet /data/mds
-  mdstorm inspect /data/mds
-  mdstorm migrate src
-  mdstorm convert --help"""
 
 
 @click.group(

@@ -1,16 +1,32 @@
-"""Options that several sub-commands share."""
+"""What sub-commands share: options, and how results are printed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from mdstorm_backend.format import INDEX_NAME
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Format of the standard output.",
+)
+#: Width of tables that are not shown on a terminal, as in files and pipes.
+_WIDTH = 160
 
 
 def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
@@ -26,15 +42,6 @@ def examples(*lines: str) -> str:
 
 
 dataset_argument = click.argument("url", callback=_directory)
-
-format_option = click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Format of the standard output.",
-)
 
 
 def columns_option(help_: str) -> Callable[[_Function], _Function]:
@@ -110,3 +117,28 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def write_json(value: Any) -> None:
+    """Write `value` to standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def write_table(
+    title: str,
+    columns: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    numbers: Collection[str] = (),
+) -> None:
+    """Write a table to standard output, with the columns `numbers` aligned right."""
+    found = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        found.add_column(Text(column), justify="right" if column in numbers else "left")
+    for row in rows:
+        found.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    # Without a terminal, rich would assume 80 columns.
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    out = Console(file=sys.stdout, highlight=False, width=None if has_width else _WIDTH)
+    out.print(Text(title, style="bold"), soft_wrap=True)
+    out.print(found)

@@ -16,8 +16,8 @@ from mdstorm.cli._common import (
     storage_option,
     threads_option,
     version_options,
+    write_json,
 )
-from mdstorm.cli._output import write_json
 from mdstorm_backend.base import require
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.format import parse_size

@@ -1,4 +1,4 @@
-"""``mdstorm inspect``: describe a dataset."""
+"""``mdstorm inspect`` and ``mdstorm head``: describe a dataset, and show its first rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._common import dataset_argument, examples, format_option, storage_option
-from mdstorm.cli._output import write_json, write_table
+from mdstorm.cli._common import (
+    columns_option,
+    dataset_argument,
+    examples,
+    format_option,
+    storage_option,
+    write_json,
+    write_table,
+)
 from mdstorm_backend.display import human_bytes
 from mdstorm_backend.maintenance import ColumnSummary, Inspection
+from mdstorm_backend.maintenance import head as head_of_dataset
 from mdstorm_backend.maintenance import inspect as inspect_dataset
 
-__all__ = ["inspect"]
+__all__ = ["head", "inspect"]
+#: Longer values are truncated in a table.
+_LONGEST = 60
 
 
 @click.command(
@@ -119,3 +129,31 @@ def _short(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else str(value)
+
+
+@click.command(epilog=examples("mdstorm head /data/events -n 3 --columns id,label"))
+@dataset_argument
+@click.option(
+    "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
+)
+@columns_option("Names of the columns to show, separated by commas; by default all.")
+@storage_option
+@format_option
+def head(
+    url: str, rows: int, columns: list[str] | None, storage_options: dict[str, Any], format_: str
+) -> None:
+    """Show the first rows of the dataset at URL.
+
+    In JSON, binary values, images and pickles are their stored bytes in base64.
+    """
+    found = head_of_dataset(url, rows, columns=columns, storage_options=storage_options)
+    if format_ == "json":
+        write_json(found.to_json())
+        return
+    shown = ([_one_line(row[name]) for name in found.columns] for row in found.rows)
+    write_table(found.url, found.columns, shown)
+
+
+def _one_line(value: object) -> str:
+    text = " ".join(("null" if value is None else str(value)).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -12,8 +12,8 @@ from types import TracebackType
 import click
 
 from mdstorm._drop_in.install import install_as_petastorm
+from mdstorm.cli import FAILED, INTERRUPTED
 from mdstorm.cli._common import examples
-from mdstorm.cli._errors import FAILED, INTERRUPTED
 from mdstorm_backend.drop_in import install_as_streaming
 
 __all__ = ["run"]

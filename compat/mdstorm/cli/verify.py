@@ -1,11 +1,13 @@
-"""``mdstorm verify``: check a dataset."""
+"""``mdstorm verify`` and ``mdstorm reindex``: check a dataset, and rebuild a lost index."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
 
+from mdstorm.cli import PROBLEMS_FOUND
 from mdstorm.cli._common import (
     columns_option,
     dataset_argument,
@@ -16,15 +18,19 @@ from mdstorm.cli._common import (
     storage_option,
     threads_option,
     version_options,
+    write_json,
+    write_table,
 )
-from mdstorm.cli._errors import PROBLEMS_FOUND
-from mdstorm.cli._output import write_json, write_table
+from mdstorm_backend.convert import Comparison, RowDifference
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.maintenance import VerifyReport
+from mdstorm_backend.maintenance import reindex as reindex_dataset
 from mdstorm_backend.maintenance import verify as verify_dataset
 from mdstorm_backend.tables import AsOf
 
-__all__ = ["verify"]
+__all__ = ["reindex", "verify"]
+#: Number of columns to show of a row.
+_MOST_COLUMNS = 10
 
 
 @click.command(
@@ -72,7 +78,7 @@ def verify(
         if quick:
             raise click.UsageError("--quick reads no rows: leave out either --quick or --against")
         from mdstorm._conversion.compared_datasets import open_compared
-        from mdstorm.cli._against import show_comparison
+        from mdstorm.cli.verify import show_comparison
         from mdstorm_backend.convert import compare
 
         first, second = open_compared(
@@ -111,3 +117,65 @@ def _show(report: VerifyReport, quick: bool) -> None:
         verdict = "everything can be read; without hashes, changed values cannot be seen"
     counts = f"{counted(report.shards, 'shard')}, {counted(report.rows, 'row')}"
     click.echo(f"{report.url}: {verdict} ({counts}, {human_bytes(report.bytes)})")
+
+
+def show_comparison(found: Comparison, format_: str) -> None:
+    """Write what was found to standard output, as a table or as JSON."""
+    if format_ == "json":
+        write_json(found.to_json())
+        return
+    if found.columns:
+        problems = [(column.column, column.problem) for column in found.columns]
+        write_table("columns", ["column", "problem"], problems)
+    if found.examples:
+        titles = ["row in SRC", "row in DST", "column", "value in SRC", "value in DST"]
+        lines = [line for example in found.examples for line in _lines(example)]
+        write_table("rows that differ, for example", titles, lines)
+    rows = counted(found.source_rows, "row")
+    if found.is_same:
+        click.echo(f"{found.other}: holds the same {rows} as {found.source}")
+    else:
+        click.echo(
+            f"{found.other}: does not hold the same rows as {found.source} "
+            f"({counted(found.other_rows, 'row')}, and {rows} there)"
+        )
+
+
+def _lines(example: RowDifference) -> list[tuple[object, ...]]:
+    """Return a line for each value of a row."""
+    both = (example.source_row, example.other_row)
+    shown = list(example.to_json()["values"].items())
+    lines: list[tuple[object, ...]] = [
+        (*both, name, None if both[0] is None else left, None if both[1] is None else right)
+        for name, (left, right) in shown[:_MOST_COLUMNS]
+    ]
+    if len(shown) > _MOST_COLUMNS:
+        lines.append((*both, f"and {len(shown) - _MOST_COLUMNS} more", None, None))
+    return lines
+
+
+@click.command(epilog=examples("mdstorm reindex /data/events"))
+@dataset_argument
+@click.option("--force", is_flag=True, help="Replace an existing index.")
+@threads_option("Shards to read at a time")
+@storage_option
+@format_option
+def reindex(
+    url: str, force: bool, threads: int | None, storage_options: dict[str, Any], format_: str
+) -> None:
+    """Rebuild the index of the dataset at URL from its shards.
+
+    Reads every shard, writes index.json and removes nothing. Refuses two attempts at one partition:
+    only you can know which one is valid.
+    """
+    report = reindex_dataset(url, force=force, threads=threads, storage_options=storage_options)
+    for note in report.notes:
+        click.echo(f"warning: {note.file} {note.problem}", err=True)
+    if format_ == "json":
+        write_json(report.to_json())
+    else:
+        click.echo(
+            f"{report.url}/index.json lists {counted(report.shards, 'shard')} with "
+            f"{counted(report.rows, 'row')}. "
+            f"Check them with: mdstorm verify {shlex.quote(report.url)}"
+        )
