@@ -14,12 +14,12 @@ from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, ReaderKeywords, check_keywords
 from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.cache_dir import PETASTORM_CONF
+from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import (
     DEFAULT_BATCH_SIZE,
     ColumnNames,
     ModelInputs,
     ReadFiles,
-    TorchDatasetContextManager,
 )
 from mdstorm._spark.copies import delete_dir, forget
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError

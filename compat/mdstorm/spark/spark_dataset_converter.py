@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mdstorm._petastorm_names import other_names
+from mdstorm._spark.context_managers import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm._spark.converter_files import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm._spark.copies import CachedDataFrameMeta, register_delete_dir_handler
 from mdstorm._spark.make_converter import DEFAULT_ROW_GROUP_SIZE_BYTES, make_spark_converter
 

@@ -1,0 +1,148 @@
+"""Petastorm's context managers, for ``data_loader_fn`` and for use by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar, cast
+
+from mdstorm._datasets.sources import opened
+from mdstorm._public import public
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
+from mdstorm._readers.open_reader import Reader, reader_over
+from mdstorm._spark.converter_files import ReadFiles
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import OwnContext, require
+
+_Loader = TypeVar("_Loader")
+
+
+@public("mdstorm.spark.spark_dataset_converter")
+class TFDatasetContextManager(OwnContext):
+    """Makes a TensorFlow dataset on entry.
+
+    Parameters
+    ----------
+    parquet_file_url_list : sequence of str
+        URLs of the shards of one dataset, or of Parquet files.
+    batch_size : int
+        Rows of a batch.
+    prefetch : int or None
+        Batches that TensorFlow keeps ready.
+    petastorm_reader_kwargs : dict
+        Petastorm's reader arguments, with ``num_epochs`` and ``workers_count``.
+    shuffling_queue_capacity : int or None
+        Rows that are shuffled together.
+    """
+
+    def __init__(
+        self,
+        parquet_file_url_list: Sequence[str],
+        batch_size: int,
+        prefetch: int | None,
+        petastorm_reader_kwargs: dict[str, Any],
+        shuffling_queue_capacity: int | None,
+    ) -> None:
+        self.parquet_file_url_list = _checked(parquet_file_url_list)
+        self.batch_size = batch_size
+        self.prefetch = prefetch
+        self.petastorm_reader_kwargs = petastorm_reader_kwargs
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
+
+    def __enter__(self) -> Any:
+        require("tensorflow")
+        from mdstorm._spark.tf_dataset import make_dataset
+
+        return make_dataset(self._files, self.batch_size, self.prefetch)
+
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        """Do nothing: the threads of a pass end with its iterator."""
+
+
+@public("mdstorm.spark.spark_dataset_converter")
+class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
+    """Opens a reader on entry and hands it to ``data_loader_fn``.
+
+    Parameters
+    ----------
+    parquet_file_url_list : sequence of str
+        URLs of the shards of one dataset, or of Parquet files.
+    batch_size : int
+        Passed on to `data_loader_fn`.
+    petastorm_reader_kwargs : dict
+        Petastorm's reader arguments, with ``num_epochs`` and ``workers_count``.
+    shuffling_queue_capacity : int
+        Passed on to `data_loader_fn`.
+    data_loader_fn : callable or None
+        Called with the keywords ``reader``, ``batch_size`` and ``shuffling_queue_capacity``; what
+        it returns is what ``with … as`` gets. None makes the default loader.
+
+    Attributes
+    ----------
+    reader : Reader or None
+        What `data_loader_fn` was given.
+    loader : object
+        What ``with … as`` gets, once it was entered.
+    """
+
+    def __init__(
+        self,
+        parquet_file_url_list: Sequence[str],
+        batch_size: int,
+        petastorm_reader_kwargs: dict[str, Any],
+        shuffling_queue_capacity: int,
+        data_loader_fn: Callable[..., _Loader] | None,
+    ) -> None:
+        self.parquet_file_url_list = _checked(parquet_file_url_list)
+        self.batch_size = batch_size
+        self.petastorm_reader_kwargs = petastorm_reader_kwargs
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+        self.data_loader_fn = data_loader_fn
+        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
+        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
+        self.reader: Reader | None = None
+        self.loader: Any = None
+
+    def __enter__(self) -> _Loader:  # type: ignore[override]
+        function, arguments = self.data_loader_fn, self._files.arguments
+        dataset = self._files.stored()
+        if function is None:
+            require("torch")
+            from mdstorm._spark.torch_loader import make_loader
+
+            self.loader = make_loader(self._files, self.batch_size, len(dataset))
+            return cast(_Loader, self.loader)
+        self.reader = reader_over(
+            opened(dataset, decode=False, decimals=arguments.decimals),
+            replace(arguments, shuffling_queue_capacity=0),
+            batched=True,
+        )
+        self.loader = function(
+            reader=self.reader,
+            batch_size=self.batch_size,
+            shuffling_queue_capacity=self.shuffling_queue_capacity,
+        )
+        return cast(_Loader, self.loader)
+
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        if self.reader is not None:
+            self.reader.stop()
+            self.reader.join()
+        elif self.data_loader_fn is None and self.loader is not None:
+            self.loader.close()
+
+
+def _checked(file_urls: Sequence[str]) -> list[str]:
+    if not file_urls:
+        raise InvalidArgumentError("a loader needs the URL of at least one shard file")
+    return list(file_urls)
+
+
+def _arguments(keywords: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:
+    known = (*READER_KEYWORDS, "num_epochs", "workers_count", "version", "timestamp")
+    check_keywords("make_batch_reader", keywords, known)
+    given = {"num_epochs": None, "workers_count": None, **keywords}
+    return ReaderArguments(shuffling_queue_capacity=queue_capacity, **given)
