@@ -29,6 +29,7 @@ _COMMANDS = {
     "audit": "Report which features of Petastorm are used where.",
     "cache": "List or clear the local copies of remote shards.",
     "convert": "Convert Parquet files or Petastorm datasets to MDS.",
+    "doctor": "Check whether mdstorm can work here.",
     "head": "Show the first rows of a dataset.",
     "inspect": "Describe a dataset: columns, shards and sizes.",
     "migrate": "Rewrite code that uses Petastorm.",
@@ -39,12 +40,13 @@ _COMMANDS = {
 _MODULES = {"head": "inspect", "reindex": "verify"}
 _OF_THE_TOOL = ("audit", "migrate")
 
-#: Not by `_common.examples`, which loads the engine.
+#: Not by `_common.examples`: that module imports this one.
 _EXAMPLES = """\b
 Examples:
   mdstorm convert /data/parquet /data/mds
   mdstorm inspect /data/mds
   mdstorm migrate src
+  mdstorm doctor
   mdstorm convert --help"""
 
 PROBLEMS_FOUND = 1

@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mdstorm_backend.format import INDEX_NAME
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 format_option = click.option(
     "--format",
@@ -31,6 +29,8 @@ _WIDTH = 160
 
 def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
     """Return the directory of a dataset, also if the URL names its index."""
+    from mdstorm_backend.format import INDEX_NAME  # not for commands that have no dataset
+
     if url == INDEX_NAME:
         return "."
     return "/" if url == f"/{INDEX_NAME}" else url.removesuffix(f"/{INDEX_NAME}")

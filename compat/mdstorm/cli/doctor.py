@@ -1,0 +1,56 @@
+"""``mdstorm doctor``: check whether mdstorm can work here."""
+
+from __future__ import annotations
+
+import click
+
+from mdstorm.cli import PROBLEMS_FOUND
+from mdstorm.cli._common import examples, format_option, write_json
+
+__all__ = ["doctor"]
+
+
+@click.command(
+    epilog=examples(
+        "mdstorm doctor",
+        "mdstorm doctor --cache-dir s3://bucket/cache --ranks 2",
+        "mdstorm doctor --format json > report.json",
+    )
+)
+@click.option(
+    "--cache-dir",
+    "url",
+    metavar="URL",
+    help="Directory for a round trip: Spark writes a small DataFrame there, this host reads it "
+    "back and compares it by value, and it is deleted.",
+)
+@click.option(
+    "--ranks",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes of this host that read back, each its share.",
+)
+@click.option(
+    "--round-trip/--no-round-trip",
+    default=True,
+    help="With --no-round-trip, only a small file is written to the directory, and removed.",
+)
+@format_option
+@click.pass_context
+def doctor(ctx: click.Context, url: str | None, ranks: int, round_trip: bool, format_: str) -> None:
+    """Check whether mdstorm can work here, and say what to do where it cannot.
+
+    Checks Python, the versions of libraries, Java, the Python of Spark's workers, the caches, the
+    launcher and the GPUs. The exit code is 1 if there are problems.
+    """
+    from mdstorm.doctor import check_setup
+
+    report = check_setup(url, ranks=ranks, round_trip=round_trip)
+    if format_ == "json":
+        write_json(report.to_json())
+    else:
+        click.echo(str(report))
+        count = len(report.problems)
+        click.echo(f"{count} problem{'s' * (count != 1)} found" if count else "no problems found")
+    ctx.exit(PROBLEMS_FOUND if report.problems else 0)

@@ -1,0 +1,157 @@
+"""The rows of a round trip: every type of Spark, with nulls, computed from the number of the row.
+
+Spark computes them from the SQL of each column, and this module without Spark, so that what comes
+back can be compared with values that never were in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 997
+_PARTITIONS = 3
+_DAY_ZERO = date(1970, 1, 1)
+_TIME_ZERO = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _nanoseconds(value: Any) -> int:
+    if isinstance(value, datetime):
+        since = value.replace(tzinfo=None) - _TIME_ZERO
+    else:
+        since = value - _DAY_ZERO
+    return since // _MICROSECOND * 1000
+
+
+def _bytes_of(value: Any) -> Any:
+    return [_bytes_of(one) for one in value] if isinstance(value, list) else str(value).encode()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the DataFrame.
+
+    Attributes
+    ----------
+    sql : str
+        Its values, as an expression over ``id``.
+    value : callable
+        The value of the row with a number, as Arrow gives it to Python.
+    in_torch, in_tf : callable or None
+        What becomes of a value in each library; None for what is not delivered.
+    """
+
+    sql: str
+    value: Callable[[int], Any]
+    in_torch: Callable[[Any], Any] = _same
+    in_tf: Callable[[Any], Any] | None = _same
+
+
+COLUMNS = {
+    "boolean": Column("id % 3 = 0", lambda i: i % 3 == 0),
+    "byte": Column("CAST(id % 100 - 50 AS TINYINT)", lambda i: i % 100 - 50),
+    "short": Column("CAST(id * 3 - 500 AS SMALLINT)", lambda i: i * 3 - 500),
+    "integer": Column("CAST(id * 1000 - 5 AS INT)", lambda i: i * 1000 - 5),
+    "long": Column("id * 10000000000 + 7", lambda i: i * 10_000_000_000 + 7),
+    "float": Column("CAST(id / 4 AS FLOAT)", lambda i: i / 4),
+    "double": Column("CAST(id / 8 AS DOUBLE)", lambda i: i / 8),
+    "decimal": Column(
+        "CAST(CAST(id AS DECIMAL(12, 2)) / 100 AS DECIMAL(12, 2))",
+        lambda i: Decimal(i) / 100,
+        in_tf=lambda value: f"{value:.2f}".encode(),
+    ),
+    "string": Column("concat('é ', CAST(id AS STRING))", lambda i: f"é {i}", in_tf=_bytes_of),
+    "binary": Column("CAST(CAST(id AS STRING) AS BINARY)", lambda i: str(i).encode()),
+    "date": Column(
+        "date_add(DATE'2020-01-01', CAST(id AS INT))",
+        lambda i: date(2020, 1, 1) + timedelta(days=i),
+        in_tf=_nanoseconds,
+    ),
+    "timestamp": Column(
+        "timestamp_micros(1600000000000000 + id * 1000001)",
+        lambda i: datetime.fromtimestamp(1_600_000_000, timezone.utc) + i * 1_000_001 * _MICROSECOND,
+        in_torch=_nanoseconds,
+        in_tf=_nanoseconds,
+    ),
+    "timestamp_ntz": Column(
+        "CAST('2020-01-01 00:00:00' AS TIMESTAMP_NTZ) + make_dt_interval(0, 0, CAST(id AS INT), 0)",
+        lambda i: datetime(2020, 1, 1) + timedelta(minutes=i),
+        in_torch=_nanoseconds,
+        in_tf=_nanoseconds,
+    ),
+    "interval": Column(
+        "make_dt_interval(0, 0, CAST(id AS INT), 0)",
+        lambda i: timedelta(minutes=i),
+        in_torch=lambda value: value // _MICROSECOND,
+        in_tf=lambda value: value // _MICROSECOND,
+    ),
+    "floats": Column(
+        "array(CAST(id AS FLOAT), CAST(id + 1 AS FLOAT))", lambda i: [float(i), float(i + 1)]
+    ),
+    "ragged": Column(
+        "slice(array(id, id + 1, id + 2), 1, CAST(id % 4 AS INT))",
+        lambda i: [i, i + 1, i + 2][: i % 4],
+    ),
+    "nested": Column(
+        "array(array(CAST(id AS DOUBLE)), array(CAST(id + 1 AS DOUBLE)))",
+        lambda i: [[float(i)], [float(i + 1)]],
+    ),
+    "strings": Column("array('a', CAST(id AS STRING))", lambda i: ["a", str(i)], in_tf=_bytes_of),
+    "struct": Column(
+        "named_struct('a', id, 'b', CAST(id AS STRING))",
+        lambda i: {"a": i, "b": str(i)},
+        in_tf=None,
+    ),
+    "map": Column("map('k', id)", lambda i: [("k", i)], in_tf=None),
+}
+
+
+def is_null(row: int) -> bool:
+    """Whether all columns but ``id`` are null in a row."""
+    return row % 7 == 3
+
+
+def sample_frame(session: SparkSession) -> DataFrame:
+    """Return the DataFrame: ``id``, and every column of `COLUMNS`."""
+    values = (
+        f"CASE WHEN id % 7 = 3 THEN NULL ELSE {column.sql} END AS `{name}`"
+        for name, column in COLUMNS.items()
+    )
+    return session.range(0, ROWS, 1, _PARTITIONS).selectExpr("id", *values)
+
+
+def wrong_values(
+    ids: Iterable[int],
+    found: Mapping[str, Iterable[Any]],
+    convert: Mapping[str, Callable[[Any], Any]],
+) -> dict[str, int]:
+    """Count the values of each column that are not those of their rows.
+
+    Parameters
+    ----------
+    ids : iterable of int
+        The numbers of the rows.
+    found : mapping
+        The values of each column, in that order; None for a null.
+    convert : mapping
+        What has become of a value of each column.
+    """
+    rows = list(ids)
+    wrong = {}
+    for name, values in found.items():
+        expected = (None if is_null(i) else convert[name](COLUMNS[name].value(i)) for i in rows)
+        count = sum(one != other for one, other in zip(values, expected, strict=True))
+        if count:
+            wrong[name] = count
+    return wrong
