@@ -14,7 +14,7 @@ __all__ = ["doctor"]
     epilog=examples(
         "mdstorm doctor",
         "mdstorm doctor --cache-dir s3://bucket/cache --ranks 2",
-        "mdstorm doctor --format json > report.json",
+        "mdstorm doctor --format json",
     )
 )
 @click.option(
@@ -22,7 +22,7 @@ __all__ = ["doctor"]
     "url",
     metavar="URL",
     help="Directory for a round trip: Spark writes a small DataFrame there, this host reads it "
-    "back and compares it by value, and it is deleted.",
+    "back and compares it by value, and it is deleted. By default no round trip is made.",
 )
 @click.option(
     "--ranks",
@@ -34,6 +34,7 @@ __all__ = ["doctor"]
 @click.option(
     "--round-trip/--no-round-trip",
     default=True,
+    show_default=True,
     help="With --no-round-trip, only a small file is written to the directory, and removed.",
 )
 @format_option

@@ -83,6 +83,7 @@ def _checks(
     yield "gpu", _machine.look_at_gpus
     yield "launcher", _machine.look_at_world
     yield "cache", _storage.look_at_cache
-    yield "cache-dir", lambda: _storage.look_at_directory(
-        url or _storage.configured_directory(session), session
+    yield (
+        "cache-dir",
+        lambda: _storage.look_at_directory(url or _storage.configured_directory(session), session),
     )

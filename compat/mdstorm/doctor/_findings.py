@@ -21,8 +21,8 @@ class Finding:
     check : str
         What was looked at, such as ``java``.
     status : {"ok", "note", "warning", "problem"}
-        A problem stops programs that use what was looked at. A warning costs speed, or stops some of
-        them. A note says that something is not there, which not every program needs.
+        A problem stops programs that use what was looked at. A warning costs speed, or stops some
+        of them. A note says that something is not there, which not every program needs.
     found : str
         What was found, and where.
     remedy : str
@@ -73,8 +73,11 @@ class Report:
 
 
 def of_error(check: str, error: BaseException, status: Status = "problem") -> Finding:
-    """Return what an error says, whose first sentence is what was found."""
-    found, _, remedy = " ".join(str(error).split()).partition(". ")
+    """Return what an error says: our messages end with what to do."""
+    text = " ".join(str(error).split())
+    found, _, remedy = text.partition(". ")
+    if not remedy and ": " in text:
+        found, _, remedy = text.rpartition(": ")
     return Finding(check, status, found or type(error).__name__, remedy)
 
 

@@ -68,7 +68,7 @@ def look_at_gpus() -> Iterator[Finding]:
     if not gpus:
         yield Finding("gpu", "note", "the driver shows no NVIDIA GPU here")
         return
-    found = f"{len(gpus)} × {gpus[0]}"
+    found = f"{len(gpus)} GPUs ({gpus[0]})"
     if version is None:
         yield Finding("gpu", "note", f"{found}; PyTorch is not installed")
         return
@@ -176,5 +176,3 @@ def said_by(*command: str, both: bool = False) -> str:
         last = (done.stderr or done.stdout or "").strip().splitlines()[-1:]
         raise OSError(f"{command[0]} ended with {done.returncode}: {''.join(last)}")
     return done.stdout.strip()
-
-

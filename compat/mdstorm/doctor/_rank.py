@@ -46,7 +46,7 @@ def read_share(library: str, url: str) -> dict[str, Any]:
             for name, count in wrong_values(rows, found, convert).items():
                 wrong[name] = wrong.get(name, 0) + count
             ids += rows
-            device = str(getattr(batch["id"], "device", device))
+            device = str(getattr(batch["id"], "device", device)).rpartition("device:")[2].lower()
         state = json.loads(json.dumps(state_dict()))
     return {"ids": ids, "wrong": wrong, "device": device}
 

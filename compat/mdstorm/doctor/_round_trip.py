@@ -84,9 +84,8 @@ def _own_directory(url: str) -> Iterator[Location]:
         yield directory
     finally:
         logger.setLevel(level)
-        with suppress(FileNotFoundError):
-            for name in directory.list_names():
-                directory.remove(name)
+        for name in directory.list_names():
+            directory.remove(name)
         directory.remove_directory_if_empty()
         for path in missing:
             with suppress(OSError):

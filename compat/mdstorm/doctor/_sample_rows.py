@@ -19,6 +19,7 @@ ROWS = 997
 _PARTITIONS = 3
 _DAY_ZERO = date(1970, 1, 1)
 _TIME_ZERO = datetime(1970, 1, 1)
+_FIRST_TIME = datetime.fromtimestamp(1_600_000_000, timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -80,7 +81,7 @@ COLUMNS = {
     ),
     "timestamp": Column(
         "timestamp_micros(1600000000000000 + id * 1000001)",
-        lambda i: datetime.fromtimestamp(1_600_000_000, timezone.utc) + i * 1_000_001 * _MICROSECOND,
+        lambda i: _FIRST_TIME + i * 1_000_001 * _MICROSECOND,
         in_torch=_nanoseconds,
         in_tf=_nanoseconds,
     ),

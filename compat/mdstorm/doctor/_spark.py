@@ -78,9 +78,7 @@ def _judged(java: str, spark: Version) -> Finding:
     if version < oldest:
         return Finding("java", "problem", f"{found}, which needs {oldest}", _INSTALL_JAVA)
     if version > newest:
-        return Finding(
-            "java", "warning", f"{found}, which is tested up to {newest}", _INSTALL_JAVA
-        )
+        return Finding("java", "warning", f"{found}, which is tested up to {newest}", _INSTALL_JAVA)
     return Finding("java", "ok", found)
 
 

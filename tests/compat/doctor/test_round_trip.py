@@ -1,0 +1,110 @@
+"""The round trip of `check_setup`: all types and nulls, by ranks, and nothing is left."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.compat.doctor.setups import Setup
+
+from mdstorm.doctor import Finding, Report, check_setup
+from mdstorm.doctor._round_trip import _judged
+from mdstorm.doctor._sample_rows import COLUMNS, ROWS, is_null, wrong_values
+
+
+def test_every_row_comes_back_in_every_library(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))
+    report = check_setup(f"file://{tmp_path}/a/b", ranks=2, spark=spark)
+    assert report.problems == ()
+    trip = [one.found for one in report.findings if one.check == "round-trip"]
+    assert f"Spark wrote {ROWS} rows" in trip[0]
+    right = f"all {ROWS} rows, each once, with the right values"
+    assert trip[1] == f"Arrow, 21 types: {right}"
+    assert trip[2] == f"torch on cpu, 2 ranks, resumed once: {right}"
+    assert trip[3] == f"tensorflow on cpu:0, 2 ranks, resumed once: {right}"
+    assert trip[4] == "what was written is deleted"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    started, cache = tmp_path / "started", tmp_path / "cache"
+    os.mkfifo(started)
+    tell = f'[ "$1" != -m ] || echo started > {started}'  # Spark starts a module
+    worker = setup.program("slow", tell, f'exec {sys.executable} -S "$@"')
+    setup.set(PYSPARK_PYTHON=worker)
+    process = setup.start("--cache-dir", f"file://{cache}")
+    assert started.read_text() == "started\n"
+    assert list(cache.glob("*/*"))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "interrupted" in err
+    assert not cache.exists()
+
+
+def test_a_directory_of_the_user_keeps_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("mine")
+    setup_directory = tmp_path / "setup"
+    setup_directory.mkdir()
+    found = Setup(setup_directory).doctor("--cache-dir", f"file://{tmp_path}", "--no-round-trip")
+    assert [one["status"] for one in found if one["check"] == "cache-dir"] == ["ok"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["own", "setup"]
+
+
+def test_lost_repeated_and_wrong_rows_are_counted() -> None:
+    whole = {"ids": list(range(ROWS)), "wrong": {}}
+    assert _judged("x", [whole]).status == "ok"
+    shares = [
+        {"ids": [*range(5, ROWS), 9], "wrong": {"date": 2}},
+        {"ids": [], "wrong": {"date": 1}},
+    ]
+    found = _judged("x", shares)
+    assert found.status == "problem"
+    assert "5 rows lost, 1 repeated, wrong values: date (3)" in found.found
+
+
+def test_a_value_of_another_row_is_wrong() -> None:
+    same = dict.fromkeys(COLUMNS, lambda value: value)
+    rows = [0, 1, 3]
+    right = {
+        name: [None if is_null(i) else column.value(i) for i in rows]
+        for name, column in COLUMNS.items()
+    }
+    assert wrong_values(rows, right, same) == {}
+    swapped = {name: [values[1], values[0], values[2]] for name, values in right.items()}
+    assert wrong_values(rows, swapped, same) == dict.fromkeys(COLUMNS, 2)
+    filled = {**right, "long": [*right["long"][:2], 0]}
+    assert wrong_values(rows, filled, same) == {"long": 1}
+
+
+def test_a_notebook_shows_the_report_as_text() -> None:
+    report = Report((Finding("java", "problem", "there is none", "install it"),))
+    assert repr(report).splitlines() == [
+        "problem  java  there is none",
+        "               → install it",
+    ]
+    assert report.to_json()["problems"] == 1
+
+
+def test_a_full_cache_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    full = shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))
+    found = check_setup(f"file://{tmp_path}", round_trip=False).problems
+    assert [one.check for one in found] == ["cache", "cache-dir"]
+    assert all("0.0 GiB free" in one.found and "free some space" in one.remedy for one in found)
+
+
+def test_a_check_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdstorm.doctor._spark.look_at_java", lambda session: 1 // 0)
+    report = check_setup()
+    assert [one.check for one in report.problems] == ["java"]
+    assert "this could not be checked: ZeroDivisionError" in report.problems[0].found
+    assert report.findings[-1].check == "cache-dir"
