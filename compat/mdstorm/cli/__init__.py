@@ -40,7 +40,7 @@ _COMMANDS = {
 _MODULES = {"head": "inspect", "reindex": "verify"}
 _OF_THE_TOOL = ("audit", "migrate")
 
-#: Not by `_common.examples`: that module imports this one.
+#: Not by `_common.examples`, which loads rich.
 _EXAMPLES = """\b
 Examples:
   mdstorm convert /data/parquet /data/mds
