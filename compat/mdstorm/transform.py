@@ -43,7 +43,8 @@ class TransformSpec(Described):
         dates are `datetime.date`, and timestamps are ``datetime64[ns]``. With `mdstorm.make_reader`
         it gets and returns one row, a dict.
     edit_fields : sequence of (tuple or UnischemaField), optional
-        Columns that `func` adds or changes, each as ``(name, numpy_dtype, shape, nullable)``.
+        Columns that `func` adds or changes, each as ``(name, numpy_dtype, shape, nullable)``. A
+        codec before `nullable`, as fields of a schema have it, is ignored.
     removed_fields : sequence of str, optional
         Columns that are dropped.
     selected_fields : sequence of str, optional
@@ -158,14 +159,14 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
 def _edited(field: Any) -> EditedField:
     if isinstance(field, UnischemaField):
         return field.name, field.numpy_dtype, tuple(field.shape), field.nullable
-    is_whole = isinstance(field, (tuple, list)) and len(field) == 4
+    is_whole = isinstance(field, (tuple, list)) and len(field) in (4, 5)
     if not is_whole or not isinstance(field[2], (tuple, list)):
         raise InvalidArgumentError(
             f"edit_fields holds {field!r}: pass each as a tuple of name, NumPy type, shape and "
             "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
             "returns; the shape of a scalar is ()"
         )
-    name, numpy_dtype, shape, nullable = field
+    name, numpy_dtype, shape, *_, nullable = field  # as a field of a schema, with its codec
     return str(name), numpy_dtype, tuple(shape), nullable
 
 

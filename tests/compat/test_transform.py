@@ -50,3 +50,8 @@ def test_edited_fields_may_be_those_of_a_schema() -> None:
     spec = TransformSpec(edit_fields=[field])
     assert spec._mdstorm_columns_of(["a"]) == ("a", "x")
     assert tuple(transform_schema(SCHEMA, spec).x) == ("x", np.float32, (2,), None, True)
+
+
+def test_edited_fields_may_have_a_codec_as_petastorm_takes_them() -> None:
+    spec = TransformSpec(edit_fields=[("c", np.int64, (None, 1), NdarrayCodec(), False)])
+    assert tuple(transform_schema(SCHEMA, spec).c) == ("c", np.int64, (None, 1), None, False)
