@@ -21,7 +21,6 @@ from mdstorm_migrate.petastorm.names import (
     is_petastorm,
     missing,
 )
-from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import shadowed
@@ -33,6 +32,8 @@ from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.sources import find_source
 
 CONF = "Parent cache directory"
+#: The attribute of `SparkDatasetConverter` that holds the key.
+CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
 INTERNALS = "Petastorm's internals"
 OTHER = "Other"
 

@@ -125,8 +125,6 @@ class Surroundings:
     names : str or None
         Why strings that name modules may not change without review, in a file of which it is not
         known what these reach.
-    is_resolved : bool
-        Whether code of the run resolves names that stand in configuration such as this file.
     group : sequence of str
         Paths of the files that are written together with this one.
     """
@@ -136,7 +134,6 @@ class Surroundings:
     stays: str | None = None
     group: Sequence[str] = ()
     names: str | None = None
-    is_resolved: bool = False
 
 
 #: Of a file alone.

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
-from mdstorm_migrate.packaging.toml_text import toml_keys
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
@@ -70,8 +69,7 @@ def _names(document: Document) -> Iterator[str]:
         case "pyproject" | "pipfile":
             for string in requirement_strings(text):
                 yield from _WORD.findall(string.value)[:1]
-            keys = dependency_keys if document.kind == "pyproject" else toml_keys
-            yield from (key.name for key in keys(text))
+            yield from (key.name for key in dependency_keys(text))
         case "python":
             yield from _QUOTED.findall(text)
         case _:

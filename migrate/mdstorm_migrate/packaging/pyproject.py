@@ -38,7 +38,7 @@ _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
 )
 _TABLES = re.compile(
     r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"
-    r"|(?:.+\.)?pypi-dependencies"
+    r"|(?:.+\.)?pypi-dependencies|(?:dev-)?packages"
 )
 #: The name of a group follows, not that of a package.
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
@@ -54,7 +54,7 @@ def requirement_strings(text: str) -> Iterator[TomlString]:
 
 
 def dependency_keys(text: str) -> Iterator[TomlKey]:
-    """Yield the keys that are names of dependencies, as Poetry and Pixi have them."""
+    """Yield the keys that are names of dependencies, as Poetry, Pixi and Pipenv have them."""
     return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
 
 

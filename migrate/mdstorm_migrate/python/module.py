@@ -72,8 +72,6 @@ class PythonModule:
     applies : callable
         Whether the edits of a rule, named by code and class, will be applied: what a rule does may
         depend on what another is allowed to.
-    is_asked_for : callable
-        Whether the user has named the code of a rule, in full.
     around : Surroundings
         What the other files of the run mean for this one.
     """
@@ -81,7 +79,6 @@ class PythonModule:
     document: Document
     tree: ast.Module
     applies: Callable[[str, Class], bool] = field(default=lambda code, cls: cls == "exact")
-    is_asked_for: Callable[[str], bool] = field(default=lambda code: False)
     around: Surroundings = ALONE
 
     @property

@@ -151,18 +151,23 @@ def reaches_callers(path: str) -> bool:
     return name in ENTRIES or is_of_package or _METHOD.fullmatch(path) is not None
 
 
-def replaced(call: ast.AST | None, target: ast.expr) -> ast.expr | None:
-    """Return what says which name of `target` a call replaces; None if it replaces nothing."""
+def is_assigned(node: ast.expr) -> bool:
+    """Whether an attribute is assigned or deleted, not read."""
+    return isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+
+
+def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
+    """Whether a call replaces a part of `target`."""
     match call:
-        case ast.Call(func=ast.Attribute(attr=attr), args=[first, name, *_]) if attr in _REPLACING:
-            return name if first is target else None
-    return None
+        case ast.Call(func=ast.Attribute(attr=attr), args=[first, _, *_]):
+            return attr in _REPLACING and first is target
+    return False
 
 
 def patches(module: PythonModule) -> bool:
-    """Whether a mock replaces a part of something that is imported from Petastorm."""
+    """Whether a mock or an assignment replaces a part of what is imported from Petastorm."""
     return any(
-        replaced(module.scopes.parents.get(use.node), use.node) is not None
+        is_assigned(use.node) or _is_mocked(module.scopes.parents.get(use.node), use.node)
         for name in imported_names(module)
         for use in name.all_uses
     )

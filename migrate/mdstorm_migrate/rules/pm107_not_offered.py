@@ -21,8 +21,9 @@ from mdstorm_migrate.petastorm.names import (
 )
 from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved
-from mdstorm_migrate.python.imports import PIN, imported_names
+from mdstorm_migrate.python.imports import PIN, Use, imported_names
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.names_in_strings import is_assigned
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
 
@@ -33,6 +34,7 @@ KIND = "python"
 
 #: Why a file waits for a version that it compares.
 _DECIDES = "its branches depend on Petastorm's version"
+_PATCHED = "the patch is made for Petastorm's code"
 #: Arguments of `Reader` that mdstorm's does not take, and what to do instead.
 _PARTS = {
     "cache": (
@@ -61,11 +63,12 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 key = binding.statement, _state(lacking), _advice(lacking)
                 places_by_advice.setdefault(key, []).append((module.span(binding.node), lacking))
             yield from _by_accident(module, binding)
+        yield from (_replaced(module, use) for use in name.all_uses if is_assigned(use.node))
         target = name.imports[0].target or ""
         if is_module(target) or target == VERSION:  # otherwise the import has said it
             for use in name.all_uses:
-                if not isinstance(getattr(use.node, "ctx", None), ast.Load):
-                    continue  # PM108 speaks of what is replaced
+                if is_assigned(use.node):
+                    continue
                 if use.missing == VERSION and _is_required(module, use.node):
                     yield from _of_requirement(module, use.node)
                     continue
@@ -76,6 +79,13 @@ def check(module: PythonModule) -> Iterable[Finding]:
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
     yield from _parts_of_readers(module)
+
+
+def _replaced(module: PythonModule, use: Use) -> Finding:
+    what = f"`{use.path}` is replaced at run time"
+    remedy = f"{what}: decide whether mdstorm needs the patch, and where"
+    span = module.span(use.node)
+    return Finding(CODE, CLASS, *span, what, remedy, holds=use.path, because=_PATCHED)
 
 
 def _parts_of_readers(module: PythonModule) -> Iterator[Finding]:

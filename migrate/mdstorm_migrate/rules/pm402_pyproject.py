@@ -1,4 +1,4 @@
-"""PM402: ``pyproject.toml``: PEP 621, dependency groups, the tables of Poetry and others."""
+"""PM402: ``Pipfile``, and ``pyproject.toml`` with the tables of PEP 621, Poetry and others."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mdstorm_migrate.packaging.requirement import find_requirements, is_requirem
 from mdstorm_migrate.packaging.rewriting import of_copy, rewrite_requirement
 
 CODE = "PM402"
-TITLE = "pyproject.toml names mdstorm"
+TITLE = "pyproject.toml and Pipfile name mdstorm"
 CLASS: Class = "exact"
-KIND = "pyproject"
+KIND = ("pyproject", "pipfile")
 
 #: Where uv takes the dependency from: a repository or a folder.
 _SOURCE = re.compile(r"^(?:petastorm[ \t]*=|\[tool\.uv\.sources\.petastorm\])", re.MULTILINE)

@@ -24,7 +24,6 @@ KEEPING = frozenset(
         ("PM101", "review"),
         ("PM106", "review"),
         ("PM107", "manual"),
-        ("PM108", "manual"),
         ("PM115", "manual"),
     }
 )

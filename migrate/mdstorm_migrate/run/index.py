@@ -55,7 +55,6 @@ class RunIndex:
             stays=None if staying is None else self._because(staying),
             group=tuple(map(str, group)),
             names=None if anything is None else self._because(anything),
-            is_resolved=naming == "configures" and bool(reached),
         )
         return ALONE if found == ALONE else found
 
@@ -72,7 +71,7 @@ class RunIndex:
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""
         one = self.facts[path]
-        return path in self._groups or (one.stays is not None and one.naming != "configures")
+        return path in self._groups or one.stays is not None
 
     def _links(self) -> Iterable[tuple[Path, ...]]:
         """Yield files that exchange objects of Petastorm's, or name the modules of each other."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,10 +42,14 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     graph = ImportGraph(takes | {path: one.exchange.takes for path, one in facts.items()})
     resolving = {one.path for one in read if one.resolves}
     resolving |= {path for path, one in facts.items() if one.exchange.resolves}
-    reaching = {path: _reached(path, facts[path], graph, resolving) for path in naming}
-    for path in _making_objects(facts, reaching):
-        one = facts.get(path, FileFacts(Exchange(takes.get(path, ()))))
-        facts[path] = replace(one, exchange=replace(one.exchange, is_known=False))
+    reaching = {}
+    for path in naming:
+        if facts[path].naming == "patches":
+            reaching[path] = graph.reached_by_patch(path)
+        else:  # it makes objects by names in strings: what it gives is not known
+            reaching[path] = graph.imported([path])
+            unknown = replace(facts[path].exchange, is_known=False)
+            facts[path] = replace(facts[path], exchange=unknown)
     origins = Origins(graph)
     _hand_on(origins, facts, is_waiting or bool(reaching), jobs)
     return RunIndex(origins, reaching, resolving)
@@ -57,31 +61,7 @@ def _facts(one: FileOutcome) -> FileFacts:
         unknown = Exchange(is_known=False)
         return FileFacts(unknown, stays=str(outcome.problems[0]))
     exchange = outcome.exchange or Exchange()
-    waits = outcome.names_wait and outcome.naming != "configures"  # which the index decides
-    return FileFacts(exchange, True, outcome.stays, waits, outcome.naming)
-
-
-def _reached(
-    path: Path, one: FileFacts, graph: ImportGraph, resolving: Collection[Path]
-) -> Collection[Path]:
-    """Return what the strings of a file reach that name modules.
-
-    Configuration reaches the nearest code that resolves names.
-    """
-    if one.naming == "patches":
-        return graph.reached_by_patch(path)
-    if one.naming == "imports":
-        return graph.imported([path])
-    below = ([code for code in resolving if above in code.parents] for above in path.parents)
-    return next(filter(None, below), [])
-
-
-def _making_objects(
-    facts: Mapping[Path, FileFacts], reaching: Mapping[Path, Collection[Path]]
-) -> set[Path]:
-    """Return the files that make objects by names in strings: what they give is not known."""
-    found = {path for path in reaching if facts[path].naming == "imports"}
-    return found.union(*(reaching[p] for p in reaching if facts[p].naming == "configures"))
+    return FileFacts(exchange, True, outcome.stays, outcome.names_wait, outcome.naming)
 
 
 def _hand_on(

@@ -196,7 +196,7 @@ def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Findi
 
 def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:
     tree = parse_python(document.code)
-    return PythonModule(document, tree, settings.applies, settings.names, around)
+    return PythonModule(document, tree, settings.applies, around)
 
 
 def _choose(

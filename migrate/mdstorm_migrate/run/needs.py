@@ -43,6 +43,10 @@ _BROUGHT = {
     "torchvision": "torchvision",
     "zmq": "pyzmq",
 }
+#: Configuration that names what is imported and called, which no rule edits.
+_CONFIGURES = re.compile(
+    rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?{OLD_ROOT}\.""".encode()
+)
 #: A list of requirements that another one includes.
 _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
 #: Commands that install a list, or a project with what it requires.
@@ -83,9 +87,8 @@ def needs_of(
     left = [path for path in paths if is_code(path) and path not in code]
     code |= dict(each(read_use, left, jobs))
     for one in outcomes:
-        if one.outcome.naming and not is_code(one.path):  # configuration that names classes
-            keeps = (str(one.path),) if OLD_ROOT.encode() in one.outcome.after else ()
-            code[one.path] = CodeUse(keeps=keeps, moved=not keeps)
+        if not is_code(one.path) and _CONFIGURES.search(one.outcome.before):
+            code[one.path] = CodeUse(keeps=(str(one.path),))
     requiring = [one for one in asking if one.requires]
     project = _Project(code, _lists(paths, requiring), {one.path for one in requiring})
     is_unused = bool(code) and not any(use.is_of_ours for use in code.values())

@@ -46,10 +46,6 @@ class Settings:
         """Whether edits of a rule and a class are applied."""
         return self.selects(code) and (self.unsafe or cls == "exact")
 
-    def names(self, code: str) -> bool:
-        """Whether `select` names a rule in full."""
-        return code in self.select
-
 
 @dataclass(frozen=True)
 class Problem:

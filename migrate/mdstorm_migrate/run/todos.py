@@ -24,9 +24,7 @@ from mdstorm_migrate.python.module import PythonModule
 
 _HOLDS = "holds the file"
 #: Rules whose findings keep files with Petastorm.
-_HOLDING = frozenset(
-    ["PM101", "PM103", "PM106", "PM107", "PM108", "PM115", "PM117", "PM119", "PM120", "PM127"]
-)
+_HOLDING = frozenset(["PM101", "PM103", "PM106", "PM107", "PM115", "PM117", "PM119", "PM127"])
 
 
 @dataclass

@@ -109,7 +109,7 @@ def _needs(
 def _matters(around: Surroundings, one: FileOutcome) -> bool:
     """Whether a file is migrated otherwise among others than alone."""
     rules = {edit.rule for edit in one.outcome.edits}
-    if around.waits_for is not None or around.hands_on_root or around.is_resolved:
+    if around.waits_for is not None or around.hands_on_root:
         return True
     return "PM103" in rules and (around.stays or around.names) is not None
 

@@ -18,8 +18,6 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.pm001_mentions import CODE
 
-#: The rule about names that code elsewhere resolves.
-_TARGETS = "PM131"
 #: Why what moves waits for what stays, if a finding does not say it.
 _MIX = "the objects of the two libraries do not mix"
 
@@ -45,7 +43,7 @@ def with_review(
         reason = f"{what}: {held.because or _MIX}"
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
         reason = reason or "strings in this file that name modules wait as well"
-    return [_reviewed(edit, reason, around) for edit in edits]
+    return [_reviewed(edit, reason) for edit in edits]
 
 
 def _named(held: str) -> str:
@@ -53,12 +51,8 @@ def _named(held: str) -> str:
     return held if " " in held else f"`{held}`"
 
 
-def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
-    if edit.cls != "exact" or not edit.rule.startswith("PM1"):
-        return edit
-    if edit.rule == _TARGETS and not around.is_resolved:
-        reason = reason or "no code in this run is known to resolve it"
-    if reason is None:
+def _reviewed(edit: Edit, reason: str | None) -> Edit:
+    if reason is None or edit.cls != "exact" or not edit.rule.startswith("PM1"):
         return edit
     return replace(edit, cls="review", message=f"{edit.message}; waits because {reason}")
 

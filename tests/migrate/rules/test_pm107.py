@@ -238,3 +238,36 @@ def test_a_blank_of_an_exercise_holds_nothing() -> None:
     after = text.replace("petastorm.pytorch", "mdstorm.pytorch")
     result = check_rewrite(text, after, todo=False)
     assert [one.message for one in result.findings] == ["`petastorm.______` is a blank to fill in"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "petastorm.spark.make_spark_converter = fake",
+        "ps.make_spark_converter = fake",
+        "Reader.stop = lambda self: None",
+        "ps.counter += 1",
+        "del petastorm.spark.make_spark_converter",
+        "for ps.x in y: pass",
+    ],
+)
+def test_a_file_that_replaces_parts_of_petastorm_waits(statement: str) -> None:
+    text = "import petastorm\nimport petastorm.spark as ps\nfrom petastorm.reader import Reader\n"
+    text += f"def f():\n    {statement}\n"
+    check_noop(text)
+    assert "is replaced at run time" in " ".join(one.message for one in migrate(text).findings)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "converter = ps.make_spark_converter(df)\nconverter._dataset_path = x",
+        "self.petastorm = x",
+        "monkeypatch.setattr(ps, 'make_spark_converter', fake)",
+        "class R(Reader):\n    stop = None",
+    ],
+)
+def test_other_assignments_change_no_library(statement: str) -> None:
+    before = f"import petastorm.spark as ps\nfrom petastorm.reader import Reader\n{statement}\n"
+    after = f"import mdstorm.spark as ps\nfrom mdstorm.reader import Reader\n{statement}\n"
+    check_rewrite(before, after)

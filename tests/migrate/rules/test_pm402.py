@@ -73,3 +73,17 @@ def test_a_dependency_waits_with_the_source_that_uv_takes_it_from() -> None:
 )
 def test_other_strings_stay(text: str) -> None:
     check_noop(text, PATH)
+
+
+def test_packages_of_a_pipfile_are_renamed_and_its_scripts_install_the_same() -> None:
+    before = (
+        '[packages]\npetastorm = "==0.12.1"\nnumpy = "<1.20"\n\n'
+        '[dev-packages]\npetastorm = {version = "*", extras = ["tf"]}\n\n'
+        '[scripts]\npetastorm = "pip install petastorm"\n'
+    )
+    after = (
+        '[packages]\nmdstorm = "*"\nnumpy = "<1.20"\n\n'
+        '[dev-packages]\nmdstorm = {version = "*", extras = ["tf"]}\n\n'
+        '[scripts]\npetastorm = "pip install mdstorm"\n'
+    )
+    check_rewrite(before, after, "Pipfile")

@@ -19,9 +19,7 @@ SPHINX = "autodoc_mock_imports = ['petastorm', 'torch']\n"
 FINDS = "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n"
 #: Hydra's way: what the configuration names is made, and handed to code.
 YAML = "reader:\n  _target_: petastorm.make_reader\n"
-LACKING = "reader:\n  _target_: petastorm.reader.ArrowReaderWorker\n"
 RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
-BOTH = RESOLVES + READS
 
 
 @pytest.mark.parametrize(
@@ -93,31 +91,6 @@ BOTH = RESOLVES + READS
             },
             "loader.py",
         ),
-        # configuration moves with the code that resolves it
-        ({"c.yaml": YAML, "main.py": RESOLVES, "train.py": READS}, "c.yaml train.py"),
-        ({"c.json": '{"_target_": "petastorm.make_reader"}\n', "m.py": RESOLVES}, "c.json"),
-        # nothing is known to read it
-        ({"c.yaml": YAML, "train.py": READS}, "train.py"),
-        # it names what mdstorm lacks
-        ({"c.yaml": YAML + LACKING, "main.py": BOTH, "other.py": READS}, "other.py"),
-        # so code that handles its objects waits
-        (
-            {
-                "conf/c.yaml": LACKING,
-                "main.py": f"{RESOLVES}from train import train\ntrain(reader(conf))\n",
-                "train.py": f"{READS}def train(reader): make_reader\n",
-                "use.py": f"from main import reader\n{READS}",
-                "other.py": READS,
-            },
-            "other.py",
-        ),
-        # code that resolves stays, so the configuration does
-        ({"c.yaml": YAML, "main.py": RESOLVES + WORKER}, ""),
-        # the nearest code reads it
-        (
-            {"a/c.yaml": LACKING, "a/m.py": BOTH, "b/c.yaml": YAML, "b/m.py": BOTH},
-            "b/c.yaml b/m.py",
-        ),
         # names in Python, made by another file
         (
             {
@@ -129,7 +102,7 @@ BOTH = RESOLVES + READS
         ),
     ],
 )
-def test_patches_and_configuration_move_with_what_they_reach(
+def test_patches_move_with_what_they_reach(
     files: dict[str, str], moving: str, tmp_path: Path
 ) -> None:
     assert sorted(migrated(tmp_path, files)) == moving.split()
@@ -155,16 +128,10 @@ def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("conf", "requirement"),
-    [(YAML, "mdstorm\n"), (LACKING, "mdstorm\npetastorm==0.12.1\n")],
-)
-def test_petastorm_stays_required_for_what_configuration_names(
-    conf: str, requirement: str, tmp_path: Path
-) -> None:
-    files = {"c.yaml": conf, "main.py": RESOLVES, "train.py": READS}
+def test_petastorm_stays_required_for_what_configuration_names(tmp_path: Path) -> None:
+    files = {"c.yaml": YAML, "main.py": RESOLVES, "train.py": READS}
     after = migrated(tmp_path, {**files, "requirements.txt": "petastorm==0.12.1\n"})
-    assert after["requirements.txt"] == requirement
+    assert after["requirements.txt"] == "mdstorm\npetastorm==0.12.1\n"
 
 
 def test_an_audit_counts_what_waits_for_other_files(tmp_path: Path) -> None:

@@ -130,9 +130,8 @@ EXPECTED: dict[str, Expected] = {
         becomes=('{"mdstorm": None, "mdstorm.spark": None}', 'importorskip("mdstorm")')
     ),
     "projects/config_yaml_factory/conf.json": Expected(
-        becomes=('"mdstorm.make_batch_reader"', '"mdstorm.pytorch.DataLoader"'),
-        stays=('"experiment": "petastorm"',),
-        unsafe=True,
+        untouched=True,
+        listed=('"_target_": "petastorm.make_batch_reader"', '"petastorm.pytorch.DataLoader"'),
     ),
     # What no test can run.
     "unrunnable/airflow_dag.py": Expected(
