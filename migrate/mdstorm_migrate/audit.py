@@ -25,7 +25,7 @@ from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.run.before import before_running
-from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.discover import Skipped, left_out
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import examine
@@ -304,7 +304,7 @@ def audit(
     scanned = list(found)
     paths = [one for one in scanned if isinstance(one, Path)]
     settings = replace(settings, todo=False)  # else a comment would count as well
-    outcomes = examine(paths, settings, jobs, others)
+    outcomes = examine(paths, settings, jobs, [*others, *left_out(scanned)])
     return Audit(
         list(filter(None, map(_audited, outcomes))),
         [one for one in scanned if isinstance(one, Skipped)],

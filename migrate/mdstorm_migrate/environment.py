@@ -21,7 +21,7 @@ from packaging.version import InvalidVersion, Version
 from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.comments import ANY, is_commented_out
-from mdstorm_migrate.packaging.lists import normalised
+from mdstorm_migrate.packaging.lists import is_generated, normalised
 
 #: Whether an index has mdstorm. A release sets it, and nothing else is to be changed.
 IS_RELEASED = False
@@ -37,6 +37,14 @@ def supported_pythons() -> SpecifierSet:
         return SpecifierSet(metadata.metadata(_NAME)["Requires-Python"] or "")
     except metadata.PackageNotFoundError:
         return SpecifierSet()
+
+
+def is_from_index() -> bool:
+    """Whether pip has found the mdstorm that is installed on an index, or among given wheels."""
+    try:
+        return metadata.distribution(_NAME).read_text("direct_url.json") is None
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def required(extras: frozenset[str]) -> dict[str, SpecifierSet]:
@@ -75,8 +83,19 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
 Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]
 
 
-#: A condition that a document breaks: its subject, its message, and the character.
-_Broken: TypeAlias = tuple[Subject, str, int]
+#: How many values of a file one condition names.
+_MOST = 3
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A condition that a document breaks: ``Python`` and ``3.8``, where, and what is needed."""
+
+    subject: Subject
+    label: str
+    value: str
+    needed: str
+    at: int
 
 
 @dataclass(frozen=True)
@@ -113,9 +132,9 @@ class Condition:
 
 #: Where files say which Pythons run them, as lists of versions.
 _PYTHONS = re.compile(
-    r"""(?: \bpython[_-]?version["']?[ \t]*[:=][ \t]*
-          | \bpython["']?[ \t]*:[ \t]*
-          | \bpython[ \t]*==?[ \t]*(?=\[?["']?\d)
+    r"""(?: (?<![\w.-])python[_-]?version["']?[ \t]*[:=][ \t]*
+          | (?<![\w.-])python["']?[ \t]*:[ \t]*
+          | (?<![\w.-])python[ \t]*==?[ \t]*(?=\[?["']?\d)
           | \bpython(?=3\.\d)
           | \A(?:python-)?(?=\d\.\d+(?:\.\d+)?\s*\Z) )
     (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
@@ -135,12 +154,19 @@ _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\
 
 
 def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iterator[Condition]:
-    """Yield the conditions that one file breaks: Pythons, runtimes of Databricks, and pins."""
+    """Yield the conditions that one file breaks, each once: Pythons, Databricks' runtimes, pins."""
+    groups: dict[tuple[Subject, str], list[tuple[_Broken, Finding]]] = {}
     for document in file.documents:
         broken = _of_pythons(path, document), _of_runtimes(document), _of_pins(document, extras)
-        for subject, message, at in chain.from_iterable(broken):
-            found = document.in_file(Finding(subject, "note", at, at, message), file.lines)
-            yield Condition(subject, message, path, found.line, found.cell)
+        for one in chain.from_iterable(broken):
+            found = document.in_file(Finding(one.subject, "note", one.at, one.at, ""), file.lines)
+            groups.setdefault((one.subject, one.label), []).append((one, found))
+    for (subject, label), places in groups.items():
+        values = dict.fromkeys(one.value for one, _ in places)
+        shown = dict.fromkeys(one.needed for one, _ in places if one.value in [*values][:_MOST])
+        rest = f" and {len(values) - _MOST} more" if len(values) > _MOST else ""
+        message = f"{label}{', '.join([*values][:_MOST])}{rest}; mdstorm needs {', '.join(shown)}"
+        yield Condition(subject, message, path, places[0][1].line, places[0][1].cell)
 
 
 def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
@@ -153,10 +179,8 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
             for version in _NUMBERS.findall(found["value"]):
                 if not needed.contains(version):
                     old.setdefault(version, text.index(version, start))
-    if old:
-        versions = ", ".join(sorted(old, key=Version))
-        message = f"Python {versions}; mdstorm needs {needed}"
-        yield "python", message, min(old.values())
+    for version in sorted(old, key=Version):
+        yield _Broken("python", "Python ", version, str(needed), min(old.values()))
     for found in _FOR_PYTHONS.finditer(text):
         group = found.lastgroup or ""
         if is_commented_out(text, found.start(group), ANY):
@@ -168,21 +192,22 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
             not has_version(specifier, needed)
             or any(specifier.contains(one) and not needed.contains(one) for one in named)
         ):
-            message = f"for Python {found[group].strip()}; mdstorm needs {needed}"
-            yield "python", message, found.start(group)
+            value, at = found[group].strip(), found.start(group)
+            yield _Broken("python", "for Python ", value, str(needed), at)
 
 
 def _of_runtimes(document: Document) -> Iterator[_Broken]:
     for found in _RUNTIME.finditer(document.text):
         version = tuple(map(int, found["version"].split(".")))
         if version < LOWEST_RUNTIME and not is_commented_out(document.text, found.start(), ANY):
-            lowest = ".".join(map(str, LOWEST_RUNTIME))
-            message = f"Databricks Runtime {found['version']}; mdstorm needs {lowest} or newer"
-            yield "runtime", message, found.start()
+            lowest = f"{'.'.join(map(str, LOWEST_RUNTIME))} or newer"
+            label = "Databricks Runtime "
+            yield _Broken("runtime", label, found["version"], lowest, found.start())
 
 
 def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
-    if document.kind in ("markdown", "lock", "text"):
+    is_list = document.kind == "requirements"
+    if document.kind in ("markdown", "lock", "text") or (is_list and is_generated(document.text)):
         return
     needed = {normalised(name): versions for name, versions in required(extras).items()}
     if not needed:
@@ -194,8 +219,7 @@ def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
         name = normalised(pin["name"])
         if pinned is not None and not has_version(pinned, needed[name]):
             shown = re.sub(r"\s+", " ", document.text[pin.start("name") : pin.end()])
-            message = f"`{shown}`; mdstorm needs {name}{needed[name]}"
-            yield "pin", message, pin.start("name")
+            yield _Broken("pin", "", f"`{shown}`", f"{name}{needed[name]}", pin.start("name"))
 
 
 @cache

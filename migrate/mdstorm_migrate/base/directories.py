@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+#: Directories with code of others that projects keep in their repositories.
+_VENDORED = frozenset({"_vendor", "third_party", "vendor"})
 _NAMES = frozenset(
     {
         ".bzr",
@@ -21,16 +23,16 @@ _NAMES = frozenset(
         ".venv",
         "__pycache__",
         "__pypackages__",
-        "_vendor",
         "build",
         "dist",
         "node_modules",
         "site-packages",
-        "third_party",
-        "vendor",
         "venv",
+        *_VENDORED,
     }
 )
+#: Directories of tools that hold code of the project where git tracks it.
+_PERHAPS_OURS = frozenset({"build", "dist"})
 #: What the directory of a project holds.
 _PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 
@@ -40,8 +42,23 @@ def is_project(directory: Path) -> bool:
     return any(os.path.exists(directory / name) for name in _PROJECT)
 
 
+def is_vendored(directory: Path) -> bool:
+    """Whether a directory holds a copy of others' code, by its name."""
+    return directory.name in _VENDORED
+
+
+def is_perhaps_ours(directory: Path) -> bool:
+    """Whether a foreign directory holds code of the project if git tracks it.
+
+    A directory with a ``pyvenv.cfg`` is an environment, and nobody commits one.
+    """
+    return directory.name in _PERHAPS_OURS or not _has_foreign_name(directory)
+
+
 def is_foreign(directory: Path) -> bool:
     """Whether a directory holds no code of the project, by its name or as an environment."""
-    name = directory.name
-    is_named = name in _NAMES or name.endswith(".egg-info")
-    return is_named or os.path.exists(directory / "pyvenv.cfg")
+    return _has_foreign_name(directory) or os.path.exists(directory / "pyvenv.cfg")
+
+
+def _has_foreign_name(directory: Path) -> bool:
+    return directory.name in _NAMES or directory.name.endswith(".egg-info")

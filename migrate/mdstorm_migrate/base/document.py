@@ -103,6 +103,10 @@ WRITTEN: tuple[Kind, ...] = tuple(
 )
 
 
+#: The first line of a notebook that Databricks has exported as Python source.
+DATABRICKS_HEADER = b"# Databricks notebook source"
+
+
 class SourceError(ValueError):
     """A file, or a cell of it, that cannot be read or parsed. The message is the reason.
 

@@ -89,6 +89,8 @@ class Needs:
         Whether no code around imports either library: another one may need Petastorm.
     is_constraint : bool
         Whether the file constrains versions, and installs nothing.
+    is_record : bool
+        Whether the file says what is installed somewhere, and nothing installs from it.
     """
 
     wanted: Wanted = ANY
@@ -99,6 +101,7 @@ class Needs:
     moved: bool = True
     is_unused: bool = False
     is_constraint: bool = False
+    is_record: bool = False
 
     @property
     def why_petastorm_stays(self) -> str:

@@ -76,8 +76,8 @@ def given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
         if name is None or root == OLD_ROOT:
             continue
         is_theirs = _IMPORT_IT.fullmatch(name) or COMPANION.fullmatch(root) or _asks_for(call)
-        is_own = is_in_project(module.document.path, root)
-        if is_theirs and not is_own and _gets_object(module, call):
+        is_own = not is_theirs or is_in_project(module.document.path, root)
+        if not is_own and _gets_object(module, call):
             yield call, root
 
 
@@ -123,8 +123,8 @@ def is_in_project(path: PurePath | None, *parts: str) -> bool:
     if path is None:
         return False
     above = Path(os.path.abspath(path)).parents[:ABOVE]
-    places = [Path(folder, name, *parts) for folder in above for name in (".", *SOURCES)]
-    return any(one.is_dir() or one.with_suffix(".py").exists() for one in places)
+    places = (os.path.join(folder, name, *parts) for folder in above for name in ("", *SOURCES))
+    return any(os.path.isdir(one) or os.path.exists(f"{one}.py") for one in places)
 
 
 def pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:

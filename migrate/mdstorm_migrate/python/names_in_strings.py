@@ -6,7 +6,7 @@ import ast
 import re
 
 from mdstorm_migrate.petastorm.names import ENTRIES, OLD_ROOT, VERSION, missing
-from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
+from mdstorm_migrate.python.calls import IMPORTING, call_with_first, called, function_of
 from mdstorm_migrate.python.imports import imported_names, lacking
 from mdstorm_migrate.python.module import PythonModule, string_value
 
@@ -25,6 +25,8 @@ RESOLVES = re.compile(
 )
 #: Functions that find an installed distribution by its name.
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
+#: A regular expression for the library's modules.
+_OF_MODULES = re.compile(rf"{OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset({"getLogger", "get_logger"})
 #: Functions that return the module that their first argument names.
 _RETURNING = frozenset({"import_module", "importorskip"})
@@ -92,6 +94,14 @@ def is_logger(module: PythonModule, string: ast.Constant) -> bool:
         case ast.Dict(keys=keys, values=values):
             return string_value(keys[values.index(table)]) == "loggers"
     return False
+
+
+def is_filter(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a pattern for the modules whose warnings are filtered."""
+    word = module.scopes.parents.get(string)
+    call = module.scopes.parents.get(word) if isinstance(word, ast.keyword) else None
+    is_pattern = _OF_MODULES.fullmatch(str(string.value)) is not None
+    return is_pattern and isinstance(call, ast.Call) and called(call) == "filterwarnings"
 
 
 def asking_version(module: PythonModule, string: ast.Constant) -> ast.Call | None:

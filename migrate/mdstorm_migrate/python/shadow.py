@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import Literal
 
 from mdstorm_migrate.base.directories import is_project
+from mdstorm_migrate.base.document import DATABRICKS_HEADER
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -79,9 +80,15 @@ def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | 
                 return Local(shown, "neighbour")
             return Local(shown, "copy" if is_copy else "package")
     own = file.with_name(f"{OLD_ROOT}.py")
-    if is_script and path == OLD_ROOT and own != file and own.is_file():
+    if is_script and path == OLD_ROOT and own != file and own.is_file() and not _is_notebook(own):
         return Local(own.name, "neighbour")
     return None
+
+
+def _is_notebook(path: Path) -> bool:
+    """Whether a file is a notebook of Databricks, which nothing can import."""
+    with open(path, "rb") as file:
+        return file.read(len(DATABRICKS_HEADER)) == DATABRICKS_HEADER
 
 
 def is_stub(path: PurePath | None) -> bool:

@@ -18,6 +18,8 @@ from mdstorm_migrate.run.files import FileOutcome, Totals
 from mdstorm_migrate.run.outcome import Settings
 
 _WITH_V = " (shown with -v)"
+#: How many files with lines that name Petastorm are shown.
+_MOST_NAMED = 10
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -126,8 +128,14 @@ class Printer:
 
 
 def before_running(conditions: Sequence[Condition]) -> list[str]:
-    """Return the section "Before you run it", a line for each condition; none without one."""
-    lines = [f"  {f'{one.place}: ' * bool(one.path)}{one.message}" for one in conditions]
+    """Return the section "Before you run it"; none without conditions."""
+    named = [one for one in conditions if one.subject == "names"]
+    left_out = named[_MOST_NAMED:]
+    shown = [one for one in conditions if one not in left_out]
+    lines = [f"  {f'{one.place}: ' * bool(one.path)}{one.message}" for one in shown]
+    if left_out:
+        many = "file" if len(left_out) == 1 else "files"
+        lines.append(f"  {len(left_out):,} more {many}, which reports list")
     return ["before you run it:", *lines] if lines else []
 
 

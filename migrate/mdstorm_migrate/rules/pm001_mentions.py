@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.packaging.comments import ANY, SQL, is_commented_out
 from mdstorm_migrate.petastorm.names import OLD_ROOT, REST_OF_KEY
 from mdstorm_migrate.python.calls import is_docstring
-from mdstorm_migrate.python.module import PythonModule, last_name, string_value
+from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 
 CODE = "PM001"
 TITLE = "Lines that still mention Petastorm"
@@ -21,15 +21,24 @@ KIND = (*WRITTEN, "text")
 #: The library's name, also before its version or in a pattern, its scripts and its files: not a
 #: part of the user's own names, of a path, or of an address.
 _MENTION = re.compile(
-    rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)){OLD_ROOT}
+    rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)){OLD_ROOT}
       (?!{REST_OF_KEY}|[\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
     | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
+    | \bPYTHONPATH\b[^\n]*{OLD_ROOT}
     | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]{{0,80}}\.(?:egg|git|jar|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+#: Commands that Petastorm installs.
+_SCRIPT = re.compile(rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b", re.IGNORECASE)
 #: An import in an example that a docstring shows.
 _EXAMPLE = re.compile(rf">>> *(?:from|import) +{OLD_ROOT}\b")
+#: A requirement that is commented out, to be put back when it is needed.
+_COMMENTED = re.compile(
+    rf"""[ \t]*\#[ \t]*(?:-[ \t]+)?["']?{OLD_ROOT}(?:\[[^\]\n]*\])?[ \t]*[=<>~!]=""", re.IGNORECASE
+)
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
+#: Arguments of commands that are texts for their readers.
+_HELP = frozenset({"description", "epilog", "help"})
 #: Lines of a file that is not Python; what is left is counted.
 _MOST = 10
 #: What is shown of a line, in characters.
@@ -48,13 +57,15 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
         parent = module.scopes.parents.get(string)
         whole = parent if isinstance(parent, ast.JoinedStr) else string
         pattern = _EXAMPLE if is_docstring(module, string) else _MENTION
+        if _is_help(module, whole):
+            pattern = _SCRIPT
         if not _is_marker(module, string):
             for found in pattern.finditer(module.text, *module.span(whole)):
                 yield _note(module.document, *found.span())
     for node in ast.walk(module.tree):
         match node:
-            case ast.Attribute(attr=name, value=owner) if (
-                name == OLD_ROOT and last_name(owner) != "mark"
+            case ast.Attribute(attr=name, value=owner) if name == OLD_ROOT and _is_module(
+                module, owner
             ):
                 _, stop = module.span(node)
                 yield _note(module.document, stop - len(name), stop)
@@ -64,11 +75,26 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
                         yield _note(module.document, *module.span(one))
 
 
+def _is_module(module: PythonModule, owner: ast.expr) -> bool:
+    """Whether an attribute may be the library that another module imports: not one of an object."""
+    found = dotted(owner)
+    if found is None or last_name(owner) == "mark":  # of tests
+        return False
+    bindings = module.bindings(found[0].id, module.scope_of(found[0]))
+    return not bindings or any(isinstance(one.node, ast.alias) for one in bindings)
+
+
 def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
     """Whether it is a marker of tests, whose names are people's own."""
     call = module.scopes.parents.get(string)
     is_line = isinstance(call, ast.Call) and last_name(call.func) == "addinivalue_line"
     return is_line and string_value(call.args[0]) == "markers"  # type: ignore[union-attr]
+
+
+def _is_help(module: PythonModule, string: ast.AST) -> bool:
+    """Whether it is a text for readers of a command's help."""
+    word = module.scopes.parents.get(string)
+    return isinstance(word, ast.keyword) and word.arg in _HELP
 
 
 def _in_text(document: Document) -> Iterator[Finding]:
@@ -80,7 +106,8 @@ def _in_text(document: Document) -> Iterator[Finding]:
         if line in lines or any(start <= at < stop for start, stop in prose):
             continue
         marks = (ANY, SQL) if is_sql else (ANY,)
-        if not any(is_commented_out(document.text, at, mark) for mark in marks):
+        is_comment = any(is_commented_out(document.text, at, mark) for mark in marks)
+        if not is_comment or _COMMENTED.match(document.text, line):
             lines[line] = found.span()
     spans = list(lines.values())
     yield from (_note(document, *span) for span in spans[:_MOST])

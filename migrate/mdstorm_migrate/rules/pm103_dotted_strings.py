@@ -23,6 +23,7 @@ from mdstorm_migrate.python.module import PythonModule, inner_span
 from mdstorm_migrate.python.names_in_strings import (
     PATCHES,
     asking_version,
+    is_filter,
     is_logger,
     is_resolved,
     lacking_of_module,
@@ -50,6 +51,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         value = str(string.value)
         if _PART.fullmatch(value) and resolves(module):
             yield _unknown(module, string, value)
+        elif is_filter(module, string):
+            why = module.around.stays and f"waits because {module.around.stays}"
+            yield _renamed(module, string, value, None, why, None)
         elif not _PATH.fullmatch(value) or is_fallback(module, string):
             continue
         elif is_logger(module, string):

@@ -91,7 +91,7 @@ def _of_string(
             yield of_conda(at, CODE, "remove petastorm here, and let pip install mdstorm")
             continue
         call = module.scopes.parents.get(string)
-        if place == "string" and isinstance(call, ast.Call) and last_name(call.func) != "install":
+        if place == "string" and isinstance(call, ast.Call) and not _is_of_command(call):
             place = "alone"  # most functions take a single one
         for result in rewrite_requirement(module.document, at, CODE, place):
             yield result
@@ -117,14 +117,23 @@ def _listed(value: str) -> Iterator[Requirement]:
 def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> bool:
     """Whether a string that may be a requirement stands where packages to install are listed."""
     parent = module.scopes.parents.get(string)
+    if _is_of_command(parent):
+        return True
     if isinstance(parent, _LISTS):
-        if any(string_value(one) == "install" for one in parent.elts):
-            return True
         if is_setup:
             return _holder(module, string) not in _NO_REQUIREMENTS
     elif is_setup:
         return is_versioned(str(string.value))
     return _INSTALLS.search(_holder(module, string)) is not None
+
+
+def _is_of_command(parent: ast.AST | None) -> bool:
+    """Whether a list or a call holds the words of an install command."""
+    if isinstance(parent, ast.Call):
+        is_named = last_name(parent.func) == "install"
+        return is_named or any(string_value(one) == "install" for one in parent.args)
+    words = parent.elts if isinstance(parent, _LISTS) else []
+    return any(string_value(one) == "install" for one in words)
 
 
 def _is_of_conda(module: PythonModule, string: ast.Constant) -> bool:

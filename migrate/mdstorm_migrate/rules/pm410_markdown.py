@@ -14,7 +14,7 @@ CLASS: Class = "note"
 KIND = "markdown"
 
 _FENCE = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^[ \t]*(?P=fence)", re.M | re.S
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)|\Z)", re.M | re.S
 )
 _DIRECTIVE = re.compile(
     r"""^(?P<indent>[ \t]*) (?: \.\.[ ]code(?:-block)?::[^\n]* | .*:: ) \n
@@ -27,8 +27,11 @@ _LINE = re.compile(
     (?P<code>[^\n]*)""",
     re.MULTILINE | re.VERBOSE,
 )
+#: A command in a sentence.
+_INLINE = re.compile(r"`(?P<code>[^`\n]*\bpip[\d.]*[ \t]+install\b[^`\n]*)`")
 _USE = re.compile(
     r"""(?:^[ \t>]*|["';][ \t]*)(?:from|import)[ \t]+petastorm\b | \bpetastorm\.\w
+    | \bpetastorm[ \t]+import\b
     | (?<![\w/.-])petastorm(?:\[[\w,-]*\])?[ \t]*[=<>~!]=
     | \bpip[\d.]*[ \t]+install\b[^\n]*\bpetastorm\b""",
     re.MULTILINE | re.VERBOSE,
@@ -41,7 +44,9 @@ def check(document: Document) -> Iterator[Finding]:
         return  # PM100 speaks of the cell
     end = 0
     found = (
-        one for pattern in (_FENCE, _DIRECTIVE, _LINE) for one in pattern.finditer(document.text)
+        one
+        for pattern in (_FENCE, _DIRECTIVE, _LINE, _INLINE)
+        for one in pattern.finditer(document.text)
     )
     for block in sorted(found, key=lambda block: block.start()):
         if block.start() < end:

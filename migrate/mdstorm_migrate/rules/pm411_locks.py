@@ -32,7 +32,9 @@ _COMMANDS = {
 
 def check(document: Document) -> Iterator[Finding]:
     """Yield one finding for a file that locks Petastorm."""
-    if document.kind == "requirements" and not is_generated(document.text):
+    needs = document.needs
+    is_by_hand = document.kind == "requirements" and not is_generated(document.text)
+    if is_by_hand or (needs.importers and not needs.moved):
         return
     entry = _ENTRY.search(document.text)
     if entry is not None:
@@ -42,4 +44,4 @@ def check(document: Document) -> Iterator[Finding]:
         hashes = " and its hashes" if _HASH.search(document.text, entry.end()) else ""
         what = f"this generated file locks Petastorm{hashes}"
         remedy = f"generate it again{by} once its source requires mdstorm"
-        yield Finding(CODE, "manual", *entry.span(), what, remedy)
+        yield Finding(CODE, "manual", *entry.span(), what, remedy, topic="run")

@@ -48,7 +48,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 if missing(f"{OLD_ROOT}{found['rest']}") or is_commented_out(text, at, INI):
                     continue
                 message = "this setting applies to the modules that the code imports"
-                yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, message)
+                yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, message, topic="run")
 
 
 def _settings(document: Document) -> Iterator[tuple[str, int, int]]:
@@ -71,4 +71,5 @@ def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Findi
             what = f"this entry point runs `{path}`; `{lacking}` is not in mdstorm"
             yield Finding(CODE, "manual", at, entry.end(), what, f"{what}: it needs Petastorm")
         else:
-            yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, f"run `{renamed(path)}`")
+            message = f"run `{renamed(path)}`"
+            yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, message, topic="run")

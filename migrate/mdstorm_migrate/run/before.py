@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
+from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of, is_from_index
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.code_use import CodeUse, use_after
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.files import KEEPING, FileOutcome
+from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.needs import read_file
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.sources.plain import kind_of
@@ -101,7 +101,7 @@ def _of_mdstorm(
 ) -> Iterator[Condition]:
     """Yield where mdstorm comes from, and that nothing installs it."""
     is_found = settings.index is not None or "@" in settings.wanted.version
-    if not (IS_RELEASED or is_found):
+    if not (IS_RELEASED or is_found or is_from_index()):
         message = (
             "mdstorm is not on a package index yet: build or fetch its wheel, and pass its path or "
             "URL to --requirement"
@@ -121,10 +121,10 @@ def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bo
 
 
 def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
-    """Yield the files in which something of Petastorm's stays, each once."""
+    """Yield the files with lines that name Petastorm and of which nothing else is said, once."""
     for one in outcomes:
-        left = [found for found in one.outcome.findings if _is_left(found)]
-        if left and (one.keeps_petastorm or any(found.rule in _NAMED for found in left)):
+        left = [found for found in one.outcome.findings if _is_named(found)]
+        if left:
             places = sorted({(found.cell or 0, found.line) for found in left})
             (cell, line), more = places[0], len(places) - 1
             rest = f", and on {more} more line{'s' * (more > 1)}" if more else ""
@@ -133,10 +133,8 @@ def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
             )
 
 
-def _is_left(found: Finding) -> bool:
-    """Whether a finding is about something of Petastorm's that stays, or names it."""
-    is_held = found.holds or found.cls == "review" or (found.rule, found.cls) in KEEPING
-    return bool(is_held or found.rule in _NAMED) and not found.is_open_todo
+def _is_named(found: Finding) -> bool:
+    return found.rule in _NAMED and not found.is_open_todo
 
 
 class _Places:

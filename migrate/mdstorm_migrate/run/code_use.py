@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.base.document import DATABRICKS_HEADER, SourceError
 from mdstorm_migrate.petastorm.extras import extras_used
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.leaving import is_in_project
@@ -15,7 +15,6 @@ from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.python.scopes import Analysis, analyse
 from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.sources import find_source
-from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
 #: Import statements on lines of their own, and in the strings of a notebook.

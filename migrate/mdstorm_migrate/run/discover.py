@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdstorm_migrate.base.directories import is_foreign
+from mdstorm_migrate.base.directories import is_foreign, is_perhaps_ours, is_vendored
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import HEAD, find_source
 from mdstorm_migrate.sources.plain import may_be_text
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
-#: Directories of tools that hold code of the project where git tracks it.
-_PERHAPS_OURS = frozenset({"build", "dist"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 
@@ -44,11 +43,14 @@ class Skipped:
     reason : str
     is_error : bool
         Whether it should have been read, and could not be.
+    files : tuple of Path
+        Code below it that mentions Petastorm, which the requirements must serve.
     """
 
     path: Path
     reason: str
     is_error: bool = False
+    files: tuple[Path, ...] = ()
 
 
 def discover(
@@ -88,6 +90,11 @@ def project_of(named: Iterable[Path]) -> list[Path]:
             above = path.resolve().parents
             roots |= dict.fromkeys([one for one in above if (one / ".git").exists()][:1])
     return [one for one in discover(roots) if isinstance(one, Path)]
+
+
+def left_out(found: Iterable[Path | Skipped]) -> list[Path]:
+    """Return the code in skipped directories that mentions Petastorm."""
+    return [file for one in found if isinstance(one, Skipped) for file in one.files]
 
 
 def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
@@ -150,13 +157,14 @@ class _Walk:
             if entry.is_dir(follow_symlinks=False):
                 if self.exclude.match_file(f"{relative}/"):
                     continue
-                is_entered = not is_foreign(path) or (
-                    entry.name in _PERHAPS_OURS and rules.tracks(here / entry.name)
-                )
                 if rules.ignore(here / entry.name, True):
                     continue
-                if is_entered:
+                is_others = is_foreign(path)
+                is_kept = is_others and entry.name != ".git" and rules.tracks(here / entry.name)
+                if not is_others or (is_kept and is_perhaps_ours(path)):
                     yield from self._below(path, root, rules.within(here / entry.name))
+                elif is_kept or (is_vendored(path) and not rules.in_repository):
+                    yield from _of_others(path, rules)
                 continue
             is_link = entry.is_symlink() and _is_directory(path)
             if not (is_link or self._is_wanted(path, relative)):
@@ -171,6 +179,26 @@ class _Walk:
         if find_source(path) is not None:
             return not _GENERATED.fullmatch(path.name)
         return may_be_text(path)
+
+
+def _of_others(directory: Path, rules: IgnoreRules) -> Iterator[Skipped]:
+    """Yield a directory that belongs to the repository and is skipped, if code in it is ours."""
+    code = (path for path in sorted(directory.rglob("*")) if is_code(path) and path.is_file())
+    files = tuple(path for path in code if _may_use(path, rules))
+    if files:
+        where = f"{files[0].relative_to(directory)} mentions Petastorm"
+        more = f", and {len(files) - 1} more" if files[1:] else ""
+        reason = f"it holds code of others, which is left as it is; {where}{more}"
+        yield Skipped(directory, reason, files=files)
+
+
+def _may_use(path: Path, rules: IgnoreRules) -> bool:
+    if rules.in_repository and not rules.tracks(path.resolve()):
+        return False
+    try:
+        return OLD_ROOT.encode() in path.read_bytes()
+    except OSError:
+        return False
 
 
 def head_of(path: Path) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceError
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.commands import install_commands
-from mdstorm_migrate.packaging.lists import required_names
+from mdstorm_migrate.packaging.lists import is_inventory, required_names
 from mdstorm_migrate.petastorm.extras import LIBRARIES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.code_use import CodeUse, read_use, use_after
@@ -97,7 +97,9 @@ def needs_of(
         use = project.use(one.path, _running(one.path, outcomes))
         if any(mark in one.outcome.before for mark in _FOR_DATABRICKS):
             use = replace(use, on_databricks=True)
-        found[one.path] = replace(_needs(one.path, use, project, plain), is_unused=is_unused)
+        is_record = _is_record(one, paths, code)
+        needs = _needs(one.path, use, project, plain)
+        found[one.path] = replace(needs, is_unused=is_unused, is_record=is_record)
     return found
 
 
@@ -125,6 +127,24 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
         moved=use.moved or not use.keeps,
         is_constraint=is_constraint,
     )
+
+
+def _is_record(one: FileOutcome, paths: Iterable[Path], code: Iterable[Path]) -> bool:
+    """Whether a list says what is installed somewhere: no code is below it, no file names it."""
+    if kind_of(one.path) != "requirements":
+        return False
+    text = one.outcome.before.decode("utf-8", "replace")
+    if not is_inventory(text) or any(one.path.parent in path.parents for path in code):
+        return False
+    name = one.path.name.encode()
+    return not any(name in _text_of(path) for path in paths if path != one.path)
+
+
+def _text_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes() if path.stat().st_size <= _LARGEST else b""
+    except OSError:
+        return b""
 
 
 class _Project:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import Source
 from mdstorm_migrate.base.needs import Needs, Surroundings
-from mdstorm_migrate.run.discover import Skipped, is_code
+from mdstorm_migrate.run.discover import Skipped, is_code, left_out
 from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.indexing import index_of
 from mdstorm_migrate.run.migration import migrate_bytes
@@ -46,7 +46,9 @@ def run(
     others : sequence of Path
         Other files of the project, which are read and stay as they are.
     """
+    found = list(found)
     paths = [one for one in found if isinstance(one, Path)]
+    others = [*others, *left_out(found)]
     outcomes = [one for one in examine(paths, settings, jobs, others) if one.has_something_to_say]
     yield from _written(outcomes, backup) if write else outcomes
 

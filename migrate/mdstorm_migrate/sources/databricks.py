@@ -6,11 +6,16 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift
+from mdstorm_migrate.base.document import (
+    DATABRICKS_HEADER,
+    DecodedFile,
+    Document,
+    Segment,
+    Shift,
+)
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.commented import Uncommented
 from mdstorm_migrate.sources.decoding import decode_python
-from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
 _COMMAND = re.compile(r"^# COMMAND -+[ \t]*\r?\n?", re.MULTILINE)
 _PREFIX = "# MAGIC "

@@ -111,7 +111,8 @@ def is_notebook(path: PurePath, head: bytes) -> bool:
 
 def may_be_text(path: PurePath) -> bool:
     """Whether a file of an unknown kind may hold text that people write."""
-    return not (_NO_TEXT.fullmatch(path.suffix.lower()) or path.name.startswith(".git"))
+    is_of_git = path.name.startswith(".git") and path.name != ".gitmodules"
+    return not (is_of_git or _NO_TEXT.fullmatch(path.suffix.lower()))
 
 
 def _is_list(head: str) -> bool:

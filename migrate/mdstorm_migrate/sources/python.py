@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Segment
+from mdstorm_migrate.base.document import DATABRICKS_HEADER, DecodedFile, Document, Segment
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.commented import commented_documents, script_metadata
 from mdstorm_migrate.sources.decoding import decode_python
-
-#: The first line of a notebook that Databricks has exported as Python source.
-DATABRICKS_HEADER = b"# Databricks notebook source"
 
 #: What cells begin with in VS Code, Spyder and Jupytext; they may hold magics.
 _CELL = re.compile(r"^#[ ]?%%[^\r\n]*(?:\r?\n)?", re.MULTILINE)

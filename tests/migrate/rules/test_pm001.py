@@ -33,6 +33,11 @@ def test_those_of_a_long_string_are_noted_by_line() -> None:
         ("notes.txt", "We load with petastorm.\n"),
         ("A.scala", 'val name = "petastorm"\n'),
         ("a.py", '""">>> from petastorm import make_reader"""\n'),
+        ("a.py", 'add_argument("--x", help="see petastorm-copy-dataset.py")\n'),
+        (".gitmodules", "url = https://github.com/uber/petastorm.git\n"),
+        ("run.sh", "export PYTHONPATH=$PETASTORM_DIR:$PYTHONPATH\n"),
+        ("requirements.txt", "# petastorm==0.12.1\n"),
+        ("shell.nix", "python311.withPackages (p: [ p.petastorm ])\n"),
     ],
 )
 def test_each_is_noted(path: str, text: str) -> None:
@@ -48,6 +53,8 @@ def test_each_is_noted(path: str, text: str) -> None:
         ("a.py", "x = 1  # petastorm\n"),
         ("a.py", 'config.addinivalue_line("markers", "petastorm: slow")\n'),
         ("a.py", "@pytest.mark.petastorm\ndef test(): ...\n"),
+        ("a.py", "class A:\n    def f(self, args): self.petastorm = args.petastorm\n"),
+        ("a.py", 'p.add_argument("--x", help="threads that petastorm reads with")\n'),
         ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
         ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
         ("a.md", "We load with petastorm.\n"),

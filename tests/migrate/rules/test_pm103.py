@@ -21,6 +21,8 @@ from mdstorm_migrate.api import migrate
         'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',
         'logging.getLogger("petastorm").setLevel(40)',
         'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
+        'warnings.filterwarnings("ignore", module="petastorm")',
+        'filterwarnings("ignore", module=r"petastorm\\..*")',
         'dictConfig({"loggers": {"petastorm": {"level": "ERROR"}}})',
         'sys.modules["petastorm"] = None',
         'autodoc_mock_imports = ["pyspark", "petastorm.spark"]',

@@ -22,6 +22,11 @@ def test_a_neighbouring_file_may_be_what_is_imported(tmp_path: Path) -> None:
                   "from mdstorm.spark import make_spark_converter\n", script)  # fmt: skip
 
 
+def test_a_neighbouring_notebook_of_databricks_cannot_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "petastorm.py").write_text("# Databricks notebook source\nx = 1\n")
+    check_rewrite(READS, MOVED, str(tmp_path / "train.py"))
+
+
 def test_the_file_itself_hides_nothing(tmp_path: Path) -> None:
     script = tmp_path / "petastorm.py"
     script.touch()

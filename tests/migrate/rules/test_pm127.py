@@ -1,5 +1,6 @@
 """Objects that leave for what stays with Petastorm, and for pickles."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,17 @@ def test_what_another_library_gives_to_petastorm_holds_the_file(
     )
     check_noop(text)
     check_finding(text, "PM127", function)
+
+
+def test_few_paths_are_looked_at_for_a_file_of_many_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = []
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda *a, **k: looked.append(a) or stat(*a, **k))
+    text = "import numpy as np\nfrom petastorm import make_reader\n" + "np.zeros(3)\n" * 100
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), str(tmp_path / "a.py"))
+    assert len(looked) < 2_000
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Requirements files."""
 
+import tracemalloc
+
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
@@ -91,3 +93,13 @@ def test_lists_that_powershell_wrote_keep_their_encoding(encoding: str) -> None:
 def test_the_work_grows_with_the_length_of_a_line_and_no_faster(line: str) -> None:
     result = migrate(f"{line}\n", path=PATH)
     assert result.errors == ()
+
+
+def test_long_lines_take_memory_in_proportion() -> None:
+    text = f"numpy  # {'x' * 2_000_000}\nboto3 {'y' * 2_000_000}\npetastorm==0.12.1\n"
+    tracemalloc.start()
+    result = migrate(text, path=PATH)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert result.output.endswith("mdstorm\n")
+    assert most < 20 * len(text)

@@ -67,6 +67,7 @@ def test_the_name_of_a_project_is_no_requirement() -> None:
         'ray.init(runtime_env={{"pip": ["{}", "torch"]}})\n',
         '@udf(packages=["{}"])\ndef f(): ...\n',
         'session.install("{}")\n',
+        'session.run("python", "-m", "pip", "install", "{}")\n',
         'dependencies.add_pip_package("{}")\n',
         "@task.virtualenv(requirements=['{}'])\ndef f(): ...\n",
         'libraries = [{{"pypi": {{"package": "{}"}}}}]\n',

@@ -17,6 +17,9 @@ from mdstorm_migrate.api import migrate
         ("Try\n\n    python -m petastorm.tools.x a\n", "petastorm.t"),
         ('```\n$ python -c "from petastorm import x"\n```\n', '"from petastorm'),
         ("```text\npetastorm[torch]==0.9.2\n```\n", "petastorm[torch]=="),
+        ("```python\nform petastorm import make_reader\n```\n", "petastorm import"),
+        ("```python\nimport petastorm\n", "import petastorm"),
+        ("Run `pip install petastorm` first.\n", "pip install petastorm"),
         (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
     ],
 )

@@ -184,6 +184,23 @@ def test_a_repository_within_another_has_rules_of_its_own(tmp_path: Path) -> Non
 
 
 @needs_git
+def test_code_of_others_that_git_tracks_is_named_and_left(tmp_path: Path) -> None:
+    make(tmp_path, "third_party/x/b.py", "third_party/x/a.py", "vendor/c.py", "lib/pyvenv.cfg")
+    make(tmp_path, "lib/d.py", "env/pyvenv.cfg", "env/lib/e.py")
+    (tmp_path / "third_party" / "x" / "other.py").write_text("import numpy\n")
+    (tmp_path / ".gitignore").write_text("env/\nvendor/\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    assert found(tmp_path) == ["lib/d.py", "lib/pyvenv.cfg"]  # nobody commits an environment
+    (skipped,) = (one for one in discover([tmp_path]) if isinstance(one, Skipped))
+    assert skipped.path == tmp_path / "third_party"
+    assert skipped.reason == (
+        "it holds code of others, which is left as it is; x/a.py mentions Petastorm, and 1 more"
+    )
+    assert [path.name for path in skipped.files] == ["a.py", "b.py"]
+
+
+@needs_git
 def test_git_is_asked_once_and_only_where_something_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
