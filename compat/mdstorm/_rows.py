@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from itertools import pairwise
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -51,6 +52,15 @@ def rows_of(
     return map(row_type._make, zip(*columns, strict=True))
 
 
+class ArrayColumn(Column):
+    """A column of arrays without dimensions, which rows hold as arrays, not as scalars."""
+
+    @classmethod
+    def of(cls, column: Column) -> ArrayColumn:
+        """Return a column as one of these."""
+        return cls(**{each.name: getattr(column, each.name) for each in fields(column)})
+
+
 def cells(values: Values, column: Column | None = None) -> list[Any]:
     """Return the values of one column, one per row.
 
@@ -59,7 +69,11 @@ def cells(values: Values, column: Column | None = None) -> list[Any]:
     that holds those of all rows. A null is None, but in a column of floating-point numbers NaN.
     """
     if isinstance(values, np.ndarray):
-        return list(values)
+        is_view = isinstance(column, ArrayColumn) and values.dtype.kind != "O"
+        return [values[row, ...] for row in range(len(values))] if is_view else list(values)
+    if isinstance(column, ArrayColumn):
+        plain = cells(values)
+        return [None if value is None else np.asarray(value) for value in plain]
     if column is not None and column.is_late:
         return list(LateDecoder(column)(values))
     type_ = values.type

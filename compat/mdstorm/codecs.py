@@ -38,6 +38,7 @@ __all__ = [
 
 #: What a scalar is converted to before Spark sees it; other Spark types take it unchanged.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "BinaryType": lambda value: value.item() if isinstance(value, np.bytes_) else value,
     "BooleanType": bool,
     "ByteType": int,
     "DoubleType": float,

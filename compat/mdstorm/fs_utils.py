@@ -45,6 +45,8 @@ class FilesystemResolver:
         If the URL has no scheme; also ValueError.
     UnsupportedURLError
         If its scheme is unknown; also ValueError.
+    OSError
+        If it is on HDFS, which cannot be reached.
     """
 
     def __init__(
@@ -60,6 +62,8 @@ class FilesystemResolver:
         self._dataset_url: str = checked_urls(url).rstrip("/")
         self._storage_options = dict(storage_options or {})
         check_scheme(self._dataset_url)  # opened when it is asked for: that may need the network
+        if self.parsed_dataset_url().scheme == "hdfs":
+            self.filesystem()  # Petastorm connects here, too
 
     def parsed_dataset_url(self) -> ParseResult:
         """Return the parts of the URL."""

@@ -20,8 +20,8 @@ from mdstorm._torch.blocks import collated, tensors, transformed
 from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
 from mdstorm._torch.loader import LoaderBase
 from mdstorm._torch.loader_parts import ROWS_AT_A_TIME, ColumnLoader, RowLoader
-from mdstorm.errors import ArgumentTypeError
-from mdstorm_backend.base import OwnContext, check_function
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.base import OwnContext, check_function, is_integer
 from mdstorm_backend.loaders import Convert
 from mdstorm_backend.loaders.torch import BatchT, TorchBatch
 
@@ -135,8 +135,10 @@ class BatchedDataLoader(ColumnLoader):
 
     Parameters
     ----------
-    reader, batch_size
+    reader : Reader
         As in `DataLoader`.
+    batch_size : int
+        Rows per batch, at least 1. A batch may span epochs; only the last one may be shorter.
     transform_fn : callable, optional
         Gets the array of one column, with an unspecified number of rows, and returns a tensor,
         which may be on another device. By default ``torch.as_tensor``.
@@ -169,10 +171,14 @@ class BatchedDataLoader(ColumnLoader):
     def __init__(
         self,
         reader: Any,
-        batch_size: int | None = 1,
+        batch_size: int = 1,
         transform_fn: Callable[[Any], Any] | None = None,
         shuffling_queue_capacity: int | None = 0,
     ) -> None:
+        if not is_integer(batch_size) or batch_size < 1:
+            raise InvalidArgumentError(
+                f"batch_size must be a positive number of rows, found {batch_size!r}"
+            )
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.transform_fn = transform_fn or torch.as_tensor
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._datasets.npy_arrays import Shape, decode_npy, inflate_npz
+from mdstorm._rows import ArrayColumn
 from mdstorm._schema import UnischemaField
 from mdstorm.codecs import (
     CompressedImageCodec,
@@ -90,6 +91,7 @@ def decoded_field(field: UnischemaField, stored: Column) -> DecodedField:
         image = column if stored.is_image else replace(column, encoding=encoding, spark_type=None)
         return DecodedField(image, None)
     if codec is NdarrayCodec or codec is CompressedNdarrayCodec:
+        column = column if field.shape else ArrayColumn.of(column)
         # Those of no dimensions are stored in MDS as what they are.
         return (
             _files_of_arrays(field, column)

@@ -15,7 +15,7 @@ from tests.compat.readers import (
     write_parquet,
 )
 
-from mdstorm.errors import NullValueError, UnsupportedTypeError
+from mdstorm.errors import InvalidArgumentError, NullValueError, UnsupportedTypeError
 from mdstorm.pytorch import BatchedDataLoader
 
 
@@ -34,6 +34,13 @@ def test_the_function_makes_tensors_of_whole_columns(thousand: str, reader: Any)
     assert all(isinstance(array, np.ndarray) for array in seen)
     assert batches[1]["number"].tolist() == [5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0, 8.5, 9.0, 9.5]
     assert batches[1]["number"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("size", [0, -1, None, 2.5])
+def test_a_batch_has_at_least_one_row(ten: str, size: Any) -> None:
+    """Petastorm's yields empty batches without end, and fails for None."""
+    with pytest.raises(InvalidArgumentError, match=f"positive number of rows, found {size}"):
+        BatchedDataLoader(batch_reader(ten), size)
 
 
 @pytest.mark.parametrize("batched", [True, False])

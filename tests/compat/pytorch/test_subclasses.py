@@ -60,7 +60,6 @@ def test_a_subclass_that_changes_no_part_reads_whole_blocks(ten: str) -> None:
 
 
 def test_a_subclass_without_a_batch_size_gets_one_batch(ten: str) -> None:
-    assert numbers(TwiceBatched(batch_reader(ten), None)) == [list(range(10))] * 2
     assert numbers(Twice(batch_reader(ten), None)) == [list(range(10))]
 
 

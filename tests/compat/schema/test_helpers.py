@@ -16,6 +16,7 @@ from mdstorm.fs_utils import FilesystemResolver, get_dataset_path, get_filesyste
 from mdstorm.generator import generate_datapoint
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from mdstorm.utils import decode_row
+from mdstorm_backend.errors import NameNodeError
 
 SCHEMA = Unischema(
     "S",
@@ -98,6 +99,11 @@ def test_there_are_no_random_objects() -> None:
 )
 def test_paths_of_object_stores_begin_with_the_bucket(url: str, path: str) -> None:
     assert get_dataset_path(urlparse(url)) == path
+
+
+def test_a_name_node_that_cannot_be_used_is_an_error_at_once() -> None:
+    with pytest.raises(NameNodeError, match="it names no name node"):
+        FilesystemResolver("hdfs:///data")
 
 
 def test_file_systems_are_found(tmp_path: Path) -> None:

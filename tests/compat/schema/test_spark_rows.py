@@ -39,6 +39,13 @@ def test_values_are_encoded_in_the_order_of_the_schema() -> None:
     assert NdarrayCodec().decode(SCHEMA.vec, row.vec).tolist() == [1, 1]
 
 
+def test_binaries_of_numpy_become_bytes_which_spark_takes() -> None:
+    for codec in (ScalarCodec(types.BinaryType()), None):
+        schema = Unischema("S", [UnischemaField("data", np.bytes_, (), codec)])
+        (data,) = dict_to_spark_row(schema, {"data": np.bytes_(b"a\0b")})
+        assert (type(data), data) == (bytes, b"a\0b")
+
+
 def test_nullable_fields_may_be_missing_or_none() -> None:
     row = dict_to_spark_row(SCHEMA, {"id": 1, "plain": 2, "name": None})
     assert tuple(row) == (1, None, None, 2, None)
