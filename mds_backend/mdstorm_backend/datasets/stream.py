@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.datasets.stream_defaults import INHERITED, check_download
 from mdstorm_backend.datasets.stream_files import StreamFiles
 from mdstorm_backend.elastic import StreamShape
+from mdstorm_backend.elastic.weights import weigh
 from mdstorm_backend.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from mdstorm_backend.datasets.world_of_streams import World
     from mdstorm_backend.format.index import ShardInfo
 
@@ -158,6 +162,53 @@ class Stream:
                 "the dataset, or the local directory of its shards, or both"
             )
         self._mdstorm.applied = {name: default.get(name) for name in INHERITED}
+
+    @classmethod
+    def validate_weights(cls, streams: Sequence[Self]) -> tuple[bool, bool]:
+        """Return whether streams are weighted by proportion, and whether none has a weight.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If some are weighted by proportion, and others are not; also ValueError.
+        """
+        kinds = {stream._mdstorm.shape(0).weighting for stream in streams}
+        if len(kinds) > 1:
+            weigh([stream._mdstorm.shape(1) for stream in streams], None, 0)
+        return "proportion" in kinds, kinds == {None}
+
+    @classmethod
+    def apply_weights(
+        cls,
+        streams: Sequence[Self],
+        samples_per_stream: Sequence[int],
+        choose_per_epoch: int | None,
+        seed: int,
+    ) -> int:
+        """Set `proportion`, `repeat` and `choose` of streams; return the samples of an epoch.
+
+        Parameters
+        ----------
+        streams : sequence of Stream
+            All streams of a dataset.
+        samples_per_stream : sequence of int
+            How many samples they hold.
+        choose_per_epoch : int or None
+            Samples of an epoch, unless the streams say it.
+        seed : int
+            Decides which streams get the samples that are left over by rounding.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the weights cannot be combined; also ValueError.
+        """
+        pairs = zip(streams, samples_per_stream, strict=True)
+        shapes = [stream._mdstorm.shape(int(samples)) for stream, samples in pairs]
+        weights = weigh(shapes, choose_per_epoch, seed)
+        for stream, weight in zip(streams, weights, strict=True):
+            stream._mdstorm.derive(weight)
+        return sum(weight.choose for weight in weights)
 
     def get_shards(self, world: World, allow_unsafe_types: bool) -> list[ShardInfo]:
         """Return the shards of the stream, in the order in which samples are numbered.

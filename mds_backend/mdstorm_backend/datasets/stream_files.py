@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.attempts import try_again
 from mdstorm_backend.cache.directory import NOTES, default_directory
+from mdstorm_backend.cache.download import check_content, decompressed
 from mdstorm_backend.datasets.stream_defaults import INHERITED
+from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.storage import Location, copy_complete
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ class _Stream(Protocol):
     @property
     def local(self) -> str | None:
         """Where the shards are on this machine, or will be."""
+
+    @property
+    def safe_keep_zip(self) -> bool:
+        """Whether compressed files are kept."""
 
     def _download_file(self, from_basename: str, to_basename: str | None = None) -> str: ...
 
@@ -102,6 +108,10 @@ class StreamFiles:
         """Note its share of an epoch, expressed in each of the three ways."""
         self._derived = {name: getattr(weight, name) for name in _WEIGHTS}
 
+    def shape(self, samples: int) -> StreamShape:
+        """Return what the order needs to know, of a stream with some samples in one shard."""
+        return StreamShape((samples,), *map(self.own, _WEIGHTS))
+
     def local(self, stream: _Stream) -> str | None:
         """Return where shards are on this machine, or will be."""
         if (own := self._own.get("local")) is not None:
@@ -134,15 +144,37 @@ class StreamFiles:
 
     def prepare(self, stream: _Stream, shard: ShardInfo) -> int:
         """Bring a shard to the local directory; return how many bytes it has gained."""
-        file = shard.stored
-        directory = self.directory(stream)
-        if any(os.path.exists(os.path.join(directory, name)) for name in _names(shard)):
+        raw, packed = shard.raw_data, shard.zip_data
+        path = os.path.join(self.directory(stream), raw.basename)
+        if os.path.exists(path):
             return 0
-        if self._downloads:
-            stream._download_file(file.basename)
-            return file.bytes
-        self._opened(stream).files.open(shard)
-        return shard.raw_data.bytes
+        if not self._downloads:
+            self._opened(stream).files.open(shard)
+            return raw.bytes
+        if packed is None:
+            stream._download_file(raw.basename)
+            return raw.bytes
+        return self._unpack(stream, shard, packed, path)
+
+    def _unpack(self, stream: _Stream, shard: ShardInfo, packed: FileInfo, path: str) -> int:
+        """Have a subclass download a compressed shard; return how many bytes were gained."""
+        downloaded = os.path.join(self.directory(stream), packed.basename)
+        is_new = not os.path.exists(downloaded)
+        if is_new:
+            stream._download_file(packed.basename)
+        elif stream.safe_keep_zip:
+            return 0  # it may be the dataset itself
+        with open(downloaded, "rb") as file:
+            content = file.read()
+        check_content(packed, content, self.shown("validate_hash") or None, downloaded)
+        with open(f"{path}.tmp", "wb") as file:
+            file.write(decompressed(shard, content, downloaded))
+        os.replace(f"{path}.tmp", path)
+        gained = shard.raw_data.bytes + packed.bytes * is_new
+        if stream.safe_keep_zip:
+            return gained
+        os.unlink(downloaded)
+        return gained - packed.bytes
 
     def download(self, stream: _Stream, source: str, target: str) -> str:
         """Bring a file to the local directory, and return its path."""
@@ -223,10 +255,6 @@ def join(directory: str | None, split: str | None) -> str:
     """Return the directory of a split."""
     assert directory is not None
     return f"{directory.rstrip('/') or '/'}/{split}" if split else directory
-
-
-def _names(shard: ShardInfo) -> list[str]:
-    return [file.basename for file in (shard.raw_data, shard.zip_data) if file is not None]
 
 
 def _without(directory: str | None, split: str) -> str | None:

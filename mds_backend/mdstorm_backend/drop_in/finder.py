@@ -90,7 +90,9 @@ class _Finder(MetaPathFinder):
         if not rest:
             package = importlib.import_module(self._absent.package)
             loader = _AliasLoader(self._absent, package, self._version)
-            return ModuleSpec(fullname, loader, origin=package.__file__, is_package=True)
+            found = ModuleSpec(fullname, loader, origin=package.__file__, is_package=True)
+            found.submodule_search_locations = list(package.__path__)
+            return found
         ours = f"{self._absent.package}.{rest}"
         spec = importlib.util.find_spec(ours)
         if spec is not None:

@@ -39,10 +39,14 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
         "*.reader_from_json",
     ),
     "registries-and-batching": ("base.batching", "base.registry_utils"),
-    "storages": tuple(
-        f"*.{storage}{way}"
-        for storage in ("Alipan", "HF", "OCI", "SFTP")
-        for way in ("Downloader", "Uploader")
+    "storages": (
+        "*.DOWNLOADER_MAPPINGS",
+        "*.UPLOADERS",
+        *(
+            f"*.{storage}{way}"
+            for storage in ("Alipan", "HF", "OCI", "SFTP")
+            for way in ("Downloader", "Uploader")
+        ),
     ),
     "spark-types": ("*.SPARK_TO_MDS",),
     "named-datasets": (
@@ -80,6 +84,7 @@ _UPLOADERS = _of(
 #: Paths of modules → their names → the modules that define them.
 _MODULES: dict[str, dict[str, str]] = {
     "": {**_CLASSES, "text": _PACKAGE, "vision": _PACKAGE},
+    "_version": {"__version__": _PACKAGE},
     "base": _CLASSES,
     "base.array": _of("datasets.sample_access", "Array"),
     "base.compression": _of(
@@ -100,6 +105,8 @@ _MODULES: dict[str, dict[str, str]] = {
     "base.format": {**_of("", "MDSWriter"), **_of("mosaic.util", "get_index_basename")},
     "base.format.index": _of("mosaic.util", "get_index_basename"),
     "base.format.mds": _of("", "MDSWriter"),
+    "base.format.mds.reader": {},
+    "base.format.mds.writer": _of("", "MDSWriter"),
     "base.format.mds.encodings": {
         **_of(
             "mosaic.encoding_classes",
@@ -116,12 +123,18 @@ _MODULES: dict[str, dict[str, str]] = {
     "base.hashing": _of("mosaic.compression_and_hashes", "get_hash get_hashes is_hash"),
     "base.local": _of("", "LocalDataset"),
     "base.partition": _of("mosaic.sample_ids", "get_partitions"),
+    "base.partition.orig": _of("mosaic.sample_ids", "get_partitions_orig"),
+    "base.partition.relaxed": _of("mosaic.sample_ids", "get_partitions_relaxed"),
     "base.sampling": _of("mosaic.sample_ids", "get_sampling"),
     "base.shuffle": _of(
         "mosaic.sample_ids",
         "get_shuffle get_shuffle_naive get_shuffle_py1br get_shuffle_py1e get_shuffle_py1s "
         "get_shuffle_py2s",
     ),
+    **{
+        f"base.shuffle.{algorithm}": _of("mosaic.sample_ids", f"get_shuffle_{algorithm}")
+        for algorithm in ("naive", "py1br", "py1e", "py1s", "py2s")
+    },
     "base.spanner": _of("datasets.sample_access", "Spanner"),
     "base.storage": {**_DOWNLOADERS, **_UPLOADERS},
     "base.storage.download": _DOWNLOADERS,

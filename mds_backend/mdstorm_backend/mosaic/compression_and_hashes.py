@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
 
 from mdstorm_backend.format import compression as codecs
 from mdstorm_backend.format.hashes import HASH_NAMES, digest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _NAMES = frozenset(codecs.compression_names())
 
@@ -81,6 +85,13 @@ class Compression:
 
     def __init_subclass__(cls) -> None:
         cls.levels = codecs.levels_of(cls.extension)
+
+    @classmethod
+    def each(cls) -> Iterator[tuple[str, Self]]:
+        """Yield each name of the compression, alone and with a level, and what has that name."""
+        yield cls.extension, cls()
+        for level in cls.levels:
+            yield f"{cls.extension}:{level}", cls(level)
 
     def compress(self, data: bytes) -> bytes:
         """Compress `data`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.spark.user_columns import plan_columns
@@ -47,10 +47,17 @@ def infer_dataframe_schema(
 
 
 def is_json_compatible(data_type: DataType) -> bool:
-    """Whether `dataframe_to_mds` stores a column of this Spark type as ``json``."""
-    field = {"name": "_", "type": data_type.jsonValue(), "nullable": True}
-    try:
-        plan_columns([field], {"_": "json"})
-    except (InvalidArgumentError, UnsupportedTypeError):
-        return False
-    return True
+    """Whether MosaicML Streaming stores a column of this Spark type as ``json``.
+
+    `dataframe_to_mds` of mdstorm stores more types so: dates, decimals and binaries among others.
+    """
+    return _is_json(data_type.jsonValue())
+
+
+def _is_json(type_: Any) -> bool:
+    if isinstance(type_, str):
+        return type_ in ("string", "integer", "float", "boolean", "void")
+    if type_["type"] == "struct":
+        return all(_is_json(field["type"]) for field in type_["fields"])
+    parts = [type_[name] for name in ("elementType", "keyType", "valueType") if name in type_]
+    return bool(parts) and all(map(_is_json, parts))

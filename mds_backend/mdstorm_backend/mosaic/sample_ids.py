@@ -11,6 +11,9 @@ get_partitions = partition
 get_sampling = samples_per_shard
 get_shuffle = shuffle
 
+#: Each takes what `get_partitions` takes after the name of the algorithm.
+get_partitions_orig = partial(get_partitions, "orig")
+get_partitions_relaxed = partial(get_partitions, "relaxed")
 #: Each takes what `get_shuffle` takes after the name of the algorithm.
 get_shuffle_naive = partial(get_shuffle, "naive")
 get_shuffle_py1br = partial(get_shuffle, "py1br")

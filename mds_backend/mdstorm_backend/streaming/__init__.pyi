@@ -7,6 +7,7 @@ from mdstorm_backend import StreamingDataLoader as StreamingDataLoader
 from mdstorm_backend import StreamingDataset as StreamingDataset
 from mdstorm_backend.streaming import text as text
 from mdstorm_backend.streaming import vision as vision
+from mdstorm_backend.streaming import _version as _version
 from mdstorm_backend.streaming import base as base
 
 __version__: str

@@ -45,6 +45,21 @@ def test_derived_weights_can_be_read_and_do_not_stand_in_the_way(tmp_path: Path)
     assert shape_of(copy, dataset) == shape
 
 
+def test_weights_are_applied_as_in_mosaicml_streaming() -> None:
+    relative = [Stream(local="a", proportion=share) for share in (1, 2, 4)]
+    absolute = [Stream(local="a", repeat=1.5), Stream(local="b"), Stream(local="c", choose=4)]
+    assert Stream.validate_weights(relative) == (True, False)
+    assert Stream.validate_weights(absolute) == (False, False)
+    assert Stream.validate_weights([Stream(local="a")]) == (False, True)
+    for _ in range(2):  # what was derived is not what was said
+        assert Stream.apply_weights(relative, [30, 20, 10], None, 17) == 60
+        assert Stream.apply_weights(absolute, [30, 20, 10], None, 17) == 69
+    assert [stream.choose for stream in relative] == [8, 17, 35]
+    assert [stream.choose for stream in absolute] == [45, 20, 4]
+    with pytest.raises(ValueError, match="cannot be mixed"):
+        Stream.validate_weights([*relative, *absolute])
+
+
 def test_a_stream_has_to_be_somewhere_once_it_is_read() -> None:
     stream = Stream()
     assert (stream.local, stream.remote, stream.split) == (None, None, "")

@@ -116,8 +116,15 @@ def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Pat
     lines = notes.read_text().splitlines()
     assert lines[0] == "download index.json"
     assert len(lines) == 1 + SHARDS
-    own = Copying(remote=f"own://{remote}", local=str(tmp_path / "own"), split="train")
-    assert numbers(StreamingDataset(streams=[own], batch_size=4)) == list(range(ROWS))
+    for keeps in (False, True):
+        local = tmp_path / f"own {keeps}"
+        place = {"remote": f"own://{remote}", "local": str(local), "split": "train"}
+        dataset = StreamingDataset(streams=[Copying(**place, keep_zip=keeps)], batch_size=4)
+        assert numbers(dataset) == list(range(ROWS))
+        infos = [(shard.raw_data, shard.zip_data) for shard in dataset.shards]
+        names = {raw.basename for raw, _ in infos}
+        names |= {packed.basename for _, packed in infos if packed and keeps}
+        assert {path.name for path in (local / "train").glob("part-*")} == names
 
 
 class Meeting(Copying):

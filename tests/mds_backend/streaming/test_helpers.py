@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812
 
 from mdstorm_backend.streaming.base import distributed, util
+from mdstorm_backend.streaming.base.compression import Gzip, Snappy, decompress
 from mdstorm_backend.streaming.base.converters import infer_dataframe_schema, is_json_compatible
 from mdstorm_backend.streaming.base.util import (
     bytes_to_int,
@@ -30,12 +31,21 @@ class Frame:
     [
         (T.MapType(T.StringType(), T.IntegerType()), True),
         (T.StructType([T.StructField("a", T.ArrayType(T.StringType()))]), True),
-        (T.StructType([T.StructField("a", T.NullType())]), False),
-        (T.YearMonthIntervalType(), False),
+        (T.StructType([T.StructField("a", T.NullType())]), True),
+        (T.ArrayType(T.LongType()), False),
+        (T.BinaryType(), False),
+        (T.DecimalType(8, 2), False),
     ],
 )
-def test_what_is_stored_as_json(data_type: T.DataType, compatible: bool) -> None:
+def test_what_mosaicml_streaming_stores_as_json(data_type: T.DataType, compatible: bool) -> None:
     assert is_json_compatible(data_type) is compatible
+
+
+def test_each_level_of_a_compression_can_be_tried() -> None:
+    for name, compression in Gzip.each():
+        assert decompress(name, compression.compress(b"acorns")) == b"acorns"
+    assert [name for name, _ in Gzip.each()] == ["gz", *(f"gz:{level}" for level in range(10))]
+    assert [name for name, _ in Snappy.each()] == ["snappy"]
 
 
 def test_encodings_of_a_frame() -> None:

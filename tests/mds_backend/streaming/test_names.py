@@ -26,6 +26,42 @@ def test_every_name_is_there(path: str) -> None:
     assert importlib.reload(module) is module
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("text.enwiki", "StreamingDataset"),
+        ("vision.ade20k", "StreamingDataset"),
+        ("vision.base", "StreamingDataset"),
+        ("vision.cifar10", "StreamingVisionDataset"),
+        ("vision.coco", "StreamingDataset"),
+        ("vision.imagenet", "StreamingVisionDataset"),
+        ("base.dataset", "DEFAULT_TIMEOUT"),
+        ("base.format.mds.reader", "mds_decode"),
+        ("base.format.mds.writer", "get_mds_encodings"),
+        ("base.shuffle.py1e", "get_shuffle_py1e"),
+    ],
+)
+def test_a_module_has_the_names_that_it_imports_from_others(module: str, name: str) -> None:
+    exec(f"from mdstorm_backend.streaming.{module} import {name}")
+
+
+def test_modules_can_be_walked_through_and_have_files(tmp_path: Path) -> None:
+    program = """
+import inspect, pkgutil, sys
+import mdstorm_backend
+mdstorm_backend.install_as_streaming()
+import streaming
+sys.path_importer_cache.clear()
+found = {each.name for each in pkgutil.walk_packages(streaming.__path__, "streaming.")}
+assert {"streaming.text.c4", "streaming._version", "streaming.base.shuffle.py1e"} <= found
+from mdstorm_backend.drop_in.streaming import MIRROR
+assert len(found) == len(MIRROR.modules) - 1
+import streaming.base.partition.orig as module
+assert "get_partitions_orig" in inspect.getsource(module), inspect.getfile(module)
+"""
+    run_program(program, cwd=tmp_path)
+
+
 def test_stubs_are_those_of_the_table() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "make_streaming_stubs.py"))
     written = {
@@ -83,9 +119,11 @@ def test_classes_are_those_of_the_engine() -> None:
         ("streaming.base.distributed", "maybe_init_dist"),
         ("streaming.base.format", "reader_from_json"),
         ("streaming.base.format.mds", "MDSReader"),
+        ("streaming.base.format.mds.reader", "MDSReader"),
         ("streaming.base.storage", "OCIUploader"),
         ("streaming.base.storage.download", "HFDownloader"),
         ("streaming.base.storage.upload", "AlipanUploader"),
+        ("streaming.base.storage.upload", "UPLOADERS"),
     ],
 )
 def test_what_is_absent_names_its_section(module: str, name: str) -> None:

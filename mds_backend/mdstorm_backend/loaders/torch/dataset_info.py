@@ -18,12 +18,14 @@ from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.records import FileIdentity
 from mdstorm_backend.datasets.sample_access import Spanner, StoredShard
 from mdstorm_backend.errors import MissingAttributeError
+from mdstorm_backend.format import parse_size
 from mdstorm_backend.format.index import INDEX_NAME
 
 Counts = npt.NDArray[np.int64]
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset
+    from mdstorm_backend.format.index import ShardInfo
     from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
     from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 
@@ -79,6 +81,14 @@ class SettableArgument(Argument):
             opened.change(self._name, value)
 
 
+class ArgumentInBytes(SettableArgument):
+    """A size, in bytes also if it was passed as text."""
+
+    def __get__(self, dataset: Any, owner: type | None = None) -> Any:
+        size = super().__get__(dataset, owner)
+        return parse_size(size) if isinstance(size, str) else size
+
+
 class DatasetInfo:
     """The arguments of a dataset; counts and offsets of its samples, shards and streams.
 
@@ -102,7 +112,7 @@ class DatasetInfo:
     epoch_size = SettableArgument()
     replication = SettableArgument()
     predownload = SettableArgument()
-    cache_limit = SettableArgument()
+    cache_limit = ArgumentInBytes()
     allow_unsafe_types = SettableArgument()
     streams = SettableArgument()
 
@@ -244,8 +254,10 @@ class DatasetInfo:
         MDStormError
             If it cannot be brought there, or is not what the index says.
         """
+        part, info = self._mdstorm_stored(shard_id)
         dataset = self._mdstorm.dataset
         dataset.shard(range(len(dataset.shard_sizes))[shard_id])
+        part.files.open(info)  # of an open shard, the copy may have been evicted
 
     def evict_shard(self, shard_id: int) -> None:
         """Remove the copy of a shard that the cache made: it is made again when it is needed.
@@ -257,9 +269,21 @@ class DatasetInfo:
         shard_id : int
             Its number.
         """
-        shards = [(part, info) for part in self._mdstorm.parts for info in part.index.shards]
-        part, info = shards[shard_id]
+        part, info = self._mdstorm_stored(shard_id)
         part.files.discard(info)
+
+    def _mdstorm_stored(self, shard_id: int) -> tuple[Dataset, ShardInfo]:
+        """Return the stream of a shard, and what its index says of it."""
+        shards = [(part, info) for part in self._mdstorm.parts for info in part.index.shards]
+        return shards[shard_id]
+
+    @fact
+    def resample_streams(self) -> Any:
+        """Absent."""
+        raise MissingAttributeError(
+            "resample_streams is not needed: iterating over the dataset draws the samples of an "
+            "epoch. streaming.base.sampling.get_sampling says how many each shard contributes"
+        )
 
     @fact
     def evict_coldest_shard(self) -> Any:

@@ -154,7 +154,22 @@ def test_remote_shards_are_brought_to_the_local_directory(
     present = {path.name for path in (tmp_path / "local").iterdir()}
     assert {path.name for path in files} - present == {shard.raw_data.basename}
     assert shard[0]["number"] == dataset[-len(shard)]["number"]
+    dataset.evict_shard(5)
+    dataset.prepare_shard(5)
+    assert {path.name for path in (tmp_path / "local").iterdir()} >= {p.name for p in files}
     assert not hasattr(dataset, "evict_coldest_shard")
+    with pytest.raises(AttributeError, match="get_sampling says how many"):
+        dataset.resample_streams(0)
+
+
+def test_a_limit_of_the_cache_is_a_number_of_bytes(data: Path) -> None:
+    dataset = StreamingDataset(streams=streams(data), cache_limit="10kb")
+    assert dataset.cache_limit == 10240
+    dataset.cache_limit = "1mb"
+    assert (dataset.cache_limit, StreamingDataset(streams=streams(data)).cache_limit) == (
+        1 << 20,
+        None,
+    )
 
 
 def test_shards_can_be_prepared(data: Path) -> None:
