@@ -46,8 +46,12 @@ def doctor(ctx: click.Context, url: str | None, ranks: int, round_trip: bool, fo
     launcher and the GPUs. The exit code is 1 if there are problems.
     """
     from mdstorm.doctor import check_setup
+    from mdstorm.doctor._machine import world_of_job
 
     report = check_setup(url, ranks=ranks, round_trip=round_trip)
+    world = world_of_job()
+    if world is not None and world.rank and not report.problems:
+        return  # rank 0 speaks for all
     if format_ == "json":
         write_json(report.to_json())
     else:

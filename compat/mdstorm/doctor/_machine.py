@@ -12,12 +12,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from mdstorm.doctor._findings import Finding, of_error
 from mdstorm.doctor._libraries import installed
+
+if TYPE_CHECKING:
+    from mdstorm_backend.order import World
 
 _OLDEST_PYTHON = (3, 10)
 _FEWEST_FILES = 1024
@@ -160,6 +165,17 @@ def look_at_world() -> Iterator[Finding]:
                 f"the host MASTER_ADDR={address} has no address here ({error})",
                 "set it to a name or an address that all hosts can resolve",
             )
+
+
+def world_of_job() -> World | None:
+    """Return the world of a job of several ranks; None outside of one."""
+    from mdstorm_backend.errors import InvalidArgumentError
+    from mdstorm_backend.order import find_world
+
+    with suppress(InvalidArgumentError, ImportError):
+        world = find_world()
+        return world if world.size > 1 else None
+    return None
 
 
 def said_by(*command: str, both: bool = False) -> str:

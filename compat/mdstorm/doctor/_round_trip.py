@@ -10,7 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from mdstorm_backend.storage import Location, normalize_url
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CHECK = "round-trip"
+CHECK = "round-trip"
 _LIBRARIES = ("torch", "tensorflow")
 #: Seconds for the ranks of one library.
 _PATIENCE = 300
@@ -36,7 +36,7 @@ def make_round_trip(url: str, *, session: SparkSession | None, ranks: int) -> It
 
     What was written is removed at the end, whatever happens.
     """
-    with _own_session(session) as spark, _own_directory(url) as directory:
+    with _own_session(session) as spark, own_directory(url) as directory:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -44,17 +44,16 @@ def make_round_trip(url: str, *, session: SparkSession | None, ranks: int) -> It
                     sample_frame(spark), parent_cache_dir_url=directory.url, dtype=None
                 )
         except Exception as error:  # each kind of session has errors of its own
-            yield of_error(_CHECK, error)
+            yield of_error(CHECK, error)
             return
         written = str(converter.cache_dir_url)
         where = f"{len(converter.file_urls)} shards below {normalize_url(url)}"
-        yield Finding(_CHECK, "ok", f"Spark wrote {len(converter)} rows in {where}")
+        yield Finding(CHECK, "ok", f"Spark wrote {len(converter)} rows in {where}")
         yield _read_in_arrow(written)
-        for library in _LIBRARIES:
-            if installed(library) is not None:
-                yield _read_in_ranks(library, written, ranks)
+        for library in libraries():
+            yield _read_in_ranks(library, written, ranks)
         converter.delete()
-    yield Finding(_CHECK, "ok", "what was written is deleted")
+    yield Finding(CHECK, "ok", "what was written is deleted")
 
 
 @contextmanager
@@ -73,9 +72,10 @@ def _own_session(session: SparkSession | None) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _own_directory(url: str) -> Iterator[Location]:
-    """Yield a new directory below a URL, which is removed with all that is in it."""
-    directory = Location.of(normalize_url(url)).child(f"mdstorm-doctor-{secrets.token_hex(8)}")
+def own_directory(url: str, name: str = "") -> Iterator[Location]:
+    """Yield a directory below a URL, which is removed at the end with all that is in it."""
+    name = name or f"mdstorm-doctor-{secrets.token_hex(8)}"
+    directory = Location.of(normalize_url(url)).child(name)
     missing = _missing_ancestors(directory)
     logger = logging.getLogger("mdstorm")
     level = logger.level
@@ -108,53 +108,40 @@ def _read_in_arrow(url: str) -> Finding:
     ids = table["id"].to_pylist()
     found = {name: table[name].to_pylist() for name in COLUMNS}
     wrong = wrong_values(ids, found, dict.fromkeys(COLUMNS, lambda value: value))
-    return _judged(f"Arrow, {len(COLUMNS) + 1} types", [{"ids": ids, "wrong": wrong}])
+    return judged(f"Arrow, {len(COLUMNS) + 1} types", [{"ids": ids, "wrong": wrong}])
+
+
+def libraries() -> list[str]:
+    """Return the libraries that rows are read in: those that are installed."""
+    return [one for one in _LIBRARIES if installed(one) is not None]
 
 
 def _read_in_ranks(library: str, url: str, ranks: int) -> Finding:
-    """Let processes read their shares, each resumed once in the middle."""
-    processes = [_started(library, url, rank, ranks) for rank in range(ranks)]
+    """Let processes of this host read their shares, each resumed once in the middle."""
+    world = [
+        {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
+        for rank in range(ranks)
+    ]
     try:
-        shares = []
-        for process in processes:
-            out, err = process.communicate(timeout=_PATIENCE)
-            if process.returncode:
-                last = "".join(err.strip().splitlines()[-1:])
-                return Finding(
-                    _CHECK,
-                    "problem",
-                    f"{library}: a rank failed: {last}",
-                    f'see whether `python -c "import {library}"` works here',
-                )
-            shares.append(json.loads(out.splitlines()[-1]))
-    except subprocess.TimeoutExpired:
-        return Finding(
-            _CHECK,
-            "problem",
-            f"{library}: a rank had not read its share after {_PATIENCE} s",
-            "measure how fast this host reads from the directory",
-        )
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+        shares = shares_of([started(library, url, variables) for variables in world])
+    except RankError as error:
+        return of_error(CHECK, error)
     how = f"{ranks} ranks" if ranks > 1 else "1 rank"
     devices = ", ".join(sorted({share["device"] for share in shares}))
-    return _judged(f"{library} on {devices}, {how}, resumed once", shares)
+    return judged(f"{library} on {devices}, {how}, resumed once", shares)
 
 
-def _started(library: str, url: str, rank: int, ranks: int) -> subprocess.Popen[str]:
-    world = {
-        "RANK": rank,
-        "WORLD_SIZE": ranks,
-        "LOCAL_RANK": rank,
-        "LOCAL_WORLD_SIZE": ranks,
-        "TF_CPP_MIN_LOG_LEVEL": 3,
-        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-    }
+class RankError(RuntimeError):
+    """A process that reads a share has failed."""
+
+
+def started(library: str, url: str, world: Mapping[str, object]) -> subprocess.Popen[str]:
+    """Start a process that reads the share of a rank, by these variables and those of this one."""
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": 3, "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    variables = {name: str(value) for name, value in {**quiet, **world}.items()}
     return subprocess.Popen(
         [sys.executable, "-m", "mdstorm.doctor._rank", library, url],
-        env={**os.environ, **{name: str(value) for name, value in world.items()}},
+        env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -162,7 +149,36 @@ def _started(library: str, url: str, rank: int, ranks: int) -> subprocess.Popen[
     )
 
 
-def _judged(how: str, shares: list[dict[str, Any]]) -> Finding:
+def shares_of(processes: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
+    """Wait for processes, and return what they have read.
+
+    Raises
+    ------
+    RankError
+        If one fails, or takes too long. None of them runs any more then.
+    """
+    try:
+        found = [process.communicate(timeout=_PATIENCE) for process in processes]
+    except subprocess.TimeoutExpired:
+        raise RankError(
+            f"a rank had not read its share after {_PATIENCE} s. Measure how fast this host reads "
+            "from the directory"
+        ) from None
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for process, (_, err) in zip(processes, found, strict=True):
+        if process.returncode:
+            library = process.args[3] if isinstance(process.args, list) else ""
+            last = "".join(err.strip().splitlines()[-1:])
+            raise RankError(
+                f"{library} failed in a rank: {last}. See whether `import {library}` works here"
+            )
+    return [json.loads(out.splitlines()[-1]) for out, _ in found]
+
+
+def judged(how: str, shares: list[dict[str, Any]]) -> Finding:
     """Count the rows of all shares by number, and what is wrong in them."""
     counts = Counter(row for share in shares for row in share["ids"])
     lost = [row for row in range(ROWS) if row not in counts]
@@ -173,9 +189,9 @@ def _judged(how: str, shares: list[dict[str, Any]]) -> Finding:
     if lost or repeated or wrong:
         columns = ", ".join(f"{name} ({count})" for name, count in wrong.items()) or "none"
         return Finding(
-            _CHECK,
+            CHECK,
             "problem",
             f"{how}: {len(lost)} rows lost, {len(repeated)} repeated, wrong values: {columns}",
             "report it with the output of `mdstorm doctor --format json`",
         )
-    return Finding(_CHECK, "ok", f"{how}: all {ROWS} rows, each once, with the right values")
+    return Finding(CHECK, "ok", f"{how}: all {ROWS} rows, each once, with the right values")

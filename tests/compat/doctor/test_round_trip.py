@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from tests.compat.doctor.setups import Setup
 
 from mdstorm.doctor import Finding, Report, check_setup
-from mdstorm.doctor._round_trip import _judged
+from mdstorm.doctor._round_trip import judged
 from mdstorm.doctor._sample_rows import COLUMNS, ROWS, is_null, wrong_values
 
 
@@ -27,6 +28,26 @@ def test_every_row_comes_back_in_every_library(
     assert trip[2] == f"torch on cpu, 2 ranks, resumed once: {right}"
     assert trip[3] == f"tensorflow on cpu:0, 2 ranks, resumed once: {right}"
     assert trip[4] == "what was written is deleted"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_ranks_of_a_job_read_what_rank_0_writes(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    command = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0", "-m")
+    options = ("mdstorm", "doctor", "--cache-dir", f"file://{cache}")
+    done = subprocess.run(
+        [sys.executable, *command, *options],
+        env={**os.environ, "MDSTORM_CACHE_DIR": str(tmp_path / "shards")},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    right = f"2 ranks on 1 host, resumed once: all {ROWS} rows, each once, with the right values"
+    assert f"torch, {right}" in done.stdout
+    assert f"tensorflow, {right}" in done.stdout
+    assert done.stdout.count("no problems found") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,12 +79,12 @@ def test_a_directory_of_the_user_keeps_what_is_in_it(tmp_path: Path) -> None:
 
 def test_lost_repeated_and_wrong_rows_are_counted() -> None:
     whole = {"ids": list(range(ROWS)), "wrong": {}}
-    assert _judged("x", [whole]).status == "ok"
+    assert judged("x", [whole]).status == "ok"
     shares = [
         {"ids": [*range(5, ROWS), 9], "wrong": {"date": 2}},
         {"ids": [], "wrong": {"date": 1}},
     ]
-    found = _judged("x", shares)
+    found = judged("x", shares)
     assert found.status == "problem"
     assert "5 rows lost, 1 repeated, wrong values: date (3)" in found.found
 
