@@ -4,6 +4,7 @@
 # make quick AREA=read   the tests of one area, in under a minute
 # make docs        the site, in docs/_build/html
 # make demo        the first example, in an environment of its own (1.7 GB)
+# make release     what a release consists of, in dist/; publishes nothing
 # make benchmark   speed, compared with other libraries
 #
 # Each creates the virtual environments that it needs. Prerequisites: Python 3.11 and Java 17 or
@@ -42,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick docs demo notebooks benchmark parity lint format test-dev test-compat \
+.PHONY: test test-all quick docs release demo notebooks benchmark parity lint format test-dev test-compat \
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
@@ -91,6 +92,10 @@ docs: $(DOCS)/.complete
 	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env \
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
 	$(DOCS)/bin/python scripts/check_site.py docs/_build/html
+
+# Built from the commit, tried on every Python that is there; its pages say how it is published.
+release: docs $(DEV)/.complete
+	$(DEV)/bin/python scripts/release.py
 
 demo: java $(DEMO)/.complete
 	$(call with_spark,$(DEMO)) $(DEMO)/bin/python examples/quickstart.py

@@ -102,7 +102,7 @@ numpydoc_class_members_toctree = False
 
 # The page
 html_theme = "furo"
-html_title = "mdstorm"
+html_title = f"mdstorm {__version__}"  # in the header of every page
 html_static_path = ["_static"]
 html_favicon = "_static/icon.svg"
 html_css_files = ["site.css"]
