@@ -28,7 +28,7 @@ _SESSION = ("_jsc", "_jsparkSession", "_jvm", "_sc", "sparkContext")
 _FRAME = ("_jdf", "_sc", "rdd")
 
 #: Wraps methods of PySpark: whoever calls it counts.
-_WRAPPER = "mdstorm._drop_in.kept_conf"
+_WRAPPER = "mdstorm._drop_in"
 #: Packages whose modules are not refused anything.
 _exempt = {"pyspark", "py4j"}
 

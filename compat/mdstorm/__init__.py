@@ -14,8 +14,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mdstorm._conversion.convert import convert
-    from mdstorm._drop_in.install import install_as_petastorm
+    from mdstorm._conversion import convert
+    from mdstorm._drop_in import install_as_petastorm
     from mdstorm.errors import NoDataAvailableError
     from mdstorm.reader import make_batch_reader, make_reader
     from mdstorm.transform import TransformSpec
@@ -35,8 +35,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "NoDataAvailableError": "errors",
     "TransformSpec": "transform",
-    "convert": "_conversion.convert",
-    "install_as_petastorm": "_drop_in.install",
+    "convert": "_conversion",
+    "install_as_petastorm": "_drop_in",
     "make_batch_reader": "reader",
     "make_reader": "reader",
 }

@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 from mdstorm_backend.drop_in import AbsentNames
 
@@ -157,6 +157,7 @@ ABSENT = AbsentNames(
     SECTIONS,
     {name: module for module, names in _HOMES.items() for name in names},
 )
+_Defined = TypeVar("_Defined", bound=Any)
 
 
 def is_module(package: str, name: str) -> bool:
@@ -186,3 +187,17 @@ def other_names(module: str) -> Callable[[str], Any]:
         raise ABSENT.error(module, name, sys._getframe(1))
 
     return get
+
+
+def public(module: str) -> Callable[[_Defined], _Defined]:
+    """Set the module name of a decorated class or function to `module`, which re-exports it.
+
+    Pickles, messages and documentation then show the name that users import, and stay valid when
+    the definition moves.
+    """
+
+    def name_home(defined: _Defined) -> _Defined:
+        defined.__module__ = module
+        return defined
+
+    return name_home

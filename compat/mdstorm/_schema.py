@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._public import public
+from mdstorm._petastorm_names import public
 from mdstorm.errors import EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.format import Column, SparkType, depth_of, is_number, numpy_dtype

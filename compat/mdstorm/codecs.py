@@ -19,12 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm._schema import NamedSparkType, UnischemaField, class_name, fits_shape
-from mdstorm.errors import (
-    ArgumentTypeError,
-    EncodingError,
-    EncodingTypeError,
-    InvalidArgumentError,
-)
+from mdstorm.errors import ArgumentTypeError, EncodingError, EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_text, require
 from mdstorm_backend.format import image_array
 

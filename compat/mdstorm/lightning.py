@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm._integrations.converter_loaders import ConverterLoaders
+from mdstorm._lightning import ConverterLoaders
 from mdstorm_backend.base import require
 
 LightningDataModule = require("lightning.pytorch").LightningDataModule

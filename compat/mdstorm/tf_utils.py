@@ -17,18 +17,16 @@ except ModuleNotFoundError:
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.arguments import check_reader
 from mdstorm._rows import Row, TFDataset
-from mdstorm._tensorflow.datasets import (
+from mdstorm._tensorflow import (
+    column_for_tf,
     dataset_of_ngrams,
     dataset_of_rows,
-    specs_of_ngram,
-    warn_of_decimals_in,
-)
-from mdstorm._tensorflow.values import (
-    column_for_tf,
     date_to_nsec_from_epoch,
     refuse_nulls_in_rows,
+    specs_of_ngram,
     specs_of_schema,
     value_for_tf,
+    warn_of_decimals_in,
 )
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema

@@ -1,5 +1,244 @@
-"""`StreamingTrainerMixin` for Hugging Face's ``Trainer``."""
+"""Hugging Face's Trainer: train and evaluate on converters, `StreamingDataset` and their loaders.
 
-from mdstorm._integrations.trainer_mixin import StreamingTrainerMixin
+For example::
+
+    class MyTrainer(StreamingTrainerMixin, Trainer):
+        pass
+
+
+    MyTrainer(model, args, train_dataset=converter, eval_dataset=other_converter).train()
+
+The Trainer lets subclasses create its loaders, and tells callbacks about epochs. For the batch
+size, the columns that a model takes, and the collator that leaves out other columns, it has only
+private names: ``_train_batch_size``, ``_set_signature_columns_if_needed`` with
+``_signature_columns``, and ``_get_collator_with_removed_columns``. Tested with transformers 5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from mdstorm_backend.base import require
+
+try:
+    import torch
+except ModuleNotFoundError:
+    require("torch")  # says what to install
+    raise
+
+from torch.utils.data import DataLoader
+
+from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 
 __all__ = ["StreamingTrainerMixin"]
+
+_transformers: Any = require("transformers")
+
+if TYPE_CHECKING:
+    from transformers import Trainer as _Base
+else:
+    _Base = object
+
+
+class StreamingTrainerMixin(_Base):  # type: ignore[misc]
+    """Lets a ``Trainer`` read converters, `StreamingDataset` and loaders, each row once.
+
+    Put the mixin before ``Trainer`` among the bases. You can then pass them as `train_dataset` and
+    `eval_dataset`, as values of a dict of datasets, and to ``evaluate`` and ``predict``. The
+    Trainer handles any other dataset itself.
+
+    A converter is read once per epoch. For training, it is shuffled by ``data_seed`` or ``seed`` of
+    the arguments. For other options, pass a loader of ``make_torch_dataloader(num_epochs=1, …)``,
+    which keeps its own batch size.
+
+    Batches are dicts of tensors. ``label`` and ``label_ids`` become ``labels``, and with
+    ``remove_unused_columns`` columns that the model does not take are left out. A `data_collator`
+    gets lists of samples.
+
+    With several processes, predictions come in the order in which the processes read. To join them
+    with the rows, let the model also return a column that identifies the rows.
+
+    When training resumes from a checkpoint, the Trainer skips the batches that were trained on. The
+    number of processes and the batch size must be those with which the checkpoint was written.
+
+    Raises
+    ------
+    InvalidArgumentError
+        In ``train``, if a checkpoint was written by another number of processes, or with another
+        batch size.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.add_callback(_Resumption)
+        #: Those of loaders that were given, and of evaluation where workers persist, each with
+        #: what it reads.
+        self._kept_loaders: dict[int, tuple[object, DataLoader[Any]]] = {}
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return the prepared loader of `train_dataset`."""
+        if not _is_ours(self.train_dataset):
+            return cast("DataLoader[Any]", super().get_train_dataloader())
+        return self._prepared(self.train_dataset, self._train_batch_size, trains=True)
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        """Return the prepared loader of `eval_dataset`, or of the one with that name."""
+        chosen: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(chosen, str) and isinstance(self.eval_dataset, Mapping):
+            chosen = self.eval_dataset[chosen]
+        if not _is_ours(chosen):
+            return cast("DataLoader[Any]", super().get_eval_dataloader(eval_dataset))
+        return self._prepared(chosen, self.args.eval_batch_size)
+
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader[Any]:
+        """Return the prepared loader of a dataset for ``predict``."""
+        if not _is_ours(test_dataset):
+            return cast("DataLoader[Any]", super().get_test_dataloader(test_dataset))
+        return self._prepared(test_dataset, self.args.eval_batch_size)
+
+    def _prepared(self, source: Any, batch_size: int, *, trains: bool = False) -> DataLoader[Any]:
+        if id(source) in self._kept_loaders:
+            return self._ready(self._kept_loaders[id(source)][1])
+        is_loader = isinstance(source, DataLoader)
+        prepared = self._ready(
+            source if is_loader else self._loader_of(source, batch_size, trains=trains)
+        )
+        if is_loader or (self.args.dataloader_persistent_workers and not trains):
+            self._kept_loaders[id(source)] = (source, prepared)
+        return prepared
+
+    def _ready(self, loader: DataLoader[Any]) -> DataLoader[Any]:
+        prepared: Any = self.accelerator.prepare(loader)
+        prepared.dataset.batch_map = _Keywords(self._columns_of_model)
+        return cast("DataLoader[Any]", prepared)
+
+    def _loader_of(
+        self, source: StreamingDataset | SparkDatasetConverter, batch_size: int, *, trains: bool
+    ) -> StreamingDataLoader:
+        args, dataset = self.args, cast(StreamingDataset, source)
+        if isinstance(source, SparkDatasetConverter):
+            loader: Any = source.make_torch_dataloader(
+                batch_size=batch_size,
+                num_epochs=1,
+                shuffle_row_groups=trains,
+                shuffle_rows=trains,
+                seed=args.seed if args.data_seed is None else args.data_seed,
+                cur_shard="auto",
+            )
+            dataset = loader.dataset
+        collate = None
+        if self._collates:
+            collate = self._get_collator_with_removed_columns(self.data_collator)
+        return StreamingDataLoader(
+            dataset,
+            batch_size=batch_size,
+            collate_fn=collate,
+            drop_last=args.dataloader_drop_last,
+            num_workers=args.dataloader_num_workers,
+            pin_memory=args.dataloader_pin_memory,
+            persistent_workers=args.dataloader_persistent_workers,
+            multiprocessing_context=args.dataloader_multiprocessing_context,
+            prefetch_factor=args.dataloader_prefetch_factor,
+        )
+
+    @property
+    def _collates(self) -> bool:
+        """Whether samples go through a collator that is more than PyTorch's."""
+        return self.data_collator is not _transformers.default_data_collator
+
+    @property
+    def _columns_of_model(self) -> frozenset[str] | None:
+        """Names of the columns that the model takes; None for any."""
+        if not self.args.remove_unused_columns:
+            return None
+        self._set_signature_columns_if_needed()
+        return frozenset(self._signature_columns)
+
+
+def _is_ours(source: object) -> bool:
+    if getattr(source, "_is_accelerate_prepared", False):
+        return hasattr(getattr(source, "dataset", None), "batch_map")
+    return isinstance(source, (StreamingDataset, StreamingDataLoader, SparkDatasetConverter))
+
+
+class _Keywords:
+    """Makes the keywords of a model of a batch, as transformers' default collator does.
+
+    Parameters
+    ----------
+    names : frozenset of str or None
+        What the model takes; None for anything.
+    """
+
+    def __init__(self, names: frozenset[str] | None) -> None:
+        self._names = names
+
+    def __call__(self, batch: Any) -> Any:
+        """Return the batch, or what is made of it if it is a dict."""
+        if not isinstance(batch, Mapping):
+            return batch
+        names = self._names
+        inputs = {name: values for name, values in batch.items() if names is None or name in names}
+        for name in ("label", "label_ids"):
+            if name in inputs and "labels" not in inputs:
+                inputs["labels"] = _labels(inputs.pop(name))
+        return inputs
+
+
+def _described(shape: Mapping[str, int]) -> str:
+    return (
+        f"global batches of {shape['rows_of_a_global_batch']} rows, number of processes: "
+        f"{shape['processes']}"
+    )
+
+
+def _labels(values: Any) -> Any:
+    if not isinstance(values, torch.Tensor):
+        return values
+    return values.float() if values.is_floating_point() else values.long()
+
+
+class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.ExportableState):  # type: ignore[misc]
+    """Sees to it that the batches which the Trainer skips are those that were trained on."""
+
+    def __init__(self) -> None:
+        #: What batches depend on, as checkpoints hold it; None for datasets that are not ours.
+        self.shape: dict[str, int] | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Refuse a checkpoint of another number of processes, or of another batch size."""
+        loader: Any = kwargs.get("train_dataloader")
+        self.shape = None
+        if not _is_ours(loader):
+            return
+        rows = loader.total_batch_size
+        self.shape = {"processes": args.world_size, "rows_of_a_global_batch": rows}
+        saved = state.stateful_callbacks.get(type(self).__name__, {})
+        there = saved.get("attributes", {}).get("shape")
+        skips = state.global_step > 0 and not args.ignore_data_skip
+        if skips and there is not None and there != self.shape:
+            raise InvalidArgumentError(
+                f"the checkpoint was written with {_described(there)}, and this run has "
+                f"{_described(self.shape)}: the Trainer would skip rows that were not trained on. "
+                "Use the same number of processes and the same batch size, or start the epoch "
+                "again with TrainingArguments(ignore_data_skip=True)"
+            )
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Tell the loader its epoch, as the Trainer counts it: it does not where it skips."""
+        loader: Any = kwargs.get("train_dataloader")
+        if not _is_ours(loader):
+            return
+        try:
+            batches = len(loader)
+        except TypeError:  # and the Trainer takes everything for one epoch
+            return
+        steps = max(-(-batches // args.gradient_accumulation_steps), 1)
+        loader.set_epoch(state.global_step // steps)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds."""
+        return {"args": {}, "attributes": {"shape": self.shape}}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm._transforms.declared_fields import as_declared
+from mdstorm._transforms.row_transform import as_declared
 from mdstorm.errors import TransformError
 
 NUMBERS = [np.bool_, np.int8, np.uint8, np.int32, np.uint64, np.int64, np.float32, np.float64]

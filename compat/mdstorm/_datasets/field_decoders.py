@@ -15,12 +15,7 @@ import pyarrow as pa
 from mdstorm._datasets.npy_arrays import Shape, decode_npy, inflate_npz
 from mdstorm._rows import ArrayColumn
 from mdstorm._schema import UnischemaField
-from mdstorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
+from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.errors import UnsupportedTypeError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.format import (

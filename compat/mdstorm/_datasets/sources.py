@@ -11,9 +11,9 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 
-from mdstorm._datasets.common_metadata import row_group_counts
 from mdstorm._datasets.decoded_source import decoded, stored_unischema, with_float_decimals
 from mdstorm._datasets.field_decoders import schema_with_floats
+from mdstorm._datasets.petastorm_metadata import row_group_counts
 from mdstorm.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,

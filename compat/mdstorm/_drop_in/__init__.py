@@ -1,1 +1,139 @@
-"""`mdstorm.install_as_petastorm`: mdstorm under the name `petastorm`."""
+"""`install_as_petastorm`: run programs that import `petastorm` on mdstorm, unedited."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mdstorm._petastorm_names import ABSENT
+from mdstorm.errors import PetastormImportedError
+from mdstorm_backend.base import when_loaded
+from mdstorm_backend.drop_in import StandIn
+
+_PETASTORM = StandIn(
+    absent=ABSENT,
+    version="0.13.1",
+    shim=Path(__file__).parent / "shim" / "petastorm.py",
+    remedy=(
+        "Call mdstorm.install_as_petastorm() first, before anything imports petastorm, or run the "
+        "program unedited with: mdstorm run program.py"
+    ),
+    imported=PetastormImportedError,
+)
+
+#: Loggers of Petastorm's, and those of mdstorm that log the same; one that is above another first.
+_PAIRS = {
+    "petastorm": "mdstorm",
+    "petastorm.pytorch": "mdstorm._torch.loader",
+    "petastorm.reader": "mdstorm.reader",
+    "petastorm.spark": "mdstorm.spark",
+    "petastorm.spark.spark_dataset_converter": "mdstorm.spark.spark_dataset_converter",
+}
+#: The class of ``spark.conf``, by its module.
+_CLASSES = {
+    "pyspark.sql.conf": "RuntimeConfig",
+    "pyspark.sql.connect.conf": "RuntimeConf",
+}
+#: What the keys begin with that Spark itself does not need to know.
+_OWN = ("mdstorm.", "petastorm.")
+_logger = logging.getLogger(__name__)
+#: What sessions refused to take. A process has one configuration of its own.
+_kept: dict[str, str] = {}
+
+
+def install_as_petastorm() -> None:
+    """Make ``import petastorm`` import mdstorm, as PyMySQL's `install_as_MySQLdb` does for MySQLdb.
+
+    From then on, `petastorm` and its modules are those of mdstorm: the same module and class
+    objects under both names. This holds
+
+    - in this process, and its forks;
+    - in Python processes that it starts (`multiprocessing`, workers of a torch ``DataLoader``,
+      `subprocess` with the inherited environment): a folder that holds only a stand-in for
+      `petastorm` is added to ``PYTHONPATH`` and `sys.path`;
+    - in Spark's workers, where mdstorm must also be installed: existing and future sessions get the
+      stand-in with ``addPyFile``, on Spark Connect with ``addArtifact``;
+    - for pickles made with Petastorm, which name its modules.
+
+    Call it before the first ``import petastorm``; calling it again does nothing. It imports neither
+    pyspark nor a framework.
+
+    If a Spark session refuses ``spark.conf.set`` for a key that begins with ``petastorm.`` or
+    ``mdstorm.``, as serverless compute does, this process keeps the value, and ``spark.conf.get``
+    returns it.
+
+    The loggers ``petastorm``, ``petastorm.reader``, ``petastorm.pytorch`` and ``petastorm.spark…``
+    control what mdstorm logs, by their levels, handlers and `propagate`.
+
+    ``petastorm.__version__`` is 0.13.1, the version of the API. Importing a module of Petastorm
+    that mdstorm lacks raises an error that says where the differences are documented.
+
+    Raises
+    ------
+    PetastormImportedError
+        If the real Petastorm was already imported, because its classes may be in use. Also an
+        `ImportError`.
+    """
+    _PETASTORM.install()
+    keep_conf()
+    _join_loggers()
+
+
+def _join_loggers() -> None:
+    """Put each of Petastorm's loggers above that of mdstorm; again does nothing.
+
+    Levels and handlers of both hold, those of ``mdstorm`` first: a record goes from
+    ``mdstorm.reader`` to ``petastorm.reader``, ``mdstorm``, ``petastorm`` and the root logger.
+    """
+    for theirs, ours in _PAIRS.items():
+        logging.getLogger(ours.rpartition(".")[0])  # made later, it would take theirs' place
+        below, above = logging.getLogger(ours), logging.getLogger(theirs)
+        if below.parent is not above:
+            above.parent, below.parent = below.parent, above
+    above.setLevel(above.level)  # forgets which levels loggers have had until now
+
+
+def keep_conf() -> None:
+    """Let ``spark.conf`` keep what it is refused of our own keys, in this process."""
+    when_loaded(_CLASSES, _patch)
+
+
+def _patch(module: ModuleType) -> None:
+    """Patch the methods of the class in a module; again does nothing."""
+    conf = getattr(module, _CLASSES[module.__name__])
+    if hasattr(conf.set, "keeps_for_mdstorm"):
+        return
+    set_, get, unset = conf.set, conf.get, conf.unset
+
+    @functools.wraps(set_)
+    def set_or_keep(self: Any, key: str, value: Any) -> None:
+        try:
+            set_(self, key, value)
+        except Exception as error:
+            if not _is_own(key, error):
+                raise
+            _kept[key] = str(value)
+            _logger.info("this Spark session refuses the conf %s: kept in this process", key)
+        else:
+            _kept.pop(key, None)
+
+    @functools.wraps(get)
+    def get_or_kept(self: Any, key: str, *default: Any, **named: Any) -> Any:
+        return _kept[key] if key in _kept else get(self, key, *default, **named)
+
+    @functools.wraps(unset)
+    def unset_kept(self: Any, key: str) -> None:
+        if _kept.pop(key, None) is None:
+            unset(self, key)
+
+    set_or_keep.keeps_for_mdstorm = True  # type: ignore[attr-defined]
+    conf.set, conf.get, conf.unset = set_or_keep, get_or_kept, unset_kept
+
+
+def _is_own(key: object, error: Exception) -> bool:
+    from mdstorm_backend.spark import is_refusal  # which imports Arrow
+
+    return isinstance(key, str) and key.startswith(_OWN) and is_refusal(error)

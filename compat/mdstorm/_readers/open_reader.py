@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from mdstorm._datasets.sources import Opened, checked_url, open_urls, opened
-from mdstorm._public import public
+from mdstorm._petastorm_names import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.reader import DatasetReader
 from mdstorm.cache import CacheBase, NullCache

@@ -22,10 +22,9 @@ from mdstorm._selection.shard_views import (
     prune_by_filters,
     prune_by_predicate,
 )
-from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform
-from mdstorm._transforms.row_transform import RowTransform
+from mdstorm._transforms.row_transform import DeclaredTransform, RowTransform
 from mdstorm.cache import NullCache
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.selectors import select_row_groups

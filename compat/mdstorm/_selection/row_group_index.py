@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets.common_metadata import (
+from mdstorm._datasets.petastorm_metadata import (
     COMMON_METADATA,
     ROW_GROUPS_INDEX_KEY,
     add_metadata,
+    check_no_table,
     common_metadata_of,
     has_stale_index,
     index_entries,
 )
-from mdstorm._datasets.petastorm_metadata import check_no_table
-from mdstorm._pickles.index_pickle import StoredIndex, dump_indexes, load_indexes
-from mdstorm._public import public
+from mdstorm._petastorm_names import public
+from mdstorm._pickles.stored_pickles import StoredIndex, dump_indexes, load_indexes
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
 from mdstorm._datasets.sources import opened
-from mdstorm._public import public
+from mdstorm._petastorm_names import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.open_reader import Reader, reader_over

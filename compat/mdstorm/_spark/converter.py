@@ -9,19 +9,13 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from mdstorm._datasets.sources import directory_of
-from mdstorm._public import public
+from mdstorm._petastorm_names import public
 from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, ReaderKeywords, check_keywords
 from mdstorm._rows import ResumableTFDataset, Row
-from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.context_managers import TorchDatasetContextManager
-from mdstorm._spark.converter_files import (
-    DEFAULT_BATCH_SIZE,
-    ColumnNames,
-    ModelInputs,
-    ReadFiles,
-)
-from mdstorm._spark.copies import delete_dir, forget
+from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ColumnNames, ModelInputs, ReadFiles
+from mdstorm._spark.copies import PETASTORM_CONF, delete_dir, forget
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place

@@ -11,8 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mdstorm._datasets.sources import open_stored
-from mdstorm._public import public
-from mdstorm._spark.cache_dir import parent_cache_dir, staging_dir
+from mdstorm._petastorm_names import public
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm._spark.copies import (
     delete_abandoned,
@@ -20,6 +19,8 @@ from mdstorm._spark.copies import (
     find_or_convert,
     identify,
     keep_after_exit,
+    parent_cache_dir,
+    staging_dir,
 )
 from mdstorm.errors import (
     CompressionCodecError,
@@ -32,12 +33,7 @@ from mdstorm.errors import (
 from mdstorm_backend.base import check_flag, check_text
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import (
-    become_floats,
-    check_decimals,
-    check_float_dtype,
-    plan_types,
-)
+from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark import (
     check_driver_writes,

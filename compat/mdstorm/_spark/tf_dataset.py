@@ -9,7 +9,7 @@ from typing import Any
 from mdstorm._readers.sample_order import sample_order
 from mdstorm._readers.schema_fields import delivered_name
 from mdstorm._spark.converter_files import ReadFiles
-from mdstorm._tensorflow.values import declared_spec
+from mdstorm._tensorflow import declared_spec
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import check_integer
 from mdstorm_backend.loaders import ReaderOptions

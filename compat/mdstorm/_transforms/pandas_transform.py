@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared_fields import DeclaredTransform, check_shape, declared_dtype
+from mdstorm._transforms.row_transform import DeclaredTransform, check_shape, declared_dtype
 from mdstorm.errors import TransformError
 from mdstorm.transform import EditedField, TransformSpec
 from mdstorm_backend.format import (

@@ -11,8 +11,7 @@ import threading
 import weakref
 from typing import Any
 
-from mdstorm._transforms.function_pickles import pickle_function, unpickle_function
-from mdstorm._transforms.worker_process import receive, send
+from mdstorm._transforms.worker_process import pickle_function, receive, send, unpickle_function
 from mdstorm.errors import WorkerDiedError
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.format import Batch

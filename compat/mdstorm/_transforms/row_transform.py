@@ -1,9 +1,10 @@
-"""Run a `TransformSpec` row by row, each row as a dict."""
+"""Run a `TransformSpec` row by row, and check that functions keep to what they declare."""
 
 from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,189 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._rows import cells
-from mdstorm._transforms.declared_fields import DeclaredTransform
-from mdstorm.errors import RowTransformError, TransformError
-from mdstorm_backend.format import Batch, Values
+from mdstorm._schema import fits_shape
+from mdstorm.errors import NoMatchingFieldsError, RowTransformError, TransformError
+from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
+from mdstorm_backend.format import Batch, Schema, Values
 from mdstorm_backend.read import objects
 
+_NUMBERS = "biuf"
 #: Types of numbers, from which NumPy makes an array without inspecting each one.
-_NUMBERS = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhilqBHILQefd"}
+_NUMBER_TYPES = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhilqBHILQefd"}
 #: Placeholder for a value that NumPy has no type for.
 _OBJECT = np.empty((), object)
+
+
+class DeclaredTransform:
+    """A transform of a reader, whose columns a `TransformSpec` declares.
+
+    Parameters
+    ----------
+    spec : TransformSpec
+        What the user gave.
+    schema : Schema
+        The stored columns that are read.
+    names : sequence of str
+        All columns that go in, mask columns included.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that come out.
+    edited : dict of str to EditedField
+        The declarations among them.
+
+    Raises
+    ------
+    NoMatchingFieldsError
+        If the transform leaves no column.
+    """
+
+    def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
+        self.spec = spec
+        self.schema = schema
+        self.names = tuple(names)
+        self.columns = spec._mdstorm_columns_of(names)
+        self.edited = spec._mdstorm_edited()
+        warn_of_unknown("remove_fields", spec.removed_fields, names)
+        warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self.edited])
+        if not self.columns:
+            raise NoMatchingFieldsError(
+                f"the TransformSpec removes all of the columns {list(names)}: keep at least one "
+                "with selected_fields, or name fewer in removed_fields"
+            )
+
+    def enforce(self, name: str, values: Values) -> Values:
+        """Return a declared column as `as_declared` does; others unchanged."""
+        field = self.edited.get(name)
+        return values if field is None else as_declared(values, field)
+
+
+def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of a declaration; object for what NumPy does not have."""
+    try:
+        dtype: np.dtype[Any] = np.dtype(numpy_type)
+    except TypeError:
+        return np.dtype(object)
+    return dtype
+
+
+def as_declared(values: Values, field: EditedField) -> Values:
+    """Return values in the declared dtype, of the declared shape.
+
+    Numbers are cast where that keeps their values, except for digits of floating-point numbers.
+    Columns declared as integers or booleans that hold NaN stay floating-point: NaN means null.
+
+    Raises
+    ------
+    TransformError
+        If the dtype cannot hold them, or they have another shape.
+    """
+    name, numpy_type, shape, _ = field
+    dtype = declared_dtype(numpy_type)
+    if dtype.kind in _NUMBERS:
+        values = _as_numbers(name, values, dtype)
+    elif isinstance(values, np.ndarray) and values.dtype.kind in _NUMBERS and dtype.kind in "US":
+        raise _wrong_type(name, dtype, str(values.dtype))
+    check_shape(name, values, tuple(shape))
+    return values
+
+
+def _as_numbers(name: str, values: Values, dtype: np.dtype[Any]) -> Values:
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind == "O":
+            return objects([_cell_as_numbers(name, cell, dtype) for cell in values])
+        return _cast(name, values, dtype)
+    type_ = values.type
+    if pa.types.is_list(type_):
+        elements = _as_numbers(name, values.flatten(), dtype)
+        if isinstance(elements, np.ndarray) or elements.type != type_.value_type:
+            return _with_elements(values, pa.array(elements))
+        return values
+    if pa.types.is_null(type_) or (pa.types.is_boolean(type_) and dtype.kind == "b"):
+        return values
+    if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        if values.null_count:
+            return values
+        return pa.array(_cast(name, values.to_numpy(zero_copy_only=False), dtype))
+    raise _wrong_type(name, dtype, str(type_))
+
+
+def _with_elements(values: pa.ListArray, elements: pa.Array) -> pa.ListArray:
+    lengths = np.asarray(values.value_lengths().fill_null(0))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    missing = np.append(np.asarray(values.is_null()), False)
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), elements)
+
+
+def _cell_as_numbers(name: str, cell: Any, dtype: np.dtype[Any]) -> Any:
+    if cell is None:
+        return None
+    if not isinstance(cell, np.ndarray) or cell.dtype.kind not in _NUMBERS:
+        found = f"{cell.dtype} arrays" if isinstance(cell, np.ndarray) else type(cell).__name__
+        raise _wrong_type(name, dtype, found)
+    return _cast(name, cell, dtype)
+
+
+def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    found = values.dtype
+    if found == dtype:
+        return values
+    if found.kind not in _NUMBERS:
+        raise _wrong_type(name, dtype, str(found))
+    if np.can_cast(found, dtype, "safe") or dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return values.astype(dtype)
+    present = values
+    if found.kind == "f":
+        missing = np.isnan(values)
+        present = values[~missing] if missing.any() else values
+    with np.errstate(invalid="ignore"):
+        cast = present.astype(dtype)
+    if not (cast.astype(found) == present).all() or _wraps(present, dtype):
+        raise TransformError(
+            f"column {name!r} is declared as {dtype} in edit_fields, but the function returned "
+            f"{found} values that it cannot hold: declare a type that can, or convert them in the "
+            "function"
+        )
+    return cast if present is values else values
+
+
+def _wraps(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether integers change their sign, which casting back does not reveal."""
+    if not values.size or dtype.kind not in "iu":
+        return False
+    limits = np.iinfo(dtype)
+    return bool(int(values.min()) < limits.min or int(values.max()) > limits.max)
+
+
+def _wrong_type(name: str, dtype: np.dtype[Any], found: str) -> TransformError:
+    return TransformError(
+        f"column {name!r} is declared as {dtype} in edit_fields, but the function returned "
+        f"{found}: declare its NumPy type, or convert it in the function"
+    )
+
+
+def check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> None:
+    """Raise TransformError unless the values of a column have the declared shape."""
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind == "O" and values.ndim == 1:
+            found = {cell.shape for cell in values if isinstance(cell, np.ndarray)}
+        else:
+            found = {values.shape[1:]} if len(values) else set()
+    elif pa.types.is_list(values.type):
+        if pa.types.is_nested(values.type.value_type):
+            return
+        lengths = values.value_lengths().drop_null().unique().to_pylist()
+        found = {(length,) for length in lengths}
+    else:
+        found = set() if values.null_count == len(values) else {()}
+    for each in sorted(found):
+        if not fits_shape(each, shape):
+            raise TransformError(
+                f"field {name} must be the shape {shape}, found {each}: reshape it in the "
+                "function, or declare its shape in edit_fields"
+            )
 
 
 class RowTransform(DeclaredTransform):
@@ -122,7 +297,7 @@ def _are_scalars(values: Values) -> bool:
 def column_of_cells(values: list[Any]) -> Values:
     """Return one value per row as a column: stacked if all are alike, otherwise objects."""
     types = {type(value) for value in values}
-    if types and types <= _NUMBERS:
+    if types and types <= _NUMBER_TYPES:
         numbers = np.array(values)
         if numbers.dtype.kind != "O":  # as that of integers of more than 64 bits is
             return numbers

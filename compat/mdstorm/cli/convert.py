@@ -86,7 +86,7 @@ def convert(
 
     Values and the order of rows are kept. If interrupted, run it again to resume where it stopped.
     """
-    from mdstorm._conversion.convert import convert as convert_dataset
+    from mdstorm._conversion import convert as convert_dataset
 
     size = None if shard_size is None else parse_size(shard_size)
     try:

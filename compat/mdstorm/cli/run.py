@@ -11,7 +11,7 @@ from types import TracebackType
 
 import click
 
-from mdstorm._drop_in.install import install_as_petastorm
+from mdstorm._drop_in import install_as_petastorm
 from mdstorm.cli import FAILED, INTERRUPTED
 from mdstorm.cli._common import examples
 from mdstorm_backend.drop_in import install_as_streaming

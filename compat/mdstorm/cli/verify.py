@@ -77,7 +77,7 @@ def verify(
     if against is not None:
         if quick:
             raise click.UsageError("--quick reads no rows: leave out either --quick or --against")
-        from mdstorm._conversion.compared_datasets import open_compared
+        from mdstorm._conversion import open_compared
         from mdstorm.cli.verify import show_comparison
         from mdstorm_backend.convert import compare
 

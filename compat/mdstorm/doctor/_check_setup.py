@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mdstorm._public import public
+from mdstorm._petastorm_names import public
 from mdstorm.doctor import _libraries, _machine, _spark, _storage
 from mdstorm.doctor._findings import Finding, Report, examined
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from mdstorm._public import public
+from mdstorm._petastorm_names import public
 
 Status = Literal["ok", "note", "warning", "problem"]
 

@@ -23,14 +23,7 @@ import pyarrow.parquet as pq
 
 from mdstorm import convert
 from mdstorm.doctor._findings import Finding
-from mdstorm.doctor._round_trip import (
-    CHECK,
-    judged,
-    libraries,
-    own_directory,
-    shares_of,
-    started,
-)
+from mdstorm.doctor._round_trip import CHECK, judged, libraries, own_directory, shares_of, started
 from mdstorm.doctor._sample_rows import COLUMNS, ROWS, is_null
 from mdstorm_backend.display import counted
 from mdstorm_backend.order import World

@@ -75,7 +75,7 @@ def _kind_of(path: Path) -> str:
 
 def configured_directory(session: Any) -> str | None:
     """Return the URL of the parent cache directory that is configured; None if there is none."""
-    from mdstorm._spark.cache_dir import ENVIRONMENT_VARIABLE, MDSTORM_CONF, PETASTORM_CONF
+    from mdstorm._spark.copies import ENVIRONMENT_VARIABLE, MDSTORM_CONF, PETASTORM_CONF
     from mdstorm_backend.spark import read_conf
 
     confs = (MDSTORM_CONF, PETASTORM_CONF)
@@ -85,7 +85,7 @@ def configured_directory(session: Any) -> str | None:
 
 def look_at_directory(url: str | None, session: Any) -> Iterator[Finding]:
     """Check the directory for converted DataFrames: write a small file there, and remove it."""
-    from mdstorm._spark.cache_dir import PETASTORM_CONF, checked_directory
+    from mdstorm._spark.copies import PETASTORM_CONF, checked_directory
     from mdstorm_backend.errors import MDStormError
     from mdstorm_backend.spark import check_driver_writes
     from mdstorm_backend.storage import Location, check_scheme

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._pickles.index_pickle import load_indexes
-from mdstorm._pickles.schema_pickle import load_unischema
+from mdstorm._pickles.stored_pickles import load_indexes, load_unischema
 from mdstorm._selection.row_group_index import indexers_of
 from mdstorm.errors import UnsafePickleError
 

@@ -11,10 +11,8 @@ from dataclasses import replace
 from pydoc import locate
 from typing import Any
 
-from mdstorm._datasets.common_metadata import UNISCHEMA_EXTRA
-from mdstorm._datasets.decoded_source import decoded
-from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
-from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm._datasets.decoded_source import decoded, unischema_to_json
+from mdstorm._datasets.petastorm_metadata import UNISCHEMA_EXTRA, write_petastorm_metadata
 from mdstorm._datasets.sources import checked_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError

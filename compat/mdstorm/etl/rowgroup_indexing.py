@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._datasets.common_metadata import ROW_GROUPS_INDEX_KEY, location_of
+from mdstorm._datasets.petastorm_metadata import ROW_GROUPS_INDEX_KEY, location_of
 from mdstorm._datasets.sources import open_urls, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows import cells

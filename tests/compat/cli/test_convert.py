@@ -15,8 +15,8 @@ from tests.compat.cli.running import run
 from tests.mds_backend.convert.parquet_files import numbers
 
 import mdstorm
-from mdstorm._datasets.common_metadata import UNISCHEMA_KEY, add_metadata
-from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm._datasets.petastorm_metadata import UNISCHEMA_KEY, add_metadata
+from mdstorm._pickles.stored_pickles import dump_unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.datasets.dataset import open_dataset

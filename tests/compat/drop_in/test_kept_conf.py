@@ -10,7 +10,7 @@ import pytest
 from tests import refusing
 from tests.conftest import IS_CONNECT
 
-from mdstorm._drop_in import kept_conf
+from mdstorm import _drop_in
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 KEY = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
@@ -42,7 +42,7 @@ class RuntimeConfig:
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_conf, "_kept", {})
+    monkeypatch.setattr(_drop_in, "_kept", {})
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> type[RuntimeConfig]:
     module = ModuleType("pyspark.sql.conf")
     kind = type("RuntimeConfig", (RuntimeConfig,), dict(vars(RuntimeConfig)))
     module.RuntimeConfig = kind  # type: ignore[attr-defined]
-    kept_conf._patch(module)
-    kept_conf._patch(module)
+    _drop_in._patch(module)
+    _drop_in._patch(module)
     return kind
 
 
@@ -72,7 +72,7 @@ def test_what_a_session_takes_is_left_to_it(patched: type[RuntimeConfig]) -> Non
     patched(refused()).set(KEY, "kept")
     conf = patched(refused(), KEY)
     conf.set(KEY, "taken")
-    assert kept_conf._kept == {}
+    assert _drop_in._kept == {}
     assert conf.get(KEY) == "taken"
     conf.unset(KEY)
     assert conf.get(KEY) is None
@@ -88,13 +88,13 @@ def test_all_else_is_raised(patched: type[RuntimeConfig], key: str, error: Excep
     with pytest.raises(type(error)) as caught:
         conf.set(key, "x")
     assert caught.value is error
-    assert kept_conf._kept == {}
+    assert _drop_in._kept == {}
 
 
 @pytest.fixture
 def refusing_session(spark: Any) -> Iterator[Any]:
     with refusing.refusing(connect=IS_CONNECT):
-        kept_conf._patch(import_module(f"pyspark.sql.{'connect.' if IS_CONNECT else ''}conf"))
+        _drop_in._patch(import_module(f"pyspark.sql.{'connect.' if IS_CONNECT else ''}conf"))
         yield spark
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm._drop_in.install import install_as_petastorm
+from mdstorm._drop_in import install_as_petastorm
 
 READER = "mdstorm.reader"
 CONVERTER = "mdstorm.spark.spark_dataset_converter"

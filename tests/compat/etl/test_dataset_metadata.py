@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.compat.etl.golden_rows import GOLDEN, golden_url
 
-from mdstorm._pickles.index_pickle import load_indexes
+from mdstorm._pickles.stored_pickles import load_indexes
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
     ArgumentTypeError,

@@ -14,9 +14,13 @@ from tests.compat.etl.golden_rows import (
     read_rows,
 )
 
-from mdstorm._conversion.convert import mds_plan
-from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema
-from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm._conversion import mds_plan
+from mdstorm._datasets.decoded_source import (
+    DecodedSource,
+    decoded,
+    stored_unischema,
+    unischema_to_json,
+)
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.compat.etl.golden_rows import assert_rows, read_rows
 
-from mdstorm._datasets.common_metadata import UNISCHEMA_KEY, add_metadata
 from mdstorm._datasets.decoded_source import decoded, stored_unischema
-from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm._datasets.petastorm_metadata import UNISCHEMA_KEY, add_metadata
+from mdstorm._pickles.stored_pickles import dump_unischema
 from mdstorm._schema import NamedSparkType
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, live_files, metadata
 
-from mdstorm._conversion.compared_datasets import open_compared
-from mdstorm._conversion.convert import convert
+from mdstorm._conversion import convert, open_compared
 from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (

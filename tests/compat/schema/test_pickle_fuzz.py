@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.compat.schema.pickles import protocol_0
 from tests.compat.schema.schemas import EVERYTHING
 
-from mdstorm._pickles.index_pickle import load_indexes
 from mdstorm._pickles.restricted_unpickler import StandIn, read_pickle
-from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
+from mdstorm._pickles.stored_pickles import dump_unischema, load_indexes, load_unischema
 from mdstorm.errors import UnsafePickleError
 from mdstorm.unischema import Unischema
 

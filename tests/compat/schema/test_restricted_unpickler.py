@@ -20,9 +20,8 @@ from tests.compat.schema.pickles import Calls, calling, protocol_0
 from tests.compat.schema.schemas import EVERYTHING
 
 from mdstorm import codecs, unischema
-from mdstorm._pickles.index_pickle import load_indexes
 from mdstorm._pickles.restricted_unpickler import read_pickle
-from mdstorm._pickles.schema_pickle import dump_unischema, load_unischema
+from mdstorm._pickles.stored_pickles import dump_unischema, load_indexes, load_unischema
 from mdstorm.errors import PetastormMetadataError, UnsafePickleError
 from mdstorm.unischema import Unischema, UnischemaField
 
@@ -387,7 +386,7 @@ def test_loading_imports_neither_petastorm_nor_spark(tmp_path: Path) -> None:
     (tmp_path / "schema").write_bytes(protocol_0())
     program = (
         "import sys, pathlib\n"
-        "from mdstorm._pickles.schema_pickle import load_unischema\n"
+        "from mdstorm._pickles.stored_pickles import load_unischema\n"
         "schema = load_unischema(pathlib.Path(sys.argv[1]).read_bytes())\n"
         "assert len(schema.fields) == 2, schema\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"

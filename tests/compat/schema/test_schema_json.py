@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.compat.schema.schemas import EVERYTHING
 
-from mdstorm._datasets.schema_json import unischema_from_json, unischema_to_json
+from mdstorm._datasets.decoded_source import unischema_from_json, unischema_to_json
 from mdstorm._schema import NamedSparkType, class_name, spark_type_json
 from mdstorm.codecs import NdarrayCodec, ScalarCodec
 from mdstorm.errors import CorruptDatasetError

@@ -13,8 +13,8 @@ import pytest
 from tests.compat.selection.parquet_files import column, write
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
-from mdstorm._datasets.common_metadata import add_metadata, row_group_counts
-from mdstorm._pickles.index_pickle import StoredIndex, dump_indexes, load_indexes
+from mdstorm._datasets.petastorm_metadata import add_metadata, row_group_counts
+from mdstorm._pickles.stored_pickles import StoredIndex, dump_indexes, load_indexes
 from mdstorm._selection.row_group_index import INDEX_FILE
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsafePickleError
 from mdstorm.etl import RowGroupIndexerBase

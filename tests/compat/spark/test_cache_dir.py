@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm._spark.cache_dir import parent_cache_dir
+from mdstorm._spark.copies import parent_cache_dir
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.storage import normalize_url

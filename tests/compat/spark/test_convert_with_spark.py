@@ -7,7 +7,7 @@ from tests.conftest import of_values, runs_python_on_executors
 from tests.mds_backend.convert.parquet_files import numbers, write
 
 import mdstorm
-from mdstorm._conversion.compared_datasets import open_compared
+from mdstorm._conversion import open_compared
 from mdstorm_backend.convert import compare
 
 GOLDEN = Path(__file__).parents[1] / "etl" / "golden"

@@ -19,7 +19,7 @@ from tests import refusing
 from tests.compat.spark.converters import directories, ids
 from tests.conftest import IS_CONNECT, of_values, runs_python_on_executors
 
-from mdstorm._spark.cache_dir import (
+from mdstorm._spark.copies import (
     DIRECTORY_CONF,
     DIRECTORY_VARIABLE,
     STAGING_CONF,

@@ -37,7 +37,7 @@ def _names_of(path: str) -> set[str]:
 
 
 def test_keys_are_those_that_mdstorm_reads() -> None:
-    cache_dir = importlib.import_module("mdstorm._spark.cache_dir")
+    cache_dir = importlib.import_module("mdstorm._spark.copies")
     assert (cache_dir.PETASTORM_CONF, cache_dir.MDSTORM_CONF) == (CONF_KEY, NEW_CONF_KEY)
 
 

@@ -1,25 +1,28 @@
-"""`convert`: convert Parquet files, or a dataset that Petastorm wrote, to MDS."""
+"""Convert Parquet, Delta tables and datasets of Petastorm to MDS, and compare them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._datasets.common_metadata import UNISCHEMA_EXTRA
 from mdstorm._datasets.decoded_source import (
-    check_stored,
+    decoded,
     stored_unischema,
+    unischema_to_json,
+    value_cells,
     with_declared_partitions,
 )
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field, is_untyped
-from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm._datasets.petastorm_metadata import UNISCHEMA_EXTRA, check_stored
+from mdstorm._datasets.sources import open_stored
 from mdstorm.errors import (
     DatasetExistsError,
     DecodeFieldError,
@@ -27,7 +30,15 @@ from mdstorm.errors import (
     UnsupportedTableError,
 )
 from mdstorm.unischema import Unischema
-from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan_parquet
+from mdstorm_backend.convert import (
+    ComparedRows,
+    MDSRows,
+    ParquetRows,
+    Recode,
+    chosen_fields,
+    convert_parquet,
+    plan_parquet,
+)
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import (
     INDEX_NAME,
@@ -40,6 +51,8 @@ from mdstorm_backend.format import (
     become_floats,
     check_decimals,
     check_float_dtype,
+    plain_type,
+    plain_values,
     without_form,
 )
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
@@ -50,6 +63,9 @@ from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_BATCH_ROWS = 1024
+_ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
 
 
 def convert(
@@ -419,3 +435,81 @@ def _storable(values: Values, column: Column) -> pa.Array:
 
 def _numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+
+def open_compared(
+    first: str,
+    second: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    as_of: AsOf | None = None,
+) -> tuple[ComparedRows, ComparedRows]:
+    """Open two datasets: MDS, Parquet, Delta, or with a Unischema.
+
+    Where either has a Unischema, the fields of both are compared decoded. `as_of` is the version of
+    a Delta table that the first one is.
+
+    Raises
+    ------
+    DatasetNotFoundError, CorruptDatasetError
+        If one is not there, or damaged.
+    """
+    opened = partial(open_stored, storage_options=storage_options, keep_row_groups=True)
+    left, right = opened(first, as_of=as_of), opened(second)
+    schemas = stored_unischema(left), stored_unischema(right)
+    return _rows(left, *schemas), _rows(right, *reversed(schemas))
+
+
+def _rows(
+    source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
+) -> ComparedRows:
+    """Return the rows of a dataset, decoded by its own schema, or what it has of the other one."""
+    if own is not None:
+        return _DecodedRows(source, own)
+    known = {} if other is None else other.fields
+    fields = [known[name] for name in source.schema.names if name in known]
+    if other is not None and fields:
+        rows = _DecodedRows(source, other.create_schema_view(fields))
+        more = (column for column in source.schema if column.name not in known)
+        rows.types |= {column.name: plain_type(column.arrow_type) for column in more}
+        return rows
+    return ParquetRows(source) if isinstance(source, ParquetDataset) else MDSRows(source)
+
+
+class _DecodedRows(ComparedRows):
+    """The fields of a Unischema; arrays are compared by dtype, shape and bytes."""
+
+    def __init__(self, source: Dataset | ParquetDataset, unischema: Unischema) -> None:
+        self._source = decoded(source, unischema)
+        types = {
+            column.name: _ARRAY
+            if unischema.fields[column.name].shape and not column.is_image
+            else plain_type(column.arrow_type)
+            for column in self._source.schema
+        }
+        super().__init__(source.url, types, source.shard_sizes)
+
+    def batches(self, part: int, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+        """Read some fields of a shard or row group."""
+        shard = self._source.shard(part)
+        for start in range(0, shard.num_samples, _BATCH_ROWS):
+            rows = np.arange(start, min(start + _BATCH_ROWS, shard.num_samples))
+            batch = shard.read(rows, names, exact_nulls=True)
+            yield [
+                _as_arrays(batch[name])
+                if self.types[name] == _ARRAY
+                else plain_values(as_arrow(batch[name])).cast(self.types[name])
+                for name in names
+            ]
+
+
+def _as_arrays(values: Values) -> pa.StructArray:
+    """Return arrays as what they are (dtype and shape) and their bytes; None for null."""
+    return pa.array([c if c is None else _described(c) for c in value_cells(values)], _ARRAY)
+
+
+def _described(array: npt.NDArray[Any]) -> dict[str, Any]:
+    array = np.ascontiguousarray(array.view(np.uint8) if array.dtype == np.bool_ else array)
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    data = repr(array.tolist()).encode() if array.dtype.hasobject else little.tobytes()
+    return {"array": f"{little.dtype.name} {array.shape}", "data": data}

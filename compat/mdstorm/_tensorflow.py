@@ -1,35 +1,64 @@
-"""TensorFlow datasets over readers, batched without taking rows apart."""
+"""Implementation of the datasets in `mdstorm.tf_utils`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import calendar
+import datetime
+import decimal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from mdstorm_backend.base import require
+
+try:
+    import tensorflow as tf
+except ModuleNotFoundError:
+    require("tensorflow")  # says what to install
+    raise
+
 import numpy as np
-import tensorflow as tf
+import numpy.typing as npt
+import pyarrow as pa
 
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm._readers.reader import DatasetReader
 from mdstorm._readers.sample_order import draws_seed
-from mdstorm._tensorflow.values import (
-    column_for_tf,
-    refuse_nulls_in_rows,
-    rows_for_tf,
-    specs_of_schema,
-    value_for_tf,
-)
-from mdstorm.errors import InvalidArgumentError, UnequalLengthsError
+from mdstorm._transforms.row_transform import declared_dtype
+from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.format import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders import NOTHING, Delivered, mark_and_rows
-from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, in_cluster, without_sharding
-from mdstorm_backend.read import Block
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Batch, Column, Values, num_rows, shapes_of, slice_batch
+from mdstorm_backend.loaders import NOTHING, Delivered, mark_and_rows, null_error
+from mdstorm_backend.loaders.tf import (
+    ColumnSpec,
+    check_nulls_of,
+    in_cluster,
+    to_tf,
+    without_sharding,
+)
+from mdstorm_backend.read import Block, LateDecoder
 
 #: Bytes of stored rows that are handed over together.
 _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16
+_TENSORFLOW = "TensorFlow"
+#: NumPy types that arrive as something else.
+_DTYPES = {
+    np.str_: "string",
+    np.bytes_: "string",
+    decimal.Decimal: "string",
+    np.datetime64: "int64",
+    datetime.date: "int64",
+    np.timedelta64: "int64",
+    np.uint16: "int32",
+    np.uint32: "int64",
+    np.bool_: "bool",
+}
+#: Kinds of NumPy types that TensorFlow has by the same name.
+_SAME_KINDS = "iuf"
 
 
 def dataset_of_rows(reader: Any) -> Any:
@@ -265,3 +294,180 @@ def _rows_at_a_time(reader: DatasetReader) -> int:
     source = reader._mdstorm_options().dataset
     per_row = source.nbytes // max(len(source), 1)
     return max(1, min(_BYTES_AT_A_TIME // max(per_row, 1), _MOST_ROWS))
+
+
+def date_to_nsec_from_epoch(dt: datetime.date) -> int:
+    """Return a date, or a time without a zone taken for UTC, as nanoseconds since 1970.
+
+    Fractions of a second are left out, as in Petastorm.
+    """
+    return calendar.timegm(dt.timetuple()) * 1_000_000_000
+
+
+def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
+    """Return a column of some rows as `spec` declares it.
+
+    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their text, strings UTF-8
+    bytes. Numbers are cast to the declared type.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or pyarrow.Array
+        The column, from a block of the reading core or from a reader.
+    spec : ColumnSpec
+        How it arrives.
+    column : Column, optional
+        The stored column.
+
+    Raises
+    ------
+    NullValueError
+        If a null has no value in TensorFlow.
+    UnequalLengthsError
+        If its arrays are not all of one shape.
+    TransformError
+        If its values are of another type or shape than declared.
+    """
+    if column is not None and column.is_late and not isinstance(values, np.ndarray):
+        values = LateDecoder(column)(values)
+    if isinstance(values, pa.Array):
+        if pa.types.is_list(values.type) and not values.null_count and not spec.ragged:
+            sizes = np.unique(shapes_of(values).sizes, axis=0).tolist()
+            _check_lengths(["x".join(map(str, shape)) for shape in sizes], spec)
+    elif values.dtype == object:
+        values = _of_objects(values, spec)
+    return to_tf(values, spec)
+
+
+def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
+    """Return a column of rows, which holds no null but NaN; see `column_for_tf`.
+
+    As in Petastorm, a date of a row is a number of days, and a timestamp one of microseconds.
+    """
+    if isinstance(values, pa.Array):
+        if pa.types.is_decimal(values.type):
+            values = np.array([str(value.normalize()) for value in values.to_pylist()], object)
+        elif pa.types.is_temporal(values.type):
+            values = values.to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "M":
+        return _days_or_microseconds(values)
+    return column_for_tf(values, spec, column)
+
+
+def refuse_nulls_in_rows(fields: Iterable[tuple[str, Any]]) -> None:
+    """Refuse nulls in rows, all fields that hold some in one message.
+
+    Parameters
+    ----------
+    fields : iterable of tuple of str and object
+        Names, with the value of one row or the column of several.
+
+    Raises
+    ------
+    NullInRowError
+        If there is one.
+    """
+    found = dict.fromkeys(name for name, values in fields if _holds_none(values))
+    if found:
+        held = ", ".join(f'"{name}"=None' for name in found)
+        raise NullInRowError(
+            f"Encountered {held}. Tensorflow does not support None values as a tensor. Leave such "
+            "rows out with a predicate, or give them a value in a transform_spec or with fill_nulls"
+        )
+
+
+def _holds_none(values: Any) -> bool:
+    if isinstance(values, pa.Array):
+        return bool(values.null_count)
+    if isinstance(values, np.ndarray) and values.ndim and values.dtype == object:
+        return any(value is None for value in values)
+    return values is None
+
+
+def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
+    """Return one value of a row, or one column of a batch, that a reader delivered."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "OM" and spec.dtype != "string":
+            return value.astype(spec.dtype, copy=False)
+        return column_for_tf(value[np.newaxis], spec)[0]
+    if isinstance(value, Decimal):
+        return str(value.normalize())
+    if isinstance(value, (str, bytes)):
+        return np.array(value, object)  # texts of NumPy lose NUL at their end
+    if isinstance(value, datetime.date):
+        value = np.datetime64(value)
+    if isinstance(value, np.datetime64):
+        return _days_or_microseconds(np.asarray([value]))[0]
+    return value
+
+
+def _days_or_microseconds(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    is_date = np.datetime_data(values.dtype)[0] == "D"
+    return values.astype("datetime64[D]" if is_date else "datetime64[us]").astype(np.int64)
+
+
+def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
+    """Return Python objects as the array that TensorFlow's own type is made of."""
+    flat = values.reshape(-1)
+    nulls = sum(value is None for value in flat)
+    if nulls:
+        raise null_error(spec.name, nulls, _TENSORFLOW)
+    first = flat[0] if len(flat) else None
+    if isinstance(first, np.ndarray):
+        _check_lengths(["x".join(map(str, array.shape)) for array in flat], spec)
+        return np.stack(flat.tolist())
+    if isinstance(first, datetime.date):
+        return np.array(flat.tolist(), "datetime64").reshape(values.shape)
+    if isinstance(first, Decimal):
+        return np.array([str(value) for value in flat], object).reshape(values.shape)
+    return values
+
+
+def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
+    if len(set(lengths)) > 1:
+        found = ", ".join(str(length) for length in lengths[:20])
+        raise UnequalLengthsError(
+            f"Length of all values in column {spec.name!r} are expected to be the same length. Got "
+            f"the following set of lengths: '{found}'. Pad them in a transform_spec, or leave the "
+            "column out with schema_fields"
+        )
+
+
+def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> ColumnSpec:
+    """Return how a column of a declared NumPy type arrives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no type for it; also ValueError.
+    """
+    if numpy_type in _DTYPES:
+        return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
+    dtype = declared_dtype(numpy_type)
+    if dtype.type in _DTYPES:
+        return ColumnSpec(name, _DTYPES[dtype.type], tuple(shape))
+    if dtype.kind not in _SAME_KINDS or dtype.itemsize > 8:
+        raise InvalidArgumentError(
+            f"Unknown mapping of numpy {numpy_type!r} to tensorflow dtype: declare column {name!r} "
+            "in edit_fields with a NumPy type of numbers or text, or leave it out with "
+            "schema_fields"
+        )
+    return ColumnSpec(name, dtype.name, tuple(shape))
+
+
+def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:
+    """Return how the fields of a schema arrive; for text with Petastorm's warning.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no type for one; also ValueError.
+    """
+    for field in schema.fields.values():
+        if field.numpy_dtype is np.str_:
+            warn_user(
+                "Tensorflow will convert all unicode strings back to bytes type. You may need to "
+                f"decode values: field {field.name!r}",
+                UnicodeWarning,
+            )
+    return [declared_spec(f.name, f.numpy_dtype, f.shape) for f in schema.fields.values()]

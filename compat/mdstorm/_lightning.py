@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mdstorm_backend.base import require
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError:
+    require("torch")  # says what to install
+    raise
+
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm.errors import ArgumentTypeError
 from mdstorm_backend.display import Described, Description

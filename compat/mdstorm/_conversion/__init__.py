@@ -1,1 +1,0 @@
-"""Convert stored datasets to MDS, and compare the copies."""
