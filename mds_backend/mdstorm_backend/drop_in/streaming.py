@@ -122,7 +122,9 @@ _MODULES: dict[str, dict[str, str]] = {
     },
     "base.hashing": _of("mosaic.compression_and_hashes", "get_hash get_hashes is_hash"),
     "base.local": _of("", "LocalDataset"),
-    "base.partition": _of("mosaic.sample_ids", "get_partitions"),
+    "base.partition": _of(
+        "mosaic.sample_ids", "get_partitions get_partitions_orig get_partitions_relaxed"
+    ),
     "base.partition.orig": _of("mosaic.sample_ids", "get_partitions_orig"),
     "base.partition.relaxed": _of("mosaic.sample_ids", "get_partitions_relaxed"),
     "base.sampling": _of("mosaic.sample_ids", "get_sampling"),
