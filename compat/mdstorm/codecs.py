@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import io
 import struct
-import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm._array_files import inflate, parse_header
 from mdstorm._schema import NamedSparkType, UnischemaField, class_name, fits_shape
 from mdstorm.errors import ArgumentTypeError, EncodingError, EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_text, require
@@ -182,10 +182,7 @@ class NdarrayCodec(_BinaryCodec):
         EncodingError
             If `value` is not an array; also ValueError.
         """
-        try:
-            return np.lib.format.read_array(io.BytesIO(value), allow_pickle=False)
-        except ValueError as error:
-            raise _no_array(unischema_field, value, error) from error
+        return _array(unischema_field, value, bytes)
 
 
 class CompressedNdarrayCodec(_BinaryCodec):
@@ -210,19 +207,23 @@ class CompressedNdarrayCodec(_BinaryCodec):
         Raises
         ------
         EncodingError
-            If `value` is not a compressed array; also ValueError.
+            If `value` is not a compressed array, or one of more values than the field declares;
+            also ValueError.
         """
-        try:
-            with np.load(io.BytesIO(value), allow_pickle=False) as file:
-                array: npt.NDArray[Any] = file["arr"]
-        except (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise _no_array(unischema_field, value, error) from error
-        return array
+        return _array(unischema_field, value, lambda file: inflate(file, unischema_field.shape))
 
 
-def _no_array(field: UnischemaField, value: bytes, error: Exception) -> EncodingError:
-    what = f"Field {field.name!r} holds {len(value)} bytes that are not an array ({error})"
-    return EncodingError(what, column=field.name)
+def _array(
+    field: UnischemaField, value: bytes, unpack: Callable[[bytes], bytes]
+) -> npt.NDArray[Any]:
+    try:
+        file = unpack(value)
+        return parse_header(file).array(file)
+    except ValueError as error:
+        raise EncodingError(
+            f"Field {field.name!r} holds {len(value)} bytes that are not an array ({error})",
+            column=field.name,
+        ) from error
 
 
 class CompressedImageCodec(_BinaryCodec):

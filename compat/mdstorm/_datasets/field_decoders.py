@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._datasets.npy_arrays import Shape, decode_npy, inflate_npz
+from mdstorm._array_files import Shape, inflate_npz
+from mdstorm._datasets.npy_arrays import decode_npy
 from mdstorm._rows import ArrayColumn
 from mdstorm._schema import UnischemaField
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
@@ -123,7 +124,7 @@ def _files_of_arrays(field: UnischemaField, column: Column) -> DecodedField:
     has_nulls = column.null_count > 0
 
     def decode(values: Values) -> Values:
-        files = inflate_npz(values) if is_compressed else values
+        files = inflate_npz(values, field.shape) if is_compressed else values
         return decode_npy(files, dtype, field.shape, has_nulls=has_nulls)
 
     return DecodedField(array_column(column, dtype, field.shape), decode)

@@ -6,58 +6,22 @@ has few distinct headers: each is parsed once, and the values of all rows are co
 
 from __future__ import annotations
 
-import io
-import math
-import struct
-import zipfile
-import zlib
-from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._array_files import NpyHeader, Shape, parse_header
 from mdstorm._schema import fits_shape
 from mdstorm_backend.format import Values, gather_binary, gather_fixed
 from mdstorm_backend.read import objects
-
-#: Of an array; None for a dimension of any size.
-Shape = tuple[int | None, ...]
 
 _MAGIC = np.frombuffer(b"\x93NUMPY", np.uint8)
 #: Bytes of the magic, the version, and the longer form of the length of the header.
 _PREFIX_SIZE = 12
 
 _Positions = npt.NDArray[np.int64]
-#: The header of a member of an archive: flags, method, checksum, and the lengths of its name
-#: and of what follows the name.
-_HEADER = struct.Struct("<4s2xHH4xI8xHH")
-_SIGNATURE = b"PK\x03\x04"
-_MEMBER = b"arr.npy"
-_DEFLATED = 8
-#: The flag of members that are followed by their checksum.
-_CHECKSUM_LATER = 1 << 3
-
-
-@dataclass(frozen=True)
-class _Header:
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    fortran_order: bool
-
-    @property
-    def size(self) -> int:
-        """Bytes of the values."""
-        return self.dtype.itemsize * math.prod(self.shape)
-
-    def shaped(self, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Give the values of rows, shape ``(rows, values)``, their own shape."""
-        if not self.fortran_order:
-            return np.reshape(flat, (len(flat), *self.shape))
-        turned = np.reshape(flat, (len(flat), *reversed(self.shape)))
-        return np.transpose(turned, (0, *range(turned.ndim - 1, 0, -1)))
 
 
 def decode_npy(
@@ -111,7 +75,7 @@ class _Files:
         ends = bounds[1:][self._valid].astype(np.int64)
         self._starts: _Positions = bounds[:-1][self._valid].astype(np.int64)
         self._sizes: _Positions = ends - self._starts
-        self._headers: list[_Header] = []
+        self._headers: list[NpyHeader] = []
         #: The header of each file, and the number of bytes before its values.
         self._codes: _Positions = np.zeros(len(self._starts), np.int64)
         self._skipped: _Positions = self._find_skipped()
@@ -127,7 +91,7 @@ class _Files:
         (header,) = self._headers
         starts = self._starts + self._skipped
         flat = gather_fixed(self._data, starts, np.dtype(np.uint8), header.size)
-        values = header.shaped(flat.reshape(len(starts), -1).view(header.dtype))
+        values = _shaped(header, flat.reshape(len(starts), -1).view(header.dtype))
         return np.ascontiguousarray(values, dtype)
 
     def lists(self, dtype: np.dtype[Any], shape: Shape) -> pa.Array:
@@ -160,7 +124,7 @@ class _Files:
         for code, place in zip(self._codes.tolist(), places, strict=True):
             header = self._headers[code]
             flat = np.frombuffer(self._data[place : place + header.size].tobytes(), header.dtype)
-            array = header.shaped(flat.reshape(1, -1))[0]
+            array = _shaped(header, flat.reshape(1, -1))[0]
             # Strings and times are as long, and as fine, as their file says.
             wanted = dtype if dtype.kind in "biufc" else header.dtype.newbyteorder("=")
             found.append(np.array(array, wanted, order="C"))
@@ -195,7 +159,7 @@ class _Files:
                 pa.binary(length), len(chosen), [None, pa.py_buffer(np.ascontiguousarray(found))]
             ).dictionary_encode()
             self._codes[chosen] = np.asarray(texts.indices) + len(self._headers)
-            self._headers += [_parse_header(text) for text in texts.dictionary.to_pylist()]
+            self._headers += [parse_header(text) for text in texts.dictionary.to_pylist()]
         sizes = np.array([header.size for header in self._headers], np.int64)
         if len(sizes) and (sizes[self._codes] != self._sizes - self._skipped).any():
             raise ValueError("a value has another size than its header says")
@@ -208,55 +172,9 @@ class _Files:
                 raise ValueError(f"an array of shape {header.shape}, and the schema says {shape}")
 
 
-def _parse_header(text: bytes) -> _Header:
-    file = io.BytesIO(text)
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0
-    if version[0] > 1:
-        read = np.lib.format.read_array_header_2_0
-    try:
-        shape, fortran_order, dtype = read(file)
-    except Exception as error:  # older versions of NumPy let errors of Python's parser through
-        raise ValueError(f"an array whose header cannot be parsed ({error})") from error
-    if dtype.hasobject:
-        raise ValueError("Object arrays cannot be loaded: their values are pickles")
-    return _Header(dtype, shape, fortran_order)
-
-
-def inflate_npz(values: pa.Array) -> pa.Array:
-    """Return the files inside archives that hold one array named ``arr``.
-
-    Parameters
-    ----------
-    values : pyarrow.BinaryArray
-        The archives; null stays null.
-
-    Raises
-    ------
-    ValueError
-        If a row is no such archive.
-    """
-    return pa.array(
-        [None if value is None else _inflate(value) for value in values.to_pylist()], pa.binary()
-    )
-
-
-def _inflate(archive: bytes) -> bytes:
-    try:
-        return _inflate_first(archive)
-    except (struct.error, zlib.error, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
-        raise ValueError(f"a value that is not a compressed array ({error})") from error
-
-
-def _inflate_first(archive: bytes) -> bytes:
-    """Decompress the first member without reading the archive's directory, ten times as fast."""
-    signature, flags, method, checksum, name_size, extra_size = _HEADER.unpack_from(archive)
-    start = _HEADER.size + name_size + extra_size
-    is_plain = method == _DEFLATED and not flags & _CHECKSUM_LATER
-    if signature != _SIGNATURE or not is_plain or archive[_HEADER.size :][:name_size] != _MEMBER:
-        with zipfile.ZipFile(BytesIO(archive)) as whole:
-            return whole.read(_MEMBER.decode())
-    content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(memoryview(archive)[start:])
-    if zlib.crc32(content) != checksum:
-        raise zlib.error("its checksum is wrong")
-    return content
+def _shaped(header: NpyHeader, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Give the values of rows, shape ``(rows, values)``, the shape that their header says."""
+    if not header.fortran_order:
+        return np.reshape(flat, (len(flat), *header.shape))
+    turned = np.reshape(flat, (len(flat), *reversed(header.shape)))
+    return np.transpose(turned, (0, *range(turned.ndim - 1, 0, -1)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
+import os
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,10 @@ _LEAST_FACTOR = 1.5
 #: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
-#: A file that says it has more pixels is not decoded. Pillow has the same limit.
-_MAX_PIXELS = 178_956_970
+#: The environment variable that limits the bytes that an image may take when it is decoded, and its
+#: default: of RGB as many as Pillow decodes without a warning.
+LIMIT_VARIABLE = "MDSTORM_MAX_IMAGE_BYTES"
+_MOST_BYTES = 256 << 20
 
 _HEADER = struct.Struct("<III")
 
@@ -120,9 +123,34 @@ def open_image(kind: str, data: bytes) -> Image:
         Of many kinds, if `data` is not an image.
     """
     if kind != "pil":
-        return _image_module().open(io.BytesIO(data), formats=_FORMATS)  # type: ignore[no-any-return]
+        image: Image = _image_module().open(io.BytesIO(data), formats=_FORMATS)
+        check_size(*image.size, 24 if image.mode == "P" else _BITS.get(image.mode, 32))
+        return image
     mode, width, height, start = _raw_header(data)
     return _image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
+
+
+def check_size(width: int, height: int, bits: int) -> None:
+    """Refuse an image whose pixels would take more bytes than are allowed.
+
+    Parameters
+    ----------
+    width, height : int
+        What the file says of itself.
+    bits : int
+        Of one pixel.
+
+    Raises
+    ------
+    ValueError
+        If they do; `LIMIT_VARIABLE` changes the limit.
+    """
+    size, most = width * height * bits // 8, int(os.environ.get(LIMIT_VARIABLE, _MOST_BYTES))
+    if size > most:
+        raise ValueError(
+            f"{width} by {height} pixels would take {size} bytes, and {most} are allowed: set the "
+            f"environment variable {LIMIT_VARIABLE} if the image is to be decoded"
+        )
 
 
 def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
@@ -245,8 +273,9 @@ def _turbo_pixels(
         return None
     try:
         height, width, colours, _ = turbo.decode_jpeg_header(data)
-        if colours not in _TURBO_COLOURS or height * width > _MAX_PIXELS:
+        if colours not in _TURBO_COLOURS:
             return None
+        check_size(width, height, 8 if colours == "Gray" else 24)
         colours = "RGB" if rgb else _TURBO_COLOURS[colours]
         if size is not None:
             least = {"min_height": size[0], "min_width": size[1], "min_factor": 1.0}
@@ -259,7 +288,7 @@ def _turbo_pixels(
         if out is None or out.shape != shape or out.dtype != np.uint8:
             out = np.empty(shape, np.uint8)
         turbo.decode_jpeg(data, colours, buffer=out)
-    except (LookupError, ValueError):  # it is stricter than Pillow
+    except (LookupError, ValueError):  # it is stricter than Pillow, which says what is wrong
         return None
     return out
 
