@@ -14,8 +14,15 @@ from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
+from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Location
 
+#: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
+VALUES, STATISTICS = 5, 12
+NULLS, MAX, MIN = 3, 5, 6
+CHUNK_FIELDS: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
+#: Row groups, their columns, and the metadata of those.
+_FOOTER_FIELDS: Wanted = {4: [{1: [{3: CHUNK_FIELDS}]}]}
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -73,31 +80,74 @@ def read_footers(
 def read_metadata(
     location: Location, file: ParquetFileInfo, options: CacheOptions
 ) -> pq.FileMetaData:
-    """Read the complete footer of a file; raises as `read_footers`."""
+    """Read the complete footer of a file; raises as `read_footers`.
+
+    Notes
+    -----
+    Do not ask it for columns of row groups: if those are damaged, pyarrow ends the process.
+    """
+    return parsed(pa.py_buffer(_tail(location, file, options)), location.file_url(file.name))
+
+
+def read_chunks(
+    location: Location, file: ParquetFileInfo, options: CacheOptions
+) -> tuple[pq.FileMetaData, list[list[Struct]]]:
+    """Read a footer, and what it says of the columns of each row group; raises as `read_footers`.
+
+    Returns
+    -------
+    metadata : pyarrow.parquet.FileMetaData
+        The footer.
+    chunks : list of list of Struct
+        For each row group the ``ColumnMetaData`` of its columns, with `CHUNK_FIELDS`.
+    """
     url = location.file_url(file.name)
+    tail = _tail(location, file, options)
+    metadata = parsed(pa.py_buffer(tail), url)
+    try:
+        groups = read_struct(tail[-8 - metadata.serialized_size : -8], _FOOTER_FIELDS).get(4, [])
+        chunks = [[column[3] for column in group[1]] for group in groups]
+        _check_counts(metadata, chunks)
+    except (KeyError, ValueError) as error:
+        raise CorruptDatasetError.of_file(url, f"has a damaged footer: {error}") from error
+    return metadata, chunks
+
+
+def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]]) -> None:
+    """Refuse numbers that contradict each other: a column has a value for each row, or a null."""
+    leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    may_be_more = [leaf.max_repetition_level > 0 for leaf in leaves]
+    for number, columns in enumerate(chunks):
+        rows = metadata.row_group(number).num_rows
+        if rows < 0 or metadata.row_group(number).total_byte_size < 0:
+            raise ValueError(f"row group {number} states a negative number of rows or bytes")
+        for chunk, more in zip(columns, may_be_more, strict=True):
+            values, nulls = chunk[VALUES], chunk.get(STATISTICS, {}).get(NULLS) or 0
+            if values < rows or (values > rows and not more) or not 0 <= nulls <= values:
+                raise ValueError(
+                    f"row group {number} states {rows} rows, but a column of it {values} values, "
+                    f"{nulls} of them null"
+                )
+
+
+def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
+    metadata, chunks = read_chunks(location, file, options)
+    schema = metadata.schema.to_arrow_schema()
+    groups = [metadata.row_group(number) for number in range(len(chunks))]
+    rows = tuple(group.num_rows for group in groups)
+    nbytes = tuple(group.total_byte_size for group in groups)
+    return Footer(schema, rows, nbytes, *_nulls_and_lengths(metadata, schema, rows, chunks))
+
+
+def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
+    """Return the end of a file, including its footer."""
     if file.size == 0:
+        url = location.file_url(file.name)
         raise CorruptDatasetError(
             f"{url} is empty, without even the footer of a Parquet file. Copy it again, write the "
             "dataset again, or remove it if nothing is missing",
             url=url,
         )
-    return parsed(pa.py_buffer(_tail(location, file, options)), url)
-
-
-def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
-    metadata = read_metadata(location, file, options)
-    schema = metadata.schema.to_arrow_schema()
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    return Footer(
-        schema,
-        tuple(group.num_rows for group in groups),
-        tuple(group.total_byte_size for group in groups),
-        *_nulls_and_lengths(metadata, schema, groups),
-    )
-
-
-def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
-    """Return the end of a file, including its footer."""
     tail = _last(location, file, min(file.size, _TAIL), options)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     return _last(location, file, needed, options) if len(tail) < needed <= file.size else tail
@@ -157,7 +207,10 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
 
 
 def _nulls_and_lengths(
-    metadata: pq.FileMetaData, schema: pa.Schema, groups: Sequence[pq.RowGroupMetaData]
+    metadata: pq.FileMetaData,
+    schema: pa.Schema,
+    rows: Sequence[int],
+    chunks: Sequence[Sequence[Struct]],
 ) -> tuple[dict[str, int | None], dict[str, set[int | None]]]:
     """Sum up null counts from the statistics, and array lengths from the numbers of values."""
     nulls: dict[str, int | None] = {}
@@ -168,24 +221,17 @@ def _nulls_and_lengths(
         if leaf.max_definition_level == 0:
             continue
         is_scalar = not pa.types.is_nested(field.type)
-        for group in groups:
-            chunk = group.column(number)
-            count = _null_count(chunk)
+        for num_rows, columns in zip(rows, chunks, strict=True):
+            chunk = columns[number]
+            count = chunk.get(STATISTICS, {}).get(NULLS)
             if count is None or (count and not is_scalar):
                 nulls[name] = None
             elif count and nulls.get(name, 0) is not None:
                 nulls[name] = (nulls.get(name) or 0) + count
-            if leaf.max_repetition_level == 1 and group.num_rows:
-                mean, rest = divmod(chunk.num_values, group.num_rows)
+            if leaf.max_repetition_level == 1 and num_rows:
+                mean, rest = divmod(chunk[VALUES], num_rows)
                 lengths.setdefault(name, set()).add(None if rest else mean)
     return nulls, lengths
-
-
-def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
-    statistics = chunk.statistics
-    if statistics is None or not statistics.has_null_count:
-        return None
-    return int(statistics.null_count)
 
 
 def _num_leaves(type_: pa.DataType) -> int:
