@@ -25,6 +25,7 @@ from mdstorm.errors import (
     UnsupportedTableError,
 )
 from mdstorm.unischema import Unischema
+from mdstorm_backend.base import parse_json
 from mdstorm_backend.parquet import ParquetDataset, has_same_files, open_parquet, read_file_metadata
 from mdstorm_backend.storage import Location
 
@@ -219,7 +220,7 @@ def row_groups_identity(source: ParquetDataset) -> str:
 def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
     """Return the row groups of each file according to metadata; None if they do not say."""
     try:
-        found = json.loads(entries[ROW_GROUPS_PER_FILE_KEY])
+        found = parse_json(entries[ROW_GROUPS_PER_FILE_KEY])
         return {str(name): int(count) for name, count in found.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

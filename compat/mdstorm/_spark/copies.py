@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from mdstorm._datasets.sources import scheme_less
 from mdstorm._petastorm_names import public
 from mdstorm.errors import InvalidArgumentError, MissingDependencyError, UnsupportedURLError
+from mdstorm_backend.base import parse_json
 from mdstorm_backend.cache import CachedDataset, clear_cached
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.spark import is_local, read_conf, why_not_writable
@@ -162,7 +163,7 @@ def _note_name(cache_key: str) -> str:
 def _read_note(parent_dir_url: str, cache_key: str, identity: Identity) -> str | None:
     """Return the copy that another process noted, if it is of the same source and still there."""
     try:
-        note = json.loads(bytes(Location.of(parent_dir_url).read(_note_name(cache_key))))
+        note = parse_json(Location.of(parent_dir_url).read(_note_name(cache_key)))
         dir_url, source = str(note["directory"]), note["source"]
     except (FileNotFoundError, KeyError, TypeError, ValueError):
         return None

@@ -8,6 +8,7 @@ Results go to standard output, messages and progress to standard error. Exit cod
 from __future__ import annotations
 
 import importlib
+import sys
 from difflib import get_close_matches
 from typing import Any
 
@@ -81,6 +82,8 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error becomes a line and an exit code."""
+        # What cannot be written, such as a path that is not UTF-8, is written as escapes.
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

@@ -103,11 +103,13 @@ def version_options(function: _Function) -> _Function:
 def _parse(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Any]:
-    options = {}
+    options: dict[str, Any] = {}
     for value in values:
         key, equals, text = value.partition("=")
         if not (key and equals):
-            raise click.BadParameter(f"{value!r} is not of the form KEY=VALUE", ctx, parameter)
+            raise click.BadParameter(  # which may be a secret: not repeated
+                f"number {len(options) + 1} is not of the form KEY=VALUE", ctx, parameter
+            )
         options[key] = _value(text)
     return options
 

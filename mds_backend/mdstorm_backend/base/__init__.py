@@ -16,6 +16,7 @@ from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.base.when_loaded import when_loaded, wrap
 
@@ -31,6 +32,7 @@ __all__ = [
     "check_one_of",
     "check_text",
     "is_integer",
+    "parse_json",
     "require",
     "warn_user",
     "when_loaded",

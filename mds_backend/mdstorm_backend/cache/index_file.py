@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from contextlib import suppress
 
+from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory
@@ -82,7 +82,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
         return watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
 
     try:
-        return try_again(attempt, url=url, attempts=options.retry)
+        return try_again(attempt, url=url, attempts=1 if location.is_local_disk else options.retry)
     except (FileNotFoundError, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(
@@ -137,6 +137,6 @@ def _same(first: bytes, second: bytes) -> bool:
     if first == second:
         return True
     try:
-        return bool(json.loads(first) == json.loads(second))
+        return bool(parse_json(first) == parse_json(second))
     except ValueError:
         return False

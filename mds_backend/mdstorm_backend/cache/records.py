@@ -13,6 +13,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mdstorm_backend.base.plain_json import parse_json
+
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
 
@@ -94,7 +96,7 @@ class Record:
     def from_bytes(cls, data: bytes) -> Record:
         """Read what `to_bytes` wrote; unreadable data gives an empty record."""
         try:
-            value = json.loads(data.partition(b"\n")[0])
+            value = parse_json(data.partition(b"\n")[0])
             if value["version"] != _VERSION:
                 return cls()
             return cls(

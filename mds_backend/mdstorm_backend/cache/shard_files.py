@@ -230,7 +230,7 @@ class DirectFiles(ShardFiles):
         try:
             content = self._location.read(file.basename)
         except OSError as error:
-            if error.errno in (errno.EISDIR, errno.ELOOP):
+            if error.errno in (errno.EISDIR, errno.ELOOP, errno.EINVAL):
                 raise not_a_file(file, url, error) from error
             raise
         is_new = file.basename not in self._checked

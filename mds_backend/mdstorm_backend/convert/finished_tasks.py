@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
@@ -68,7 +69,7 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
 
     def read(name: str) -> list[ShardReport] | None:
         try:
-            note = json.loads(bytes(location.read(name)))
+            note = parse_json(location.read(name))
             if note["identity"] != conversion.identity:
                 return None
             reports = [ShardReport.from_json(value) for value in note["shards"]]

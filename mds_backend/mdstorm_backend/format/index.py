@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError
 from mdstorm_backend.format.index_checks import check_depth, check_object, shown
 from mdstorm_backend.format.index_parser import describe, parse_shards
@@ -63,7 +64,7 @@ class Index:
                 return cls(*_parse(data))
         except json.JSONDecodeError as error:
             raise CorruptIndexError(_refusal(url, error), url=url, pos=error.pos) from error
-        except (KeyError, RecursionError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise CorruptDatasetError(_refusal(url, error), url=url) from error
 
 
@@ -101,7 +102,7 @@ def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
     """Parse an index, and let go of its JSON objects before the garbage collector sees them."""
-    value = check_object(json.loads(data, object_hook=partial(_share, {})), "the index")
+    value = check_object(parse_json(data, object_hook=partial(_share, {})), "the index")
     if value["version"] != INDEX_VERSION:
         raise ValueError(f"version {shown(value['version'])}, expected {INDEX_VERSION}")
     shards = parse_shards(value["shards"])

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.encodings import Encoding, sized_encoding
 from mdstorm_backend.format.index import ShardInfo
@@ -218,10 +219,10 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
         If it is not.
     """
     try:
-        value = check_object(json.loads(header), "it")
+        value = check_object(parse_json(header), "it")
         check_object(value.get("mdstorm", {}), "its entry 'mdstorm'")
         check_depth(value, "it")
-    except (RecursionError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise CorruptDatasetError.of_file(url, f"has an unreadable header ({error})") from error
     return value
 

@@ -18,6 +18,7 @@ from mdstorm_backend.loaders.state_values import (
     damaged,
     number,
     other_seed,
+    state_mapping,
 )
 from mdstorm_backend.order.world import World
 
@@ -117,10 +118,9 @@ class ElasticReading(ElasticSchedule):
         StateMismatchError
             If it was taken from another dataset, order or world, or is not a state.
         """
-        ours = state.get("mdstorm") if isinstance(state, Mapping) else None
-        first_epoch = None
-        if ours is not None:
-            first_epoch = self._check_ours(ours, state)  # type: ignore[arg-type]
+        state = state_mapping(state)
+        ours = state.get("mdstorm")
+        first_epoch = None if ours is None else self._check_ours(ours, state)
         start = self.epochs.load_state_dict(state, first_epoch)
         if start.sample_in_epoch:
             self.options.note_pass(start.epoch if first_epoch is None else first_epoch)

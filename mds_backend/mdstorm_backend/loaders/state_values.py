@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 from mdstorm_backend.base.integers import is_integer
@@ -43,7 +44,17 @@ def state_mapping(state: object) -> Mapping[str, Any]:
             f"a state is the dict that state_dict() returned, found {state!r}. To start again, "
             "load no state"
         )
+    _check_plain(state)
     return state
+
+
+def _check_plain(value: object) -> None:
+    """Refuse arrays and whatever else no state holds, which cannot be compared with it."""
+    if isinstance(value, (Mapping, list, tuple)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            _check_plain(each)
+    elif not isinstance(value, (str, bool, float, NoneType)) and not is_integer(value):
+        raise damaged(f"it holds {value!r}, and states hold only what JSON does")
 
 
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:

@@ -23,10 +23,9 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import (
     AsOf,
     check_as_of,
+    check_no_part_of_a_table,
     is_delta,
     may_be_part_of_a_table,
-    part_of_a_table,
-    table_around,
 )
 
 
@@ -117,15 +116,14 @@ def open_parquet(
 
 
 def _check_no_part_of_a_table(found: FoundFiles) -> None:
-    """Refuse files and partitions of a Delta table, in which rows may be dead."""
+    """Refuse files and partitions of a table, in which rows may be dead."""
     urls = [found.location.file_url(file.name) for file in found.files]
     above = {found.url} if found.is_directory else {url.rpartition("/")[0] for url in urls}
     if found.is_directory and not may_be_part_of_a_table(found.url):
         return
     one = found.location
-    table = table_around(Location(url, one.storage_options, one.filesystem) for url in above)
-    if table is not None:
-        raise part_of_a_table(found.url, table)
+    directories = (Location(url, one.storage_options, one.filesystem) for url in above)
+    check_no_part_of_a_table(found.url, directories)
 
 
 def _fingerprint(files: Sequence[ParquetFileInfo], footers: Sequence[Footer]) -> str:

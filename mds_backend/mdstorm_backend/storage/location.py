@@ -18,7 +18,7 @@ from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
-from mdstorm_backend.storage.mapping import Buffer, map_file
+from mdstorm_backend.storage.mapping import Buffer, map_file, open_file
 from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
 from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
 from mdstorm_backend.storage.stale_listings import wait_until_current
@@ -245,7 +245,7 @@ class Location:
             If there is no such file.
         """
         if self.is_local_disk:
-            with open(f"{self.path}/{name}", "rb") as file:
+            with open(f"{self.path}/{name}", "rb", opener=lambda path, _: open_file(path)) as file:
                 return map_file(file.fileno())
         with self._files(name) as (fs, path):
             return read_object(fs, path)[0] if is_s3(fs) else bytes(fs.cat_file(path))

@@ -5,12 +5,25 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: What file systems say that have no memory maps, as mounts of object stores.
 _NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+def open_file(path: str) -> int:
+    """Open a local file for reading; a pipe without a writer would be waited for forever."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
 def map_file(fd: int) -> Buffer:

@@ -7,13 +7,15 @@ from mdstorm_backend.tables.deletion_vectors import DeadRows
 from mdstorm_backend.tables.delta import (
     check_as_of,
     is_delta,
-    may_be_part_of_a_table,
     open_delta,
-    table_around,
 )
 from mdstorm_backend.tables.delta_fields import TableField
 from mdstorm_backend.tables.delta_log import is_absolute
-from mdstorm_backend.tables.layouts import check_layout, part_of_a_table
+from mdstorm_backend.tables.layouts import (
+    check_layout,
+    check_no_part_of_a_table,
+    may_be_part_of_a_table,
+)
 from mdstorm_backend.tables.other_formats import other_format
 from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
 from mdstorm_backend.tables.table_names import check_no_table_name, is_table_name
@@ -26,6 +28,7 @@ __all__ = [
     "TableSnapshot",
     "check_as_of",
     "check_layout",
+    "check_no_part_of_a_table",
     "check_no_table_name",
     "is_absolute",
     "is_delta",
@@ -33,6 +36,4 @@ __all__ = [
     "may_be_part_of_a_table",
     "open_delta",
     "other_format",
-    "part_of_a_table",
-    "table_around",
 ]

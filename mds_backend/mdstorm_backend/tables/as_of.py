@@ -66,7 +66,13 @@ class AsOf:
                 f"timestamp must be a string in the form of ISO 8601 or a datetime, found {found!r}"
             )
         aware = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
-        return aware.astimezone(timezone.utc)
+        try:
+            return aware.astimezone(timezone.utc)
+        except OverflowError as error:
+            raise InvalidArgumentError(
+                f"timestamp={str(found)!r} is not between the years 1 and 9999 in UTC: leave it "
+                "out for the newest version"
+            ) from error
 
 
 def _parsed(text: str) -> datetime:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.as_of import AsOf
@@ -18,9 +16,6 @@ from mdstorm_backend.tables.fresh_process import run_fresh
 from mdstorm_backend.tables.snapshot import TableSnapshot
 
 _LOG = "_delta_log"
-#: Names of directories that are part of a table: partitions, and the random prefixes, by default of
-#: two characters, that Delta writes under column mapping.
-_PART = re.compile(r".*=.*|[A-Za-z0-9]{2}")
 #: What deltalake says in a forked child of a process that has used it.
 _FORKED = "Forked process detected"
 
@@ -31,36 +26,6 @@ _used_by: set[int] = set()
 def is_delta(location: Location) -> bool:
     """Whether a directory is a Delta table."""
     return location.child(_LOG).describe() is not None
-
-
-def table_around(directories: Iterable[Location]) -> str | None:
-    """Return the URL of a Delta table that directories are part of; None if there is none.
-
-    Parameters
-    ----------
-    directories : iterable of Location
-        The root of a table, or directories in it that hold its files, in any depth.
-    """
-    above = {url: each for each in directories for url in _with_those_above(each.url)}
-    for url, one in above.items():
-        if is_delta(Location(url, one.storage_options, one.filesystem)):
-            return url
-    return None
-
-
-def may_be_part_of_a_table(directory: str) -> bool:
-    """Whether the URL of a directory ends like those in which Delta keeps a table's files."""
-    return _PART.fullmatch(directory.rpartition("/")[2]) is not None
-
-
-def _with_those_above(directory: str) -> Iterator[str]:
-    """Yield the URL of a directory, and those above it as far as it may be part of a table."""
-    yield directory
-    while may_be_part_of_a_table(directory):
-        directory = directory.rpartition("/")[0]
-        if directory.endswith("/"):  # of the scheme
-            return
-        yield directory
 
 
 def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
@@ -127,7 +92,7 @@ def _committed(location: Location, version: int) -> datetime | None:
         lines = bytes(location.child(_LOG).read(f"{version:020}.json")).splitlines()
     except FileNotFoundError:
         return None
-    notes = [note for line in lines if (note := json.loads(line).get("commitInfo"))]
+    notes = [note for line in lines if (note := parse_json(line).get("commitInfo"))]
     times = [note.get("inCommitTimestamp") or note.get("timestamp") for note in notes]
     if not times or times[0] is None:
         return None

@@ -44,6 +44,9 @@ _KNOWN_FEATURES = frozenset(
     }
 )
 
+#: No table has more versions.
+_MOST_VERSIONS = 10_000_000
+
 #: What storages answer to requests without the right credentials.
 _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 
@@ -87,8 +90,9 @@ def read_log(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Tabl
     partitions = _rows(actions, "partition", partition_columns)
     columns = ("path", "size_bytes", "modification_time", "num_records")
     values = zip(*(actions.column(name).to_pylist() for name in columns), strict=True)
+    names = [_checked_path(unquote(path), shown) for path in paths]
     files = tuple(
-        LiveFile(unquote(path), size, modified, rows, partitions[i], nulls[i], dead.get(path))
+        LiveFile(names[i], size, modified, rows, partitions[i], nulls[i], dead.get(path))
         for i, (path, size, modified, rows) in enumerate(values)
     )
     return TableSnapshot(shown, version, fields, partition_columns, files)
@@ -99,10 +103,13 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
     try:
         if as_of.version is not None:
             try:
-                return delta.DeltaTable(url, version=as_of.version, storage_options=options)
+                if as_of.version <= _MOST_VERSIONS:
+                    return delta.DeltaTable(url, version=as_of.version, storage_options=options)
+                said = ""  # delta-rs counts up to it
             except delta.exceptions.DeltaError as error:
-                newest = delta.DeltaTable(url, storage_options=options).version()
-                raise no_version(shown, as_of.version, newest, error) from error
+                said = plain_text(error)
+            newest = delta.DeltaTable(url, storage_options=options).version()
+            raise no_version(shown, as_of.version, newest, said)
         table = delta.DeltaTable(url, storage_options=options)
         if as_of.timestamp is not None:
             table.load_as_version(as_of.time)
@@ -162,6 +169,17 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
     return assigned
 
 
+def _checked_path(path: str, url: str) -> str:
+    """Refuse a relative path that leads out of the table."""
+    if not is_absolute(path) and ".." in path.split("/"):
+        raise CorruptDatasetError(
+            f"{url} is a Delta table whose log names the file {path!r}, which is outside of it. "
+            "Restore the log, or open another version",
+            url=url,
+        )
+    return path
+
+
 def is_absolute(path: str) -> bool:
     """Whether a path of a log says itself where the file is, as in a shallow clone."""
     return _ABSOLUTE.match(path) is not None
@@ -211,11 +229,11 @@ def unsupported(url: str, what: str) -> UnsupportedTableError:
     )
 
 
-def no_version(url: str, version: int, newest: int, error: Exception) -> DatasetNotFoundError:
+def no_version(url: str, version: int, newest: int, said: str) -> DatasetNotFoundError:
     """Return the error for a version that is not there, or no longer."""
     what = f"the newest one is {newest}"
     if version <= newest:
-        what = f"its log no longer holds that one ({plain_text(error)}); {what}"
+        what = f"its log no longer holds that one ({said}); {what}"
     return DatasetNotFoundError(f"{url} has no version {version}: {what}", url=url)
 
 

@@ -6,24 +6,29 @@ write none. What is recognised is what jobs leave behind that did not end.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location
+from mdstorm_backend.tables.delta import is_delta
 from mdstorm_backend.tables.table_names import read_by_spark
 
 #: What is in the names below: most directories hold many files, and none of these.
-_MARKS = ("_delta_log/", "metadata/", ".hoodie/", "_temporary/", "_started_", "_committed_")
+_MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
 _DELTA = re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*")
 _ICEBERG = re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?")
-_HUDI = re.compile(r"(?:(?P<directory>.*)/)?\.hoodie/.*")
+_HUDI = re.compile(r"(?:(?P<directory>.*)/)?(\.hoodie/.*|\.hoodie_partition_metadata.*)")
 _TEMPORARY = re.compile(r"(?:(?P<directory>.*)/)?_temporary/.*")
 #: Names of the files by which Databricks marks the beginning and the end of a job.
 _MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<job>\d+)")
+_MARK_OF = {"Hudi": ".hoodie", "Iceberg": "metadata/*.metadata.json"}
+#: Names of directories that are part of a table: partitions, also by days, ``data``, and what Delta
+#: and Iceberg begin paths with at random, two characters or bits.
+_PART = re.compile(r".*=.*|[A-Za-z0-9]{2}|data|[01]{4,8}|\d{4}(-?\d\d){0,2}")
 _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
 
 
@@ -46,18 +51,73 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
     marked = [name for name in names if any(mark in name for mark in _MARKS)]
     for name in marked:
         if match := _DELTA.fullmatch(name):
-            raise part_of_a_table(location.url, _directory(location, match))
+            raise _part_of_delta(location.url, _directory(location, match))
         if match := _ICEBERG.fullmatch(name):
-            raise _table("Iceberg", "metadata/*.metadata.json", _directory(location, match))
+            raise _unread("Iceberg", _directory(location, match))
         if match := _HUDI.fullmatch(name):
-            raise _table("Hudi", ".hoodie", _directory(location, match))
+            raise _unread("Hudi", _directory(location, match))
         if match := _TEMPORARY.fullmatch(name):
             raise _unfinished(_directory(location, match))
     if marked:
         _check_markers(location, names)
 
 
-def part_of_a_table(url: str, table: str) -> UnsupportedTableError:
+def check_no_part_of_a_table(url: str, directories: Iterable[Location]) -> None:
+    """Refuse files and partitions of a table, whose rows may be dead.
+
+    Parameters
+    ----------
+    url : str
+        What is to be read, for messages.
+    directories : iterable of Location
+        Directories that hold it.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If one of them is a table, or in one, in any depth.
+    """
+    above = {found: each for each in directories for found in _with_those_above(each.url)}
+    for found, one in above.items():
+        table = Location(found, one.storage_options, one.filesystem)
+        if is_delta(table):
+            raise _part_of_delta(url, found)
+        # Tables of other formats have partitions in directories, and are in none.
+        if "=" not in found.rpartition("/")[2] and (kind := unread_table(table)):
+            raise _unread(kind, found, f"{url} is read as files, but ")
+
+
+def may_be_part_of_a_table(directory: str) -> bool:
+    """Whether the URL of a directory ends like those in which a table's files are kept."""
+    return _PART.fullmatch(directory.rpartition("/")[2]) is not None
+
+
+def _with_those_above(directory: str) -> Iterator[str]:
+    """Yield the URL of a directory, and those above it as far as it may be part of a table."""
+    yield directory
+    while may_be_part_of_a_table(directory):
+        directory = directory.rpartition("/")[0]
+        if directory.endswith("/"):  # of the scheme
+            return
+        yield directory
+
+
+def unread_table(location: Location) -> str | None:
+    """Return the format of a table that a directory is, if it is one that is not read."""
+    if location.child(".hoodie").describe() is not None:
+        return "Hudi"
+    return "Iceberg" if location.list_matches("metadata/*.metadata.json*") else None
+
+
+def unread_message(kind: str, url: str) -> str:
+    """Return what there is to say of a table that is not read."""
+    return (
+        f"{url} is a table of {kind} (it holds {_MARK_OF[kind]}), which is not read: its files may "
+        f"hold rows that were deleted or replaced. {read_by_spark(url, kind.lower())}"
+    )
+
+
+def _part_of_delta(url: str, table: str) -> UnsupportedTableError:
     """Return the error for files that are part of a Delta table, or directories with one inside."""
     return UnsupportedTableError(
         f"{url} is read as files, but {table} is a Delta table, whose files may hold rows that "
@@ -81,12 +141,8 @@ def _unfinished(url: str) -> UnsupportedTableError:
     )
 
 
-def _table(kind: str, mark: str, url: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
-        f"{url} is a table of {kind} (it holds {mark}), which is not read: its files may hold rows "
-        f"that were deleted or replaced. {read_by_spark(url, kind.lower())}",
-        url=url,
-    )
+def _unread(kind: str, url: str, before: str = "") -> UnsupportedTableError:
+    return UnsupportedTableError(before + unread_message(kind, url), url=url)
 
 
 def _check_markers(location: Location, names: Sequence[str]) -> None:
@@ -123,7 +179,7 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
 def _removed(location: Location, marker: re.Match[str]) -> set[str]:
     """Return the files that a job has removed, as names relative to the dataset."""
     try:
-        note: Any = json.loads(bytes(location.read(marker.group())))
+        note: Any = parse_json(location.read(marker.group()))
         removed = [str(name) for name in note.get("removed", [])]
     except (AttributeError, TypeError, ValueError, FileNotFoundError):
         return set()

@@ -8,6 +8,7 @@ from contextlib import suppress
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import is_delta
+from mdstorm_backend.tables.layouts import unread_message, unread_table
 
 _MAGIC = b"PAR1"
 #: Parquet, also with the ending that older tools write.
@@ -31,6 +32,10 @@ def other_format(location: Location) -> str | None:
         Where no index of MDS was found.
     """
     with suppress(MDStormError, OSError):
+        if kind := unread_table(location):
+            return (
+                f"there is no MDS dataset at {location.url}: {unread_message(kind, location.url)}"
+            )
         found = _kind(location)
         if found is not None:
             kind, reader = found

@@ -176,6 +176,9 @@ def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAUL
             "process writes to the same directory, or its storage is at fault: choose another "
             "directory"
         )
+    if location.is_local_disk:
+        for name in filter(_TEMPORARY.fullmatch, location.list_matches(f"{INDEX_NAME}.*.tmp")):
+            location.remove(name)
 
 
 def abandon(location: Location, job: str) -> None:

@@ -46,6 +46,30 @@ def test_other_tables_are_refused_with_the_way_out(
     assert raised.value.url == f"file://{tmp_path}/{inside}".rstrip("/")
 
 
+@pytest.mark.parametrize(
+    ("kind", "mark", "file"),
+    [
+        ("Iceberg", "metadata/v1.metadata.json", "data/a.parquet"),
+        ("Iceberg", "metadata/v1.gz.metadata.json", "data/x=1.0/y=a/a.parquet"),
+        ("Iceberg", "metadata/00001-5a.metadata.json", "data/0110/1010/1101/a.parquet"),
+        ("Hudi", ".hoodie/hoodie.properties", "x=1/a.parquet"),
+        ("Hudi", ".hoodie/hoodie.properties", "2024/01/31/a.parquet"),
+        ("Hudi", ".hoodie/hoodie.properties", "2024-01-31/a.parquet"),
+        ("Hudi", "Rome/.hoodie_partition_metadata", "Rome/a.parquet"),
+    ],
+)
+def test_parts_of_other_tables_are_refused(tmp_path: Path, kind: str, mark: str, file: str) -> None:
+    write(tmp_path / "table", file)
+    touch(tmp_path / "table", mark)
+    path = tmp_path / "table" / file
+    parts: list[Any] = [str(path.parent)]
+    if not mark.startswith("Rome"):
+        parts += [str(path), [str(path)], f"{path.parent}/*.parquet"]
+    for part in parts:
+        with pytest.raises(UnsupportedTableError, match=f"is a table of {kind}"):
+            open_parquet(part)
+
+
 def test_tables_inside_of_a_directory_are_not_read_as_its_files(tmp_path: Path) -> None:
     write(tmp_path, "plain/a.parquet", "table/b.parquet")
     touch(tmp_path, "table/_delta_log/00000000000000000000.json")

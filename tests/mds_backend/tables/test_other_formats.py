@@ -66,6 +66,18 @@ def test_it_is_named_with_the_command_that_helps(
         assert f"mdstorm.{reader}({url!r})" in text
 
 
+@pytest.mark.parametrize(
+    ("kind", "mark"), [("Iceberg", "metadata/v2.metadata.json"), ("Hudi", ".hoodie/properties")]
+)
+def test_tables_that_are_not_read_are_named(kind: str, mark: str, tmp_path: Path) -> None:
+    (tmp_path / mark).parent.mkdir()
+    (tmp_path / mark).touch()
+    write_parquet(tmp_path / "data" / "part-0.parquet")
+    with pytest.raises(DatasetNotFoundError, match=f"is a table of {kind}") as caught:
+        inspect(str(tmp_path))
+    assert f"make_spark_converter(spark.read.format({kind.lower()!r})" in str(caught.value)
+
+
 def test_a_file_is_not_looked_for_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(DatasetNotFoundError):
         open_dataset(str(parquet_file(tmp_path)))
