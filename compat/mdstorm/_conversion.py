@@ -177,34 +177,13 @@ def convert(
     """
     check_float_dtype(dtype)
     check_decimals(decimals)
-    if isinstance(source, str) and not os.path.exists(source):
-        check_no_table_name(source)
-    source = Location.of(source, storage_options).url
     target = Location.of(os.fspath(url), storage_options)
-    if f"{target.url}/".startswith(f"{source}/") or source.startswith(f"{target.url}/"):
-        raise InvalidArgumentError(
-            f"{target.url} is, holds, or is inside what you convert: choose another directory"
-        )
-    parquet = open_parquet(
-        source,
-        storage_options=storage_options,
-        as_of=AsOf(version, timestamp),
-        keep_row_groups=True,
-    )
-    if spark is not None and parquet.table_version is not None:
-        raise UnsupportedTableError(
-            f"{parquet.url} is a Delta table, which is converted without spark: leave it out, or "
-            f"use make_spark_converter(spark.read.format('delta').load({parquet.url!r}))",
-            url=parquet.url,
-        )
+    parquet = _opened(source, target, storage_options, AsOf(version, timestamp))
+    if spark is not None:
+        _check_for_spark(parquet, keep_row_groups)
     unischema = stored_unischema(parquet)
     if unischema is not None:
         parquet = with_declared_partitions(parquet, unischema)
-    if spark is not None and keep_row_groups:
-        raise InvalidArgumentError(
-            "keep_row_groups=True cannot be combined with spark, whose tasks do not follow row "
-            "groups: convert without spark"
-        )
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     plan = _plan(parquet, unischema, columns, dtype, decimals)
     _check_no_parquet(target)
@@ -220,7 +199,8 @@ def convert(
         "storage_options": storage_options,
     }
     if spark is not None:
-        frame = _selected(_read_by_spark(spark, spark_url(source), parquet), parquet, plan.read)
+        read = _read_by_spark(spark, Location.of(source, storage_options).url, parquet)
+        frame = _selected(read, parquet, plan.read)
         return materialize(frame, target.url, progress=progress is not False, **options)
     return convert_parquet(
         parquet,
@@ -232,6 +212,37 @@ def convert(
         resume=resume,
         **options,
     )
+
+
+def _opened(
+    source: str | os.PathLike[str],
+    target: Location,
+    storage_options: dict[str, Any] | None,
+    as_of: AsOf,
+) -> ParquetDataset:
+    if isinstance(source, str) and not os.path.exists(source):
+        check_no_table_name(source)
+    url = Location.of(source, storage_options).url
+    if f"{target.url}/".startswith(f"{url}/") or url.startswith(f"{target.url}/"):
+        raise InvalidArgumentError(
+            f"{target.url} is, holds, or is inside what you convert: choose another directory"
+        )
+    return open_parquet(url, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
+
+
+def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> None:
+    """Refuse what only a conversion without Spark can do."""
+    if parquet.table_version is not None:
+        raise UnsupportedTableError(
+            f"{parquet.url} is a Delta table, which is converted without spark: leave it out, or "
+            f"use make_spark_converter(spark.read.format('delta').load({parquet.url!r}))",
+            url=parquet.url,
+        )
+    if keep_row_groups:
+        raise InvalidArgumentError(
+            "keep_row_groups=True cannot be combined with spark, whose tasks do not follow row "
+            "groups: convert without spark"
+        )
 
 
 @dataclass(frozen=True)
@@ -308,6 +319,7 @@ def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> Da
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
+    url = spark_url(url)
     frame = spark.read.parquet(url)
     if not parquet.partition_columns:
         return frame

@@ -196,18 +196,9 @@ def make_spark_converter(
         options["decimals"] = decimals
 
     def convert() -> str:
-        if dtype is not None:
-            _tell_of_dtype(dtype)
         delete_abandoned(parent)
-        dir_url = f"{parent}/{directory_name(session)}"
         staged_in = staging_dir(session, parent, staging, staging_dir_url)
-        if staged_in is None:
-            materialize(df, dir_url, **options)
-        else:
-            check_driver_writes(Location.of(parent))
-            materialize_staged(df, dir_url, staged_in, **options)
-        delete_at_exit(dir_url)
-        return dir_url
+        return _write(df, f"{parent}/{directory_name(session)}", staged_in, options)
 
     # Another version of this package may have stored a type in another form.
     encodings = {column.name: column.encoding for column in plan}
@@ -216,6 +207,19 @@ def make_spark_converter(
     if cache_key if keep is None else keep:
         keep_after_exit(dataset.url)
     return _converter(dataset.url, dataset, decimals)
+
+
+def _write(df: DataFrame, dir_url: str, staged_in: str | None, options: dict[str, Any]) -> str:
+    """Write a copy that is deleted when the process ends, and return its URL."""
+    if options["dtype"] is not None:
+        _tell_of_dtype(options["dtype"])
+    if staged_in is None:
+        materialize(df, dir_url, **options)
+    else:
+        check_driver_writes(Location.of(dir_url.rpartition("/")[0]))
+        materialize_staged(df, dir_url, staged_in, **options)
+    delete_at_exit(dir_url)
+    return dir_url
 
 
 @cache
