@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from mdstorm_backend.display.described import Described, Description
-from mdstorm_backend.display.drawn import Drawn
-from mdstorm_backend.display.live_line import open_line
-from mdstorm_backend.display.progress import Progress, progress
+from mdstorm_backend.display.live_progress import Drawn, Progress, open_line, progress
 from mdstorm_backend.display.quantities import counted, human_bytes, shown_place
 
 __all__ = [

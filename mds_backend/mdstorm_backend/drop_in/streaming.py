@@ -68,7 +68,7 @@ def _of(home: str, names: str) -> dict[str, str]:
 _CLASSES = _of("", "LocalDataset MDSWriter Stream StreamingDataLoader StreamingDataset")
 _CONVERTERS = {
     **_of("spark.dataframe_to_mds", "dataframe_to_mds"),
-    **_of("mosaic.dataframe_schema", "infer_dataframe_schema is_json_compatible"),
+    **_of("mosaic.util", "infer_dataframe_schema is_json_compatible"),
 }
 _DOWNLOADERS = _of(
     "mosaic.transfers",
@@ -123,18 +123,18 @@ _MODULES: dict[str, dict[str, str]] = {
     "base.hashing": _of("mosaic.compression_and_hashes", "get_hash get_hashes is_hash"),
     "base.local": _of("", "LocalDataset"),
     "base.partition": _of(
-        "mosaic.sample_ids", "get_partitions get_partitions_orig get_partitions_relaxed"
+        "mosaic.util", "get_partitions get_partitions_orig get_partitions_relaxed"
     ),
-    "base.partition.orig": _of("mosaic.sample_ids", "get_partitions_orig"),
-    "base.partition.relaxed": _of("mosaic.sample_ids", "get_partitions_relaxed"),
-    "base.sampling": _of("mosaic.sample_ids", "get_sampling"),
+    "base.partition.orig": _of("mosaic.util", "get_partitions_orig"),
+    "base.partition.relaxed": _of("mosaic.util", "get_partitions_relaxed"),
+    "base.sampling": _of("mosaic.util", "get_sampling"),
     "base.shuffle": _of(
-        "mosaic.sample_ids",
+        "mosaic.util",
         "get_shuffle get_shuffle_naive get_shuffle_py1br get_shuffle_py1e get_shuffle_py1s "
         "get_shuffle_py2s",
     ),
     **{
-        f"base.shuffle.{algorithm}": _of("mosaic.sample_ids", f"get_shuffle_{algorithm}")
+        f"base.shuffle.{algorithm}": _of("mosaic.util", f"get_shuffle_{algorithm}")
         for algorithm in ("naive", "py1br", "py1e", "py1s", "py2s")
     },
     "base.spanner": _of("datasets.sample_access", "Spanner"),
@@ -151,18 +151,18 @@ _MODULES: dict[str, dict[str, str]] = {
         ),
     },
     "base.world": _of("datasets.world_of_streams", "World"),
-    "text": _of("mosaic.text_datasets", "StreamingC4 StreamingEnWiki StreamingPile"),
-    "text.c4": _of("mosaic.text_datasets", "StreamingC4"),
-    "text.enwiki": _of("mosaic.text_datasets", "StreamingEnWiki"),
-    "text.pile": _of("mosaic.text_datasets", "StreamingPile"),
+    "text": _of("mosaic.named_datasets", "StreamingC4 StreamingEnWiki StreamingPile"),
+    "text.c4": _of("mosaic.named_datasets", "StreamingC4"),
+    "text.enwiki": _of("mosaic.named_datasets", "StreamingEnWiki"),
+    "text.pile": _of("mosaic.named_datasets", "StreamingPile"),
     "vision": _of(
-        "mosaic.image_datasets", "StreamingADE20K StreamingCIFAR10 StreamingCOCO StreamingImageNet"
+        "mosaic.named_datasets", "StreamingADE20K StreamingCIFAR10 StreamingCOCO StreamingImageNet"
     ),
-    "vision.ade20k": _of("mosaic.image_datasets", "StreamingADE20K"),
-    "vision.base": _of("mosaic.image_datasets", "StandardTransform StreamingVisionDataset"),
-    "vision.cifar10": _of("mosaic.image_datasets", "StreamingCIFAR10"),
-    "vision.coco": _of("mosaic.image_datasets", "StreamingCOCO"),
-    "vision.imagenet": _of("mosaic.image_datasets", "StreamingImageNet"),
+    "vision.ade20k": _of("mosaic.named_datasets", "StreamingADE20K"),
+    "vision.base": _of("mosaic.named_datasets", "StandardTransform StreamingVisionDataset"),
+    "vision.cifar10": _of("mosaic.named_datasets", "StreamingCIFAR10"),
+    "vision.coco": _of("mosaic.named_datasets", "StreamingCOCO"),
+    "vision.imagenet": _of("mosaic.named_datasets", "StreamingImageNet"),
 }
 
 #: What `mdstorm_backend.streaming` and the modules below it are made from.

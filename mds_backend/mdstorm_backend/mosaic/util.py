@@ -1,4 +1,4 @@
-"""Small helpers of MosaicML Streaming, its constants among them."""
+"""Small functions and constants of MosaicML Streaming."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from mdstorm_backend.elastic import partition, shuffle
+from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.weights import count_of
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format import INDEX_NAME, parse_size
+from mdstorm_backend.spark.user_columns import plan_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
 
 #: Seconds that a download may wait without receiving data, unless told otherwise.
 DEFAULT_TIMEOUT = 60.0
@@ -24,6 +33,19 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Errors = type[Exception] | Sequence[type[Exception]]
 
 _logger = logging.getLogger(__name__)
+
+get_partitions = partition
+get_sampling = samples_per_shard
+get_shuffle = shuffle
+#: Each takes what `get_partitions` takes after the name of the algorithm.
+get_partitions_orig = partial(get_partitions, "orig")
+get_partitions_relaxed = partial(get_partitions, "relaxed")
+#: Each takes what `get_shuffle` takes after the name of the algorithm.
+get_shuffle_naive = partial(get_shuffle, "naive")
+get_shuffle_py1br = partial(get_shuffle, "py1br")
+get_shuffle_py1e = partial(get_shuffle, "py1e")
+get_shuffle_py1s = partial(get_shuffle, "py1s")
+get_shuffle_py2s = partial(get_shuffle, "py2s")
 
 
 def get_list_arg(text: str) -> list[str]:
@@ -176,3 +198,53 @@ def get_import_exception_message(package_name: str, extra_deps: str) -> str:
 def get_index_basename() -> str:
     """Return the file name of every index, ``index.json``."""
     return INDEX_NAME
+
+
+def infer_dataframe_schema(
+    dataframe: DataFrame, user_defined_cols: Mapping[str, str] | None = None
+) -> dict[str, str] | None:
+    """Return the encodings that `dataframe_to_mds` stores a DataFrame in, or check given ones.
+
+    Parameters
+    ----------
+    dataframe : pyspark.sql.DataFrame
+        Only its schema is looked at.
+    user_defined_cols : dict of str to str, optional
+        Encodings to check.
+
+    Returns
+    -------
+    dict of str to str, or None
+        The encoding of each column; None if `user_defined_cols` is given and can be used.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a column is unknown, has a type that no encoding stores, or one that its encoding does
+        not store. A `ValueError`.
+    """
+    fields = dataframe.schema.jsonValue()["fields"]
+    try:
+        schema = plan_columns(fields, user_defined_cols)
+    except UnsupportedTypeError as error:
+        raise InvalidArgumentError(f"not supported by dataframe_to_mds: {error}") from error
+    if user_defined_cols is not None:
+        return None
+    return {column.name: column.encoding for column in schema}
+
+
+def is_json_compatible(data_type: DataType) -> bool:
+    """Whether MosaicML Streaming stores a column of this Spark type as ``json``.
+
+    `dataframe_to_mds` of mdstorm stores more types so: dates, decimals and binaries among others.
+    """
+    return _is_json(data_type.jsonValue())
+
+
+def _is_json(type_: Any) -> bool:
+    if isinstance(type_, str):
+        return type_ in ("string", "integer", "float", "boolean", "void")
+    if type_["type"] == "struct":
+        return all(_is_json(field["type"]) for field in type_["fields"])
+    parts = [type_[name] for name in ("elementType", "keyType", "valueType") if name in type_]
+    return bool(parts) and all(map(_is_json, parts))

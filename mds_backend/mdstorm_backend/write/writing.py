@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.display.progress import FileProgress
+from mdstorm_backend.display.live_progress import FileProgress
 from mdstorm_backend.errors import ArgumentTypeError, WriteError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location

@@ -16,7 +16,7 @@ from tests.mds_backend.conftest import Terminal
 from tests.mds_backend.small_datasets import write_ints
 
 from mdstorm_backend.display import open_line, progress
-from mdstorm_backend.display.progress import FileProgress
+from mdstorm_backend.display.live_progress import FileProgress
 from mdstorm_backend.maintenance import verify
 
 _ROOT = Path(__file__).parents[3]
@@ -24,7 +24,7 @@ _ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
+    monkeypatch.setattr("mdstorm_backend.display.live_progress._INTERVAL", 0.0)
     monkeypatch.setenv("TERM", "xterm")
 
 

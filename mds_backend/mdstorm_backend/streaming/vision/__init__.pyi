@@ -1,9 +1,9 @@
 """streaming.vision: written by scripts/make_streaming_stubs.py."""
 
-from mdstorm_backend.mosaic.image_datasets import StreamingADE20K as StreamingADE20K
-from mdstorm_backend.mosaic.image_datasets import StreamingCIFAR10 as StreamingCIFAR10
-from mdstorm_backend.mosaic.image_datasets import StreamingCOCO as StreamingCOCO
-from mdstorm_backend.mosaic.image_datasets import StreamingImageNet as StreamingImageNet
+from mdstorm_backend.mosaic.named_datasets import StreamingADE20K as StreamingADE20K
+from mdstorm_backend.mosaic.named_datasets import StreamingCIFAR10 as StreamingCIFAR10
+from mdstorm_backend.mosaic.named_datasets import StreamingCOCO as StreamingCOCO
+from mdstorm_backend.mosaic.named_datasets import StreamingImageNet as StreamingImageNet
 from mdstorm_backend.streaming.vision import ade20k as ade20k
 from mdstorm_backend.streaming.vision import base as base
 from mdstorm_backend.streaming.vision import cifar10 as cifar10

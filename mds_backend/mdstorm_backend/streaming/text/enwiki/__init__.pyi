@@ -1,6 +1,6 @@
 """streaming.text.enwiki: written by scripts/make_streaming_stubs.py."""
 
-from mdstorm_backend.mosaic.text_datasets import StreamingEnWiki as StreamingEnWiki
+from mdstorm_backend.mosaic.named_datasets import StreamingEnWiki as StreamingEnWiki
 
 __all__ = [
     "StreamingEnWiki",

@@ -1,6 +1,6 @@
 """streaming.vision.ade20k: written by scripts/make_streaming_stubs.py."""
 
-from mdstorm_backend.mosaic.image_datasets import StreamingADE20K as StreamingADE20K
+from mdstorm_backend.mosaic.named_datasets import StreamingADE20K as StreamingADE20K
 
 __all__ = [
     "StreamingADE20K",

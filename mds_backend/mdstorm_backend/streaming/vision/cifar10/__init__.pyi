@@ -1,6 +1,6 @@
 """streaming.vision.cifar10: written by scripts/make_streaming_stubs.py."""
 
-from mdstorm_backend.mosaic.image_datasets import StreamingCIFAR10 as StreamingCIFAR10
+from mdstorm_backend.mosaic.named_datasets import StreamingCIFAR10 as StreamingCIFAR10
 
 __all__ = [
     "StreamingCIFAR10",

@@ -1,6 +1,6 @@
 """streaming.vision.coco: written by scripts/make_streaming_stubs.py."""
 
-from mdstorm_backend.mosaic.image_datasets import StreamingCOCO as StreamingCOCO
+from mdstorm_backend.mosaic.named_datasets import StreamingCOCO as StreamingCOCO
 
 __all__ = [
     "StreamingCOCO",

@@ -1,6 +1,6 @@
 """streaming.vision.imagenet: written by scripts/make_streaming_stubs.py."""
 
-from mdstorm_backend.mosaic.image_datasets import StreamingImageNet as StreamingImageNet
+from mdstorm_backend.mosaic.named_datasets import StreamingImageNet as StreamingImageNet
 
 __all__ = [
     "StreamingImageNet",

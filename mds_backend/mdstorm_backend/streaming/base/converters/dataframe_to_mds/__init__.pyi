@@ -1,8 +1,8 @@
 """streaming.base.converters.dataframe_to_mds: written by scripts/make_streaming_stubs.py."""
 
 from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds as dataframe_to_mds
-from mdstorm_backend.mosaic.dataframe_schema import infer_dataframe_schema as infer_dataframe_schema
-from mdstorm_backend.mosaic.dataframe_schema import is_json_compatible as is_json_compatible
+from mdstorm_backend.mosaic.util import infer_dataframe_schema as infer_dataframe_schema
+from mdstorm_backend.mosaic.util import is_json_compatible as is_json_compatible
 
 __all__ = [
     "dataframe_to_mds",

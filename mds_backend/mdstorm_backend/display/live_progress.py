@@ -1,4 +1,4 @@
-"""A line that is drawn over and over: on a terminal, or in the output of a notebook's cell."""
+"""How far a piece of work is: on a terminal, or in the output of a notebook's cell."""
 
 from __future__ import annotations
 
@@ -6,17 +6,142 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from importlib import import_module
 from multiprocessing import parent_process
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+from mdstorm_backend.base.shard_threads import OnProgress
+from mdstorm_backend.display.quantities import counted, human_bytes
+
+#: A function to call; False for silence, and None or True for what `progress` decides.
+Progress: TypeAlias = OnProgress | bool | None
+#: Seconds between two drawings.
+_INTERVAL = 0.1
 #: Turns progress off, for all of this package: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
 _OFF = frozenset({"off", "0", "false", "no"})
-
 #: Held by the line on the terminal: there is one at a time.
 _terminal = threading.Lock()
+
+
+@contextmanager
+def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgress | None]:
+    """Show how far the work in a block is: on a terminal, or in a notebook.
+
+    Parameters
+    ----------
+    what : str
+        What is being done: ``"Checking shards"``.
+    unit : str
+        What is counted, in the plural.
+    given : callable or bool, optional
+        What a caller of the package has asked for instead.
+
+    Yields
+    ------
+    callable or None
+        To be called with the number done and the number of all, from any thread; None if nothing
+        is shown.
+    """
+    if callable(given):
+        yield given
+        return
+    line = None if given is False else open_line()
+    if line is None:
+        yield None
+        return
+    shown = Drawn(line, what)
+    last = (0, 0)
+
+    def on_progress(done: int, total: int) -> None:
+        nonlocal last
+        last = (done, total)
+        shown.draw(f"{done:,} of {total:,} {unit}", done, total)
+
+    ended = "stopped after "
+    try:
+        yield on_progress
+        ended = ""
+    finally:
+        shown.close(f"{ended}{last[0]:,} of {last[1]:,} {unit}" if last[1] else "")
+
+
+class FileProgress:
+    """Shows files and bytes, if it is `shown` and somebody looks."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._files = self._bytes = 0
+        line = open_line() if shown else None
+        self._drawn = None if line is None else Drawn(line, "Writing MDS shards")
+
+    def add(self, size: int) -> None:
+        """Count a file of `size` bytes."""
+        self._files += 1
+        self._bytes += size
+        if self._drawn is not None:
+            self._drawn.draw(self._text)
+
+    @property
+    def _text(self) -> str:
+        return f"{counted(self._files, 'file')}, {human_bytes(self._bytes)}"
+
+    def close(self) -> None:
+        """End the line."""
+        if self._drawn is not None:
+            self._drawn.close(self._text)
+
+
+class Drawn:
+    """Draws a line no more often than anybody sees, from any thread, and never raises.
+
+    Parameters
+    ----------
+    line : LiveLine
+        The line.
+    what : str
+        What the line is about.
+    interval : float, optional
+        Seconds between two drawings, each of which takes about a millisecond.
+    """
+
+    def __init__(self, line: LiveLine, what: str, interval: float | None = None) -> None:
+        self._line: LiveLine | None = line
+        self._what = what
+        self._interval = _INTERVAL if interval is None else interval
+        self._begun = time.monotonic()
+        self._drawn = self._begun - self._interval
+        self._lock = threading.Lock()
+
+    def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Show a text, unless another has just been drawn."""
+        now = time.monotonic()
+        if now - self._drawn < self._interval or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._line is not None:
+                self._drawn = now
+                self._line.draw(f"{self._what}: {text}", done, total)
+        except Exception:  # a terminal that is gone: the work goes on without it
+            self._close("")
+        finally:
+            self._lock.release()
+
+    def close(self, text: str = "") -> None:
+        """End the line; may be repeated."""
+        with self._lock:
+            seconds = time.monotonic() - self._begun
+            self._close(f"{self._what}: {text}, {seconds:,.1f} s" if text else "")
+
+    def _close(self, text: str) -> None:
+        line, self._line = self._line, None
+        try:
+            if line is not None:
+                line.close(text)
+        except Exception:
+            return
 
 
 class LiveLine(Protocol):
