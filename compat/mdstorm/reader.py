@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.keywords import signature_of
+from mdstorm._readers.keywords import AddedReaderKeywords, signature_of
 from mdstorm._readers.open_reader import (
     Reader,
     normalize_dataset_url_or_urls,
@@ -19,7 +18,9 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.read import Decode, Size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "LOCAL_DISK_CACHE",
@@ -67,14 +68,7 @@ def make_reader(
     zmq_copy_buffers: bool = True,
     filesystem: Any = None,
     convert_early_to_numpy: bool = False,
-    order: str = "exact",
-    fill_nulls: Mapping[str, Any] | None = None,
-    null_masks: Sequence[str] | None = (),
-    decimals: str | None = None,
-    decode: Decode | None = None,
-    size: Size | None = None,
-    version: int | None = None,
-    timestamp: str | datetime | None = None,
+    **added: Unpack[AddedReaderKeywords],
 ) -> Reader:
     """Open a dataset for reading row by row.
 
@@ -146,14 +140,7 @@ def make_batch_reader(
     zmq_copy_buffers: bool = True,
     filesystem: Any = None,
     convert_early_to_numpy: bool = False,
-    order: str = "exact",
-    fill_nulls: Mapping[str, Any] | None = None,
-    null_masks: Sequence[str] | None = (),
-    decimals: str | None = None,
-    decode: Decode | None = None,
-    size: Size | None = None,
-    version: int | None = None,
-    timestamp: str | datetime | None = None,
+    **added: Unpack[AddedReaderKeywords],
 ) -> Reader:
     """Open a dataset for reading in batches: MDS, Parquet with columns of plain types, or Delta.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
 from difflib import get_close_matches
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
+from mdstorm._readers.arguments import ReaderArguments
 from mdstorm.errors import ArgumentTypeError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
@@ -18,8 +21,26 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-class ReaderKeywords(TypedDict, total=False):
-    """What the methods of a converter pass on to a reader; see `ReaderArguments` for the meaning.
+class AddedKeywords(TypedDict, total=False):
+    """What every reader and loader takes beyond Petastorm; see `ReaderArguments` for defaults."""
+
+    order: str
+    fill_nulls: Mapping[str, Any] | None
+    null_masks: Sequence[str] | None
+    decimals: str | None
+    decode: Decode | None
+    size: Size | None
+
+
+class AddedReaderKeywords(AddedKeywords, total=False):
+    """What `make_reader` and `make_batch_reader` take beyond Petastorm."""
+
+    version: int | None
+    timestamp: str | datetime | None
+
+
+class ReaderKeywords(AddedKeywords, total=False):
+    """What the methods of a converter pass on to a reader.
 
     Those are Petastorm's reader arguments and some of ours, without the dataset and without the
     arguments that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter
@@ -50,16 +71,10 @@ class ReaderKeywords(TypedDict, total=False):
     zmq_copy_buffers: bool
     filesystem: Any
     convert_early_to_numpy: bool
-    order: str
-    fill_nulls: Mapping[str, Any] | None
-    null_masks: Sequence[str] | None
-    decimals: str | None
-    decode: Decode | None
-    size: Size | None
     transform_whole_shards: bool
 
 
-#: The names, in the order of Petastorm's signatures.
+#: Their names.
 READER_KEYWORDS = tuple(ReaderKeywords.__annotations__)
 
 _NOT_OURS = "leave it out"
@@ -110,12 +125,13 @@ def signature_of(
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
     """Let the decorated function be the signature and the docstring of another one.
 
-    Its own body never runs: `function` is called with all arguments by name, defaults included. So
-    what editors, type checkers and `inspect` see is written once, and not handed over by hand.
+    Its own body never runs: `function` is called with all arguments by name, defaults included. The
+    keywords beyond Petastorm, which it takes as `AddedReaderKeywords`, have the defaults of
+    `ReaderArguments`.
     """
 
     def decorate(declared: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        explicit = signature(declared)
+        explicit = _explicit(signature(declared))
 
         @wraps(declared)
         def called(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
@@ -124,9 +140,20 @@ def signature_of(
             bound.apply_defaults()
             return function(**bound.arguments)
 
+        called.__signature__ = explicit  # type: ignore[attr-defined]
         return called
 
     return decorate
+
+
+def _explicit(declared: Signature) -> Signature:
+    """Return a signature that ends with the keywords beyond Petastorm, one by one."""
+    added = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(ReaderArguments)
+        if field.name in AddedReaderKeywords.__annotations__
+    ]
+    return declared.replace(parameters=[*list(declared.parameters.values())[:-1], *added])
 
 
 def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.keywords import ReaderKeywords
+from mdstorm._readers.keywords import AddedReaderKeywords, ReaderKeywords
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
 
@@ -46,6 +46,14 @@ def test_the_signatures_have_every_field_with_its_default(make: Callable[..., An
     parameters.pop("pyarrow_serialize", None)
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     assert defaults == {n: d for n, d in DEFAULTS.items() if n not in OF_LOADERS}
+
+
+@READERS
+def test_arguments_beyond_petastorm_are_keywords(make: Callable[..., Any]) -> None:
+    parameters = inspect.signature(make).parameters.values()
+    keywords = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert keywords.keys() == AddedReaderKeywords.__annotations__.keys()
+    assert keywords == {name: annotations(ReaderArguments)[name] for name in keywords}
 
 
 @READERS
