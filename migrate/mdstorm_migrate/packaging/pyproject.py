@@ -17,7 +17,7 @@ from mdstorm_migrate.packaging.rewriting import (
     of_old_python,
     requirement_of,
 )
-from mdstorm_migrate.packaging.toml_text import (
+from mdstorm_migrate.packaging.toml import (
     TomlKey,
     TomlString,
     toml_keys,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm_migrate.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
-from mdstorm_migrate.report.json import conditions_in_json, write_report
+from mdstorm_migrate.report.data import conditions_in_json, write_report
 from mdstorm_migrate.report.text import before_running
 from mdstorm_migrate.rules import find_rule
 

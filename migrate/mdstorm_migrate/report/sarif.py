@@ -9,7 +9,7 @@ from typing import Any
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
-from mdstorm_migrate.report.json import write_json
+from mdstorm_migrate.report.data import write_json
 from mdstorm_migrate.rules import Rule, all_rules
 
 #: Paths are relative to this; who reads the report knows where that is.

@@ -9,7 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.comments import INI, is_commented_out
 from mdstorm_migrate.packaging.ini_text import ini_values
-from mdstorm_migrate.packaging.toml_text import toml_strings
+from mdstorm_migrate.packaging.toml import toml_strings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
 
 CODE = "PM414"

@@ -11,7 +11,7 @@ from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.imports import ImportGraph, read_imports
+from mdstorm_migrate.run.graph import ImportGraph, read_imports
 from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.origins import FileFacts, Origins
 from mdstorm_migrate.run.pool import each

@@ -17,7 +17,7 @@ from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
 from mdstorm_migrate.run.naming import Naming, naming_of
 from mdstorm_migrate.run.outcome import Outcome, Problem, Settings
-from mdstorm_migrate.run.todos import todos_of
+from mdstorm_migrate.run.review import todos_of
 from mdstorm_migrate.run.waiting import Suppressions, names_wait, staying, with_review, without_told
 from mdstorm_migrate.run.write import check_format
 from mdstorm_migrate.sources.decoding import is_wide

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, Take
-from mdstorm_migrate.run.imports import ImportGraph
+from mdstorm_migrate.run.graph import ImportGraph
 from mdstorm_migrate.run.naming import Naming
 
 #: For each name of a file, the files in which its objects of Petastorm's come into being.
