@@ -26,8 +26,7 @@ from mdstorm_migrate.python.module import PythonModule, parse_python, string_val
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.run.before import before_running
 from mdstorm_migrate.run.discover import Skipped, left_out
-from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.sources import find_source
 

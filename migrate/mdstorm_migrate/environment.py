@@ -20,7 +20,7 @@ from packaging.version import InvalidVersion, Version
 
 from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.packaging.commands import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, normalised
 
 #: Whether an index has mdstorm. A release sets it, and nothing else is to be changed.

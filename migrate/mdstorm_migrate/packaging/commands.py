@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -16,6 +16,29 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import of_conda, of_copy, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
+
+#: Beginnings of comments: in shells, YAML and Dockerfiles; also in the likes of C; in INI files.
+SHELL = re.compile(r"(?:^|\s)#")
+ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
+INI = re.compile(r"(?:^|\s)[#;]")
+#: In SQL, but for the lines of cells that Databricks writes as such comments.
+SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
+_LINE = re.compile(r"[^\r\n]*")
+
+
+def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -> bool:
+    """Whether a comment begins before a character, on its line."""
+    start = text.rfind("\n", 0, position) + 1
+    start = text.rfind("\r", start, position) + 1 or start
+    return _first_mark(text, start, marks) <= position
+
+
+@lru_cache(maxsize=2)
+def _first_mark(text: str, start: int, marks: re.Pattern[str]) -> float:
+    """Return where the first beginning of a comment on a line ends: lines may be long."""
+    found = marks.search(_LINE.match(text, start)[0])  # type: ignore[index]  # it matches anything
+    return math.inf if found is None else start + found.end()
+
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.

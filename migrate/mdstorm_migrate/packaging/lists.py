@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.commands import install_commands
-from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.toml import dependency_keys, requirement_strings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
@@ -84,3 +85,55 @@ def _names(document: Document) -> Iterator[str]:
                 yield from _WORD.findall(_EXTRAS.sub("", text[start:stop]))
             if document.kind == "cluster":
                 yield from _PACKAGE.findall(text)
+
+
+_INI_LINE = re.compile(
+    r"""^ (?: \[ (?P<section>[^\]\n]*) \]
+      | (?P<key>[^\s#;=:\[][^=:\n]*?) [ \t]*[=:]
+        (?P<value>[^\n]*(?:\n(?:[ \t]+[^\n]*|(?=[ \t]*\n[ \t])))*) )""",
+    re.MULTILINE | re.VERBOSE,
+)
+
+#: Keys whose values are requirements, one a line; of tox, with factors before them.
+_REQUIREMENTS = re.compile(r"(?:install_|setup_|tests_)?requires?|deps")
+_INI_EXTRAS = "options.extras_require"
+_REQUIREMENT = re.compile(
+    r"(?:^|(?<=[=:]))[ \t]*(?:[\w,{}!-]+:[ \t]*)?(?P<requirement>petastorm\b[^\r\n]*)",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class IniValue:
+    """A value, with the lines that continue it; or the name of a section.
+
+    Attributes
+    ----------
+    section, key : str
+        Where it stands; the key of a section's name is empty.
+    start, stop : int
+        Its span, in characters.
+    """
+
+    section: str
+    key: str
+    start: int
+    stop: int
+
+
+def ini_values(text: str) -> Iterator[IniValue]:
+    """Yield the names of sections, and the values in them."""
+    section = ""
+    for match in _INI_LINE.finditer(text):
+        if match["section"] is not None:
+            section = match["section"].strip()
+            yield IniValue(section, "", *match.span("section"))
+        else:
+            yield IniValue(section, match["key"].strip(), *match.span("value"))
+
+
+def requirement_lines(text: str) -> Iterator[re.Match[str]]:
+    """Yield the lines that may require Petastorm, as the group ``requirement``."""
+    for value in ini_values(text):
+        if value.key and (value.section == _INI_EXTRAS or _REQUIREMENTS.fullmatch(value.key)):
+            yield from _REQUIREMENT.finditer(text, value.start, value.stop)

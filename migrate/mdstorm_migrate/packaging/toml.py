@@ -6,6 +6,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.packaging.requirement import Requirement, is_local_version
+from mdstorm_migrate.packaging.rewriting import (
+    ALREADY,
+    MESSAGE,
+    UNUSED,
+    lost_with,
+    of_copy,
+    of_old_python,
+    requirement_of,
+)
+
 _VALUES = r"""
     \"\"\"(?:[^\\]|\\.)*?\"\"\" | '''.*?'''
   | "(?P<basic>(?:[^"\\\n]|\\.)*)" | '(?P<literal>[^'\n]*)'
@@ -151,3 +164,179 @@ def _end_of_table(text: str, start: int) -> int:
 
 def _is_table(text: str, key: TomlKey) -> bool:
     return text[text.rfind("\n", 0, key.start) + 1 : key.start].lstrip().startswith("[")
+
+
+#: Tables whose strings are requirements, with the keys that hold them; None for all of them.
+_REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
+    (r"", "dependencies"),  # of a script, by PEP 723
+    (r"project", r"dependencies|optional-dependencies\..*"),
+    (r"project\.optional-dependencies", None),
+    (r"dependency-groups", None),
+    (r"build-system", "requires"),
+    (r"(tool\.tox\.)?(env_run_base|env\..+)", "deps"),
+    (r"(tool\.hatch\.)?envs\..*", r"(.*\.)?(set-)?(extra-)?dependencies"),
+    (r"tool\.(pdm|rye|uv)(\..*)?", "(dev-|override-|constraint-)?dependencies|[a-z]+"),
+)
+_TABLES = re.compile(
+    r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"
+    r"|(?:.+\.)?pypi-dependencies|(?:dev-)?packages"
+)
+#: The name of a group follows, not that of a package.
+_INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
+
+
+def requirement_strings(text: str) -> Iterator[TomlString]:
+    """Yield the strings that may be requirements: of PEP 621, PEP 735, Hatch, PDM and uv."""
+    for string in toml_strings(text):
+        if _INCLUDED.search(text, max(string.start - 40, 0), string.start - 1):
+            continue
+        if _holds_requirements(string):
+            yield string
+
+
+def dependency_keys(text: str) -> Iterator[TomlKey]:
+    """Yield the keys that are names of dependencies, as Poetry, Pixi and Pipenv have them."""
+    return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
+
+
+def _holds_requirements(string: TomlString) -> bool:
+    return any(
+        re.fullmatch(table, string.table) and (key is None or re.fullmatch(key, string.key))
+        for table, key in _REQUIREMENTS
+    )
+
+
+_STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
+_VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
+_EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
+_URL = re.compile(r"""[ \t]*["'](?:[\w+.-]+://|file:)""")
+_ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
+_OLD_PYTHON = re.compile(
+    r"""\bpython(?:_version[ ]*|[ \t]*=[ \t]*["'])<[ ]*["']?3\.(?:\d|10)["']"""
+)
+_NEEDED = "add the extras that the code needs"
+
+
+def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[Edit | Finding]:
+    """Yield the edits of a dependency: its name, any version, the extras that have counterparts.
+
+    The value may be a version, an inline table, or a table of its own.
+    """
+    text, needs = document.text, document.needs
+    start, stop = value_of(text, key)
+    value = text[start:stop]
+    if _is_copy(value):
+        yield of_copy(Requirement(key.start, key.stop), rule)
+        return
+    if _OLD_PYTHON.search(value):
+        yield of_old_python(Requirement(key.start, key.stop), rule)
+        return
+    if needs.is_unused:
+        yield Finding(rule, "note", key.start, key.stop, UNUSED, topic="install")
+        return
+    names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
+    beside = lost_with(needs.beside, names)
+    is_named = any((one.table, one.name) == (key.table, "mdstorm") for one in toml_keys(text))
+    if needs.importers:
+        yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
+        if needs.moved and not is_named:
+            items = [requirement_of(document, names), *beside]
+            yield from _beside(document, key, rule, items)
+        return
+    if is_named:
+        is_table = key.value_start == key.value_stop  # which ends where the next one begins
+        end = document.lines.start_of(stop) if is_table else text.find("\n", stop) + 1 or len(text)
+        yield Edit(
+            rule, "exact", document.lines.start_of(key.start), end, "", ALREADY, topic="install"
+        )
+        return
+    yield Edit(rule, "exact", key.start, key.stop, "mdstorm", MESSAGE, topic="install")
+    yield from _of_value(document, key, rule, start, value)
+    yield from _beside(document, key, rule, beside)
+
+
+def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
+    """Yield the edits of ``[tool.poetry.extras]``, whose strings are names of dependencies."""
+    for string in toml_strings(text):
+        if string.table == "tool.poetry.extras" and string.value.lower() == "petastorm":
+            yield Edit(rule, "exact", string.start, string.stop, "mdstorm", "follow the dependency")
+
+
+def _of_value(
+    document: Document, key: TomlKey, rule: str, start: int, value: str
+) -> Iterator[Edit]:
+    """Yield the edits of a value that begins at `start`: its version and its extras."""
+    is_table = key.value_start == key.value_stop
+    plain = _STRING.match(value)
+    # PDM puts what follows a name behind it.
+    anything = ">=0" if key.table.startswith("tool.pdm.") else "*"
+    wanted = document.needs.wanted.version or anything
+    named = list(_EXTRAS.finditer(value))
+    for extras in named:
+        kept = _listed(_extras_of(document, _names_in(extras["extras"])))
+        first, last = extras.span("extras")
+        if kept != extras["extras"].strip():
+            yield Edit(rule, "exact", start + first, start + last, kept, "use mdstorm's extras")
+    added = _listed([] if named else _extras_of(document, []))
+    if plain and added:
+        at, end = start + plain.start(1), start + plain.end()
+        new = f'{{version = "{wanted}", extras = [{added}]}}'
+        yield Edit(rule, "exact", at, end, new, _NEEDED)
+        return
+    for version in [plain] if plain else _VERSION.finditer(value):
+        at, end = (start + place for place in version.span("version"))
+        if added:
+            gap = f"{document.lines.newline}extras = " if is_table else ", extras = "
+            new = f"{wanted}{version[1]}{gap}[{added}]"
+            yield Edit(rule, "exact", at, end + 1, new, _NEEDED)
+        elif version["version"] != wanted:
+            yield Edit(rule, "exact", at, end, wanted, "allow any version of mdstorm")
+
+
+def _is_copy(value: str) -> bool:
+    """Whether a dependency comes from a repository, a folder or a URL, or is a changed copy."""
+    if _ORIGIN.search(value) or _URL.match(value):
+        return True
+    versions = [_STRING.match(value), *_VERSION.finditer(value)]
+    return any(is_local_version(one["version"]) for one in versions if one is not None)
+
+
+def _beside(
+    document: Document, key: TomlKey, rule: str, items: list[str]
+) -> Iterator[Edit | Finding]:
+    """Yield what puts other dependencies on lines of their own, above one."""
+    if not items:
+        return
+    if key.value_start == key.value_stop:
+        names = ", ".join(f"`{name}`" for name in items)
+        what, remedy = f"the code also needs {names}", f"require {names} as well"
+        yield Finding(rule, "manual", key.start, key.stop, what, remedy, topic="install")
+        return
+    line = document.lines.start_of(key.start)
+    lines = "".join(f"{_as_key(item)}{document.lines.newline}" for item in items)
+    message = "require the packages that Petastorm installed and the code needs"
+    yield Edit(rule, "exact", line, line, lines, message, topic="install")
+
+
+def _as_key(requirement: str) -> str:
+    """Return a requirement as a line of a table."""
+    match = re.fullmatch(r"([\w.-]+)(?:\[(.*)\])?(.*)", requirement)
+    assert match is not None
+    name, extras, version = match[1], match[2], match[3] or "*"
+    if not extras:
+        return f'{name} = "{version}"'
+    return f'{name} = {{version = "{version}", extras = [{_listed(extras.split(","))}]}}'
+
+
+def _names_in(extras: str) -> list[str]:
+    return re.findall(r"""["']([^"']+)["']""", extras)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _extras_of(document: Document, names: list[str]) -> list[str]:
+    """Return mdstorm's extras in place of some of Petastorm's."""
+    match = re.search(r"\[(.*)\]", requirement_of(document, names))
+    return match[1].split(",") if match else []

@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-import libcst as cst
-
-from mdstorm_migrate.base.edits import EditError
 from mdstorm_migrate.petastorm.lacked import incidental_of
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
@@ -28,12 +24,18 @@ from mdstorm_migrate.petastorm.names import (
     VERSION,
     Counterpart,
     counterpart,
+    is_mdstorm,
     is_module,
+    is_petastorm,
 )
-from mdstorm_migrate.python.annotations import is_named_in_strings
-from mdstorm_migrate.python.fallbacks import is_fallback_import
-from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.calls import IMPORTING
+from mdstorm_migrate.python.imports import (
+    ImportedName,
+    imported_names,
+    is_named_in_strings,
+    references_of,
+)
+from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.shadow import shadowed
 
@@ -189,83 +191,80 @@ def _is_in_all(module: PythonModule, string: ast.Constant) -> bool:
     return any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets)
 
 
-@dataclass(frozen=True)
-class SplitImport:
-    """One of the statements that a ``from`` statement becomes.
+def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
+    """Whether an import is a fallback, by its branch or since one from mdstorm was tried above."""
+    if is_fallback(module, binding.node, binding.name):
+        return True
+    others = binding.scope.bindings.get(binding.name, ())
+    return any(_is_tried_above(module, other, binding) for other in others)
 
-    Attributes
-    ----------
-    module : str
-        Where its names come from.
-    names : dict of int to str
-        Which names of the old statement it takes, by position, and what they are called there. The
-        names that are bound stay the same.
+
+def has_fallback(module: PythonModule) -> bool:
+    """Whether the file imports Petastorm where mdstorm is not installed."""
+    imports = (one for one in module.scopes.bindings if is_petastorm(one.target))
+    return any(is_fallback_import(module, one) for one in imports)
+
+
+def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> bool:
+    if not is_mdstorm(other.target) or module.span(other.node) > module.span(binding.node):
+        return False
+    around = set(module.ancestors(binding.node))
+    child = other.node
+    for parent in module.ancestors(other.node):
+        if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
+            return parent not in around
+        child = parent
+    return False
+
+
+def is_fallback(module: PythonModule, node: ast.AST, name: str | None = None) -> bool:
+    """Whether another branch of a ``try`` or an ``if`` around an import has mdstorm instead.
+
+    Of a ``try``, any import of mdstorm counts; of an ``if``, one that binds the same `name`.
     """
-
-    module: str
-    names: dict[int, str]
-
-
-def split_from_import(source: str, parts: Sequence[SplitImport]) -> list[str]:
-    """Return the text of each part of the statement `source`, laid out as that is.
-
-    A comment stays with the name that it follows.
-
-    Raises
-    ------
-    EditError
-        If LibCST cannot parse it.
-    """
-    try:
-        parsed = cst.parse_statement(source)
-    except cst.ParserSyntaxError as error:
-        raise EditError(f"LibCST cannot parse an import: {error.message}") from None
-    statement = cst.ensure_type(parsed, cst.SimpleStatementLine)
-    old = cst.ensure_type(statement.body[0], cst.ImportFrom)
-    return [cst.Module([]).code_for_node(_part(old, part)) for part in parts]
+    child = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Try) and any(map(_imports_mdstorm, _others(parent, child))):
+            return True
+        if isinstance(parent, ast.If) and name is not None:
+            branch = parent.orelse if child in parent.body else parent.body
+            if child is not parent.test and name in _bound_to_mdstorm(branch):
+                return True
+        child = parent
+    return False
 
 
-def _part(old: cst.ImportFrom, part: SplitImport) -> cst.ImportFrom:
-    aliases = old.names
-    assert not isinstance(aliases, cst.ImportStar)
-    module = cst.parse_expression(part.module)
-    assert isinstance(module, cst.Attribute | cst.Name)
-    names = [_renamed(aliases[number], name) for number, name in part.names.items()]
-    new = old.with_changes(module=module, names=names)
-    if len(aliases) - 1 in part.names:
-        return new
-    cut, last = names[-1], aliases[-1]
-    if old.rpar is None:
-        names[-1] = cut.with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return new.with_changes(names=names)
-    # White space before the parenthesis belongs to the comma, if there is one.
-    if isinstance(last.comma, cst.Comma):
-        end = _end(last.comma.whitespace_after, cut)
-        names[-1] = cut.with_changes(comma=last.comma.with_changes(whitespace_after=end))
-        return new.with_changes(names=names)
-    names[-1] = cut.with_changes(comma=last.comma)
-    end = _end(old.rpar.whitespace_before, cut)
-    return new.with_changes(names=names, rpar=old.rpar.with_changes(whitespace_before=end))
+def _others(statement: ast.Try, child: ast.AST) -> list[ast.AST]:
+    """Return what runs instead of the branch that `child` belongs to."""
+    if child in statement.handlers:
+        rest = [one for one in statement.handlers if one is not child]
+        return [*statement.body, *statement.orelse, *rest]
+    return [] if child in statement.finalbody else list(statement.handlers)
 
 
-def _renamed(alias: cst.ImportAlias, name: str) -> cst.ImportAlias:
-    """Take `name`, but bind what `alias` binds."""
-    if alias.evaluated_name == name:
-        return alias
-    asname = alias.asname or cst.AsName(cst.Name(alias.evaluated_name))
-    return alias.with_changes(name=cst.Name(name), asname=asname)
+def _imports_mdstorm(branch: ast.AST) -> bool:
+    return any(bool(_names_of_mdstorm(node)) or _imports_by_name(node) for node in ast.walk(branch))
 
 
-def _end(
-    end: cst.BaseParenthesizableWhitespace, cut: cst.ImportAlias
-) -> cst.BaseParenthesizableWhitespace:
-    """Return what stands before the parenthesis: `end`, with the comment that follows `cut`."""
-    after = cut.comma.whitespace_after if isinstance(cut.comma, cst.Comma) else None
-    if isinstance(end, cst.ParenthesizedWhitespace):
-        comment = cst.TrailingWhitespace(newline=end.first_line.newline)
-        if isinstance(after, cst.ParenthesizedWhitespace):
-            comment = after.first_line
-        return end.with_changes(first_line=comment)
-    if isinstance(after, cst.ParenthesizedWhitespace) and after.first_line.comment:
-        return after.with_changes(last_line=cst.SimpleWhitespace(""))
-    return end
+def _bound_to_mdstorm(branch: Sequence[ast.stmt]) -> set[str]:
+    nodes = (node for statement in branch for node in ast.walk(statement))
+    return {name for node in nodes for name in _names_of_mdstorm(node)}
+
+
+def _names_of_mdstorm(node: ast.AST) -> Iterable[str]:
+    """Return the names that an import statement binds to something of mdstorm's."""
+    match node:
+        case ast.Import(names=names):
+            found = [one for one in names if is_mdstorm(one.name)]
+            return [one.asname or NEW_ROOT for one in found]
+        case ast.ImportFrom(module=str(source), names=names, level=0) if is_mdstorm(source):
+            return [one.asname or one.name for one in names]
+    return []
+
+
+def _imports_by_name(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=called, args=[first, *_]):
+            is_importing = last_name(called) in IMPORTING
+            return is_importing and is_mdstorm(string_value(first))
+    return False

@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Literal
 
-from mdstorm_migrate.base.directories import is_project
 from mdstorm_migrate.base.document import DATABRICKS_HEADER
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
@@ -26,6 +25,8 @@ _PATH_CHANGE = re.compile(r"\b(?:sys\.path\b|addsitedir\(|syspath_prepend\()[^\n
 _WORD = re.compile(r"[\"']([\w./-]+)[\"']")
 #: Some of what every copy of Petastorm has, and hardly anything else of that name.
 _OF_COPIES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
+#: What the directory of a project holds.
+_PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 #: How many directories above a file are looked at.
 ABOVE = 12
 
@@ -151,10 +152,21 @@ def _part(package: Path, path: str, name: str | None) -> str | None:
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent
-        is_root = above.name in (*SOURCES, *_VENDORING) or is_project(above)
+        is_root = above.name in (*SOURCES, *_VENDORING) or any(
+            (above / name).exists() for name in _PROJECT
+        )
         return f"{OLD_ROOT}/" if is_root else None
     if (package / first).is_dir():
         return f"{OLD_ROOT}/{first}/"
     if (package / f"{first}.py").is_file():
         return f"{OLD_ROOT}/{first}.py"
     return f"{OLD_ROOT}/__init__.py" if _serves(package, OLD_ROOT, first) else None
+
+
+def is_in_project(path: PurePath | None, *parts: str) -> bool:
+    """Whether a module or a package lies where the code of a file may find it."""
+    if path is None:
+        return False
+    above = Path(os.path.abspath(path)).parents[:ABOVE]
+    places = (os.path.join(folder, name, *parts) for folder in above for name in ("", *SOURCES))
+    return any(os.path.isdir(one) or os.path.exists(f"{one}.py") for one in places)

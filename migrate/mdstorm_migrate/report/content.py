@@ -17,8 +17,7 @@ from mdstorm_migrate.base.edits import Edit, Finding, Lines
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.files import FileOutcome, Totals
-from mdstorm_migrate.run.outcome import Problem, Settings
+from mdstorm_migrate.run.outcome import FileOutcome, Problem, Settings, Totals
 from mdstorm_migrate.sources.notebook import code_cells
 
 _MARK = "\ufeff"

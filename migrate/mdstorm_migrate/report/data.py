@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from typing import Any
 
-from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
+from mdstorm_migrate.base.edits import Class, Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.report.content import FileReport, Item, Report, tool_version
-from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
+from mdstorm_migrate.rules import Rule, all_rules
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
 
@@ -123,3 +124,141 @@ def _settings(settings: Settings) -> dict[str, Any]:
     found = asdict(settings)
     del found["wanted"]
     return {**found, "requirement": str(settings.wanted)}
+
+
+#: Paths are relative to this; who reads the report knows where that is.
+_BASE = "SRCROOT"
+
+
+def to_sarif(report: Report) -> str:
+    """Return a run as a SARIF log with one run."""
+    rules = [rule for rule in all_rules() if rule.code in report.rules()]
+    log = _Log({rule.code: number for number, rule in enumerate(rules)})
+    failures = [
+        _notification(log.location(file), str(problem))
+        for file in report.files
+        for problem in file.problems
+    ]
+    failures += [
+        _notification(
+            {"physicalLocation": {"artifactLocation": _artifact(uri(one.path))}}, one.reason
+        )
+        for one in report.skipped
+        if one.is_error
+    ]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "mdstorm migrate",
+                "version": tool_version(),
+                "rules": [_rule(rule) for rule in rules],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {_BASE: {"description": {"text": "The root of the repository"}}},
+        "invocations": [
+            {
+                "executionSuccessful": not failures,
+                "toolExecutionNotifications": [*failures, *map(_condition, report.conditions)],
+            }
+        ],
+        "results": [log.result(file, item) for file, item in report.items()],
+    }
+    return write_json(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [run],
+        }
+    )
+
+
+@dataclass
+class _Log:
+    """What results refer to."""
+
+    rules: dict[str, int]
+    uris: dict[str, str] = field(default_factory=dict)
+
+    def location(self, file: FileReport, region: Region | None = None) -> dict[str, Any]:
+        path = file.path
+        if path not in self.uris:
+            self.uris[path] = uri(file.outcome.path)
+        place: dict[str, Any] = {"artifactLocation": _artifact(self.uris[path])}
+        return {
+            "physicalLocation": place if region is None else {**place, "region": _region(region)}
+        }
+
+    def result(self, file: FileReport, item: Item) -> dict[str, Any]:
+        found = item.found
+        location = self.location(file, item.region)
+        result: dict[str, Any] = {
+            "ruleId": found.rule,
+            "ruleIndex": self.rules[found.rule],
+            "level": _level(found.cls),
+            "message": {"text": item.text},
+            "locations": [location],
+            "partialFingerprints": {"mdstormMigrate/v1": item.fingerprint},
+            "properties": {"class": found.cls},
+        }
+        if found.cell is not None:
+            result["properties"] |= {"cell": found.cell, "lineOfCell": found.line}
+        if item.replacement is not None:
+            result["fixes"] = [_fix(location, item.replacement, found.message)]
+        return result
+
+
+def _level(cls: Class) -> str:
+    """Return how loud to be: files that could not be read are the only errors."""
+    return "note" if cls == "note" else "warning"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    page = rule.explain()
+    paragraph = page.split("\n\n")[2].replace("\n", " ")
+    return {
+        "id": rule.code,
+        "name": re.sub(r"\W", "", rule.title.title()),
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": paragraph.strip()},
+        "help": {"text": page, "markdown": page},
+        "defaultConfiguration": {"level": _level(rule.cls)},
+        "properties": {"class": rule.cls},
+    }
+
+
+def _artifact(address: str) -> dict[str, Any]:
+    if address.startswith("file:"):
+        return {"uri": address}
+    return {"uri": address, "uriBaseId": _BASE}
+
+
+def _region(region: Region) -> dict[str, int]:
+    return {
+        "startLine": region.line,
+        "startColumn": region.column,
+        "endLine": region.end_line,
+        "endColumn": region.end_column,
+    }
+
+
+def _fix(location: dict[str, Any], replacement: str, message: str) -> dict[str, Any]:
+    place = location["physicalLocation"]
+    change = {"deletedRegion": place["region"], "insertedContent": {"text": replacement}}
+    changes = {"artifactLocation": place["artifactLocation"], "replacements": [change]}
+    return {"description": {"text": message}, "artifactChanges": [changes]}
+
+
+def _condition(one: Condition) -> dict[str, Any]:
+    """Return what has to be seen to before the code runs, as a notification."""
+    found: dict[str, Any] = {"level": "warning", "message": {"text": one.message}}
+    if one.path is not None:
+        place: dict[str, Any] = {"artifactLocation": _artifact(uri(one.path))}
+        if one.cell is None:  # else lines count within it
+            place["region"] = {"startLine": one.line}
+        found["locations"] = [{"physicalLocation": place}]
+    return found
+
+
+def _notification(location: dict[str, Any], reason: str) -> dict[str, Any]:
+    return {"level": "error", "message": {"text": reason}, "locations": [location]}

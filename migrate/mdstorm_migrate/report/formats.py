@@ -8,9 +8,8 @@ from pathlib import Path, PurePath
 import click
 
 from mdstorm_migrate.report.content import Report
-from mdstorm_migrate.report.data import to_json
+from mdstorm_migrate.report.data import to_json, to_sarif
 from mdstorm_migrate.report.html import to_html
-from mdstorm_migrate.report.sarif import to_sarif
 from mdstorm_migrate.report.text import to_text
 
 _RENDERERS: dict[str, Callable[[Report], str]] = {

@@ -14,8 +14,7 @@ from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import Report, relative_path
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.files import FileOutcome, Totals
-from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.outcome import FileOutcome, Settings, Totals
 
 _WITH_V = " (shown with -v)"
 #: How many files with lines that name Petastorm are shown.

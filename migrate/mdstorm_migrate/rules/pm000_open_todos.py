@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mdstorm_migrate import rules
-from mdstorm_migrate.base.document import WRITTEN, Document
+from mdstorm_migrate.base.document import WRITTEN, Document, todo_comments
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.base.todo_comments import todo_comments
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM000"

@@ -17,7 +17,7 @@ from mdstorm_migrate.petastorm.names import (
     renamed,
 )
 from mdstorm_migrate.python.calls import call_with_first, function_of
-from mdstorm_migrate.python.fallbacks import has_fallback, is_fallback
+from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import lacking
 from mdstorm_migrate.python.module import PythonModule, inner_span
 from mdstorm_migrate.python.names_in_strings import (

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Iterable
 
 from mdstorm_migrate.base.edits import Class, Edit
 from mdstorm_migrate.petastorm.names import NEW_ROOT, renamed
-from mdstorm_migrate.python.annotations import TextualUse, annotation_uses
 from mdstorm_migrate.python.import_actions import action_for
-from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.imports import TextualUse, annotation_uses, imported_names
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM104"

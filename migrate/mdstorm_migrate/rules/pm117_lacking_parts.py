@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.parts import (
+from mdstorm_migrate.petastorm.lacked import (
     FINAL,
     INSTEAD,
     LACKING,
@@ -15,10 +15,9 @@ from mdstorm_migrate.petastorm.parts import (
     OPEN,
     UNMISTAKABLE,
 )
-from mdstorm_migrate.python.calls import given_arguments
+from mdstorm_migrate.python.calls import bases_of, given_arguments, name_of, objects_made
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
-from mdstorm_migrate.python.objects import bases_of, name_of, objects_made
 
 CODE = "PM117"
 TITLE = "Attributes that mdstorm's objects lack: the file waits for review"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.leaving import companions, examples, given_away, pickles
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.calls import makers_of
+from mdstorm_migrate.python.module import PythonModule, last_name, string_value
+from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.shadow import is_in_project
 
 CODE = "PM127"
 TITLE = "Objects passed to code that stays with Petastorm: the file waits for review"
@@ -51,3 +54,132 @@ def _held(
 ) -> Finding:
     remedy = f"{what}: {advice}"
     return Finding(CODE, CLASS, *module.span(node), what, remedy, holds=holds, because=because)
+
+
+#: What a package that is made for Petastorm is called.
+COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
+#: What imports Petastorm itself: Hopsworks' feature store, Horovod's loaders over its readers.
+_IMPORT_IT = re.compile(r"(?:hops|hsfs|horovod\.spark\.data_loaders)(?:\..*)?")
+#: Modules of the package `examples`, which Petastorm's wheel installs beside its own.
+_EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_converter)\b.*")
+#: Arguments that another library hands on to Petastorm, or that say which format to use.
+_FOR_PETASTORM = re.compile(rf"{OLD_ROOT}_(?:kw)?args")
+_FORMAT = re.compile(r"(?:\w+_)?format")
+#: How many names lead from a call to the import of its library.
+_LEVELS = 3
+
+_LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
+_LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
+_DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
+#: What code calls a thing of Petastorm's that people pickle.
+_CALLED = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
+#: What people pickle of Petastorm's, by what makes it.
+_PICKLED = frozenset(
+    [
+        *("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec"),
+        *("NGram", "TransformSpec", "Unischema", "UnischemaField", "get_schema"),
+        *("get_schema_from_dataset_url", "infer_or_load_unischema", "make_spark_converter"),
+        "transform_schema",
+    ]
+)
+
+
+def companions(module: PythonModule) -> Iterator[tuple[Binding, str]]:
+    """Yield the first import of each package that is made for Petastorm, and its name."""
+    seen: set[str] = set()
+    for binding in module.scopes.bindings:
+        root = binding.imported_module.partition(".")[0]
+        if COMPANION.fullmatch(root) and root not in seen:
+            seen.add(root)
+            if not is_in_project(module.document.path, root):
+                yield binding, root
+
+
+def examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
+    """Yield imports from the package `examples` of Petastorm's wheel, and what they import."""
+    for binding in module.scopes.bindings:
+        name = binding.imported_module
+        if _EXAMPLES.fullmatch(name) and not is_in_project(
+            module.document.path, *name.split(".")[:2]
+        ):
+            yield binding, name
+
+
+def given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls that give an object of Petastorm's to such a package, and its name."""
+    ours = {call for call, _ in module.calls}
+    for call in module.scopes.calls:
+        name = None if call in ours else _module_of(module, call.func)
+        root = (name or OLD_ROOT).partition(".")[0]
+        if name is None or root == OLD_ROOT:
+            continue
+        is_theirs = _IMPORT_IT.fullmatch(name) or COMPANION.fullmatch(root) or _asks_for(call)
+        is_own = not is_theirs or is_in_project(module.document.path, root)
+        if not is_own and _gets_object(module, call):
+            yield call, root
+
+
+def _asks_for(call: ast.Call) -> bool:
+    """Whether an argument of a call is for Petastorm, or says that it is to be used."""
+    return any(
+        _FOR_PETASTORM.fullmatch(one.arg or "")
+        or (_FORMAT.fullmatch(one.arg or "") and string_value(one.value) == OLD_ROOT)
+        for one in call.keywords
+    )
+
+
+def _gets_object(module: PythonModule, call: ast.Call) -> bool:
+    """Whether a call is given a part of Petastorm's, what one has made, or something of that."""
+    given = [*call.args, *(one.value for one in call.keywords)]
+    for node in (node for one in given for node in ast.walk(one)):
+        if isinstance(node, ast.Name) and module.resolve(node, module.scope_of(node)):
+            return True
+        if makers_of(module, node):
+            return True
+    return False
+
+
+def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> str | None:
+    """Return the module that a function, or the object whose method it is, comes from."""
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
+                node = inner
+            case _:
+                return None
+    for binding in module.bindings(node.id, module.scope_of(node)):
+        if binding.imported_module:
+            return binding.imported_module
+        match module.scopes.parents.get(binding.node):
+            case ast.Assign(value=value) if depth:
+                return _module_of(module, value, depth - 1)
+    return None
+
+
+def pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
+    """Yield calls that pickle objects of Petastorm's for others, or load them, and what they do.
+
+    What is dumped in memory and loaded by the same file is nobody else's. What is loaded is known
+    by the names around it alone.
+    """
+    calls = [call for call in module.scopes.calls if call.args]
+    loading = [call for call in calls if _LOADING.fullmatch(ast.unparse(call.func))]
+    for call in loading:
+        if any(_CALLED.search(ast.unparse(one)) for one in _around(module, call)):
+            yield call, "loads"
+    is_of_memory = any(last_name(call.func) == "loads" for call in loading)
+    for call in calls:
+        if _DUMPING.fullmatch(ast.unparse(call.func)):
+            is_own = last_name(call.func) == "dumps" and is_of_memory
+            if not is_own and makers_of(module, call.args[0]) & _PICKLED:
+                yield call, "writes"
+
+
+def _around(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
+    """Yield the call, with what its result is bound to or compared with."""
+    statement = module.statement(call)
+    is_whole = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return)
+    yield statement if is_whole and "load_state_dict" not in ast.unparse(statement) else call
+    parent = module.scopes.parents.get(call)
+    if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "isinstance":
+        yield parent

@@ -9,14 +9,14 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
-from mdstorm_migrate.packaging.pyproject import (
+from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
+from mdstorm_migrate.packaging.rewriting import of_copy, rewrite_requirement
+from mdstorm_migrate.packaging.toml import (
     dependency_keys,
     requirement_strings,
     rewrite_dependency,
     rewrite_extras,
 )
-from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
-from mdstorm_migrate.packaging.rewriting import of_copy, rewrite_requirement
 
 CODE = "PM402"
 TITLE = "pyproject.toml and Pipfile name mdstorm"

@@ -11,8 +11,7 @@ from itertools import pairwise
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
-from mdstorm_migrate.packaging.ini_text import requirement_lines
-from mdstorm_migrate.packaging.places import Place
+from mdstorm_migrate.packaging.lists import requirement_lines
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -20,7 +19,7 @@ from mdstorm_migrate.packaging.requirement import (
     is_requirement,
     is_versioned,
 )
-from mdstorm_migrate.packaging.rewriting import MESSAGE, of_conda, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import MESSAGE, Place, of_conda, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.places import list_beside, removal, yaml_item
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -15,11 +14,14 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import (
     MESSAGE,
+    list_beside,
     lost_with,
     of_conda,
     of_copy,
+    removal,
     requirement_of,
     rewrite_requirement,
+    yaml_item,
 )
 
 CODE = "PM404"

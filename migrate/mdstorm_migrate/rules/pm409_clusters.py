@@ -9,9 +9,8 @@ from functools import cache
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
-from mdstorm_migrate.packaging.places import Place
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement, is_versioned
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 
 CODE = "PM409"
 TITLE = "Definitions of clusters and jobs use mdstorm"

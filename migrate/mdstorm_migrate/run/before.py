@@ -13,9 +13,8 @@ from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.code_use import CodeUse, use_after
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.needs import read_file
-from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.sources.plain import kind_of
 
 #: Kinds of files that say what code runs in.

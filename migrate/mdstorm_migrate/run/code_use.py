@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from mdstorm_migrate.base.document import DATABRICKS_HEADER, SourceError
-from mdstorm_migrate.petastorm.extras import extras_used
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.leaving import is_in_project
 from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.python.scopes import Analysis, analyse
-from mdstorm_migrate.run.files import FileOutcome
+from mdstorm_migrate.python.shadow import is_in_project
+from mdstorm_migrate.run.outcome import FileOutcome
 from mdstorm_migrate.sources import find_source
 
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
@@ -150,3 +150,37 @@ def _is_given_session(scopes: Analysis) -> bool:
     return "*" not in scopes.module.bindings and any(
         one.scope.home("spark") is None for one in scopes.references.get("spark", ())
     )
+
+
+#: Before the name of a module that is imported from the package itself: ``from petastorm import``.
+_FROM = r"\bfrom[ \t]+(?:petastorm|mdstorm)[ \t]+import(?:[ \t]*\([^)]*?|(?:[^\n\\(#;]|\\\r?\n)*?)"
+_USES = {
+    "images": r"\bCompressedImageCodec\b",
+    "spark": (
+        rf"(?:\b(?:petastorm|mdstorm)\.|{_FROM}\b)spark(?:_utils)?\b|\bmaterialize_dataset\b"
+        r"|\bmake_spark_converter\b|\bdict_to_spark_row\b"
+    ),
+    "tf": rf"(?:\b(?:petastorm|mdstorm)\.|{_FROM}\b)tf_utils\b|\bmake_tf_dataset\b",
+    "torch": rf"(?:\b(?:petastorm|mdstorm)\.|{_FROM}\b)pytorch\b|\bmake_torch_dataloader\b",
+}
+#: The distribution that each of these extras brings in.
+LIBRARIES = {
+    "images": "pillow",
+    "spark": "pyspark",
+    "tf": "tensorflow",
+    "torch": "torch",
+}
+_COMMENT = re.compile(rb"^[ \t]*#[^\r\n]*", re.MULTILINE)
+
+
+def extras_used(code: bytes) -> Iterator[str]:
+    """Yield the extras that code needs, whose comments do not count."""
+    code = _COMMENT.sub(b"", code)
+    for extra in _USES:
+        if _pattern(extra).search(code):
+            yield extra
+
+
+@cache
+def _pattern(extra: str) -> re.Pattern[bytes]:
+    return re.compile(_USES[extra].encode())

@@ -10,15 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdstorm_migrate.base.directories import is_foreign, is_perhaps_ours, is_vendored
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
+from mdstorm_migrate.run.ignored import (
+    IgnoreRules,
+    is_foreign,
+    is_perhaps_ours,
+    is_vendored,
+    rules_of,
+)
 from mdstorm_migrate.sources import HEAD, find_source
 from mdstorm_migrate.sources.plain import may_be_text
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+#: Larger files are not read, in bytes.
+LARGEST = 64 << 20
+#: Larger files of unknown kinds are passed over, in bytes.
+LARGEST_TEXT = 1 << 20
 #: Code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")

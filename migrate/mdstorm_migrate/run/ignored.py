@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from mdstorm_migrate.base.directories import is_foreign
-
 if TYPE_CHECKING:  # it takes a third of the time in which this package is imported
     from pathspec.pattern import Pattern
 
@@ -186,3 +184,55 @@ class TrackedFiles:
         files = os.fsdecode(done.stdout).split("\0")[:-1] if done.returncode == 0 else []
         directories = {str(above) for file in files for above in PurePosixPath(file).parents}
         return frozenset([*files, *directories])
+
+
+#: Directories with code of others that projects keep in their repositories.
+_VENDORED = frozenset({"_vendor", "third_party", "vendor"})
+_NAMES = frozenset(
+    {
+        ".bzr",
+        ".eggs",
+        ".git",
+        ".hg",
+        ".ipynb_checkpoints",
+        ".mypy_cache",
+        ".nox",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".svn",
+        ".tox",
+        ".venv",
+        "__pycache__",
+        "__pypackages__",
+        "build",
+        "dist",
+        "node_modules",
+        "site-packages",
+        "venv",
+        *_VENDORED,
+    }
+)
+#: Directories of tools that hold code of the project where git tracks it.
+_PERHAPS_OURS = frozenset({"build", "dist"})
+
+
+def is_vendored(directory: Path) -> bool:
+    """Whether a directory holds a copy of others' code, by its name."""
+    return directory.name in _VENDORED
+
+
+def is_perhaps_ours(directory: Path) -> bool:
+    """Whether a foreign directory holds code of the project if git tracks it.
+
+    A directory with a ``pyvenv.cfg`` is an environment, and nobody commits one.
+    """
+    return directory.name in _PERHAPS_OURS or not _has_foreign_name(directory)
+
+
+def is_foreign(directory: Path) -> bool:
+    """Whether a directory holds no code of the project, by its name or as an environment."""
+    return _has_foreign_name(directory) or os.path.exists(directory / "pyvenv.cfg")
+
+
+def _has_foreign_name(directory: Path) -> bool:
+    return directory.name in _NAMES or directory.name.endswith(".egg-info")

@@ -6,19 +6,30 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
+from mdstorm_migrate.base.document import (
+    MARK,
+    DecodedFile,
+    Document,
+    Source,
+    SourceError,
+    todo_comments,
+)
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
-from mdstorm_migrate.base.todo_comments import MARK, todo_comments
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
-from mdstorm_migrate.run.naming import Naming, naming_of
-from mdstorm_migrate.run.outcome import Outcome, Problem, Settings
-from mdstorm_migrate.run.review import todos_of
-from mdstorm_migrate.run.waiting import Suppressions, names_wait, staying, with_review, without_told
+from mdstorm_migrate.run.outcome import Naming, Outcome, Problem, Settings, naming_of
+from mdstorm_migrate.run.review import (
+    Suppressions,
+    names_wait,
+    staying,
+    todos_of,
+    with_review,
+    without_told,
+)
 from mdstorm_migrate.run.write import check_format
 from mdstorm_migrate.sources.decoding import is_wide
 

@@ -14,12 +14,10 @@ from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceErr
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.lists import is_inventory, required_names
-from mdstorm_migrate.petastorm.extras import LIBRARIES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.run.code_use import CodeUse, read_use, use_after
+from mdstorm_migrate.run.code_use import LIBRARIES, CodeUse, read_use, use_after
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.plain import kind_of

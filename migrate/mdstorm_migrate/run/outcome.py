@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
 
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.python.exchange import Exchange
-from mdstorm_migrate.run.naming import Naming
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.names_in_strings import patches, patches_by_name
+
+#: Findings that mean that an import of Petastorm stays, by rule and class.
+KEEPING = frozenset(
+    {
+        ("PM101", "review"),
+        ("PM106", "review"),
+        ("PM107", "manual"),
+        ("PM115", "manual"),
+    }
+)
+#: The rule whose notes are mentions.
+_MENTION = "PM001"
 
 
 @dataclass(frozen=True)
@@ -112,3 +127,119 @@ class Outcome:
             data.decode(self.encoding, "surrogateescape") for data in (self.before, self.after)
         )
         return before, after
+
+
+#: Nothing, import, replace parts of modules.
+Naming: TypeAlias = Literal["", "imports", "patches"]
+
+#: The rule about strings that name modules.
+_NAMING = "PM103"
+
+
+def naming_of(
+    module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
+) -> Naming:
+    """Return what strings of a document that name modules do."""
+    if module is None:
+        return ""
+    if patches(module):
+        return "patches"
+    is_named = any(edit.group == NAMES for edit in edits)
+    if not is_named and not any(one.rule == _NAMING and one.holds for one in findings):
+        return ""
+    return "patches" if patches_by_name(module) else "imports"
+
+
+@dataclass(frozen=True)
+class FileOutcome:
+    """What became of a file.
+
+    Attributes
+    ----------
+    path : Path
+        As it was found.
+    outcome : Outcome
+    written : bool
+    group : sequence of str
+        Paths of the files that are written together with it, its own included.
+    """
+
+    path: Path
+    outcome: Outcome
+    written: bool = False
+    group: Sequence[str] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether it would change, or did."""
+        return self.outcome.before != self.outcome.after
+
+    @property
+    def keeps_petastorm(self) -> bool:
+        """Whether it still imports Petastorm."""
+        left = (found for found in self.outcome.findings if not found.is_open_todo)
+        return any((found.rule, found.cls) in KEEPING for found in left)
+
+    @property
+    def has_something_to_say(self) -> bool:
+        """Whether there are edits, findings or problems."""
+        return bool(self.outcome.edits or self.outcome.findings or self.outcome.problems)
+
+    @property
+    def requires(self) -> bool:
+        """Whether it requires or installs Petastorm, or did."""
+        return "install" in self.topics
+
+    @property
+    def topics(self) -> frozenset[Topic]:
+        """What its edits and findings depend on the code around for."""
+        edits, findings = self.outcome.edits, self.outcome.findings
+        topics = [*(one.topic for one in edits), *(one.topic for one in findings)]
+        return frozenset(topic for topic in topics if topic is not None)
+
+
+@dataclass
+class Totals:
+    """Counts over files.
+
+    Attributes
+    ----------
+    changed, written, failed : int
+        Files.
+    exact, review, manual, note, pending : int
+        Edits and findings by class; `pending` are edits that ``--unsafe`` would apply.
+    kept : int
+        Files that still import Petastorm, which therefore must stay installed.
+    unmarked : int
+        Of `manual`, those that no TODO comment marks.
+    mentions : int
+        Of `note`, mentions of Petastorm of which nothing else is said.
+    """
+
+    changed: int = 0
+    written: int = 0
+    failed: int = 0
+    exact: int = 0
+    review: int = 0
+    manual: int = 0
+    note: int = 0
+    pending: int = 0
+    kept: int = 0
+    unmarked: int = 0
+    mentions: int = 0
+
+    def add(self, one: FileOutcome) -> None:
+        """Count a file."""
+        outcome = one.outcome
+        self.changed += one.changed
+        self.written += one.written
+        self.failed += bool(outcome.problems)
+        self.exact += sum(edit.cls == "exact" for edit in outcome.edits)
+        self.review += sum(edit.cls == "review" for edit in outcome.edits)
+        manual = [found for found in outcome.findings if found.cls == "manual"]
+        self.manual += len(manual)
+        self.unmarked += sum(not (found.is_marked or found.is_open_todo) for found in manual)
+        self.note += sum(found.cls == "note" for found in outcome.findings)
+        self.mentions += sum(found.rule == _MENTION for found in outcome.findings)
+        self.pending += sum(found.cls == "review" for found in outcome.findings)
+        self.kept += one.keeps_petastorm

@@ -8,19 +8,23 @@ once its imports are moved, stays a finding of its own (PM000) until somebody re
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import re
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.base.todo_comments import (
+from mdstorm_migrate.base.document import (
     COMMENTED,
+    Document,
     TodoComment,
     todo_comments,
     todo_text,
 )
+from mdstorm_migrate.base.edits import NAMES, Edit, Finding
+from mdstorm_migrate.base.needs import Surroundings
+from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.rules.pm001_mentions import CODE
 
 _HOLDS = "holds the file"
 #: Rules whose findings keep files with Petastorm.
@@ -129,3 +133,134 @@ def _comments_above(
             found.append(there[at])
         line -= 1
     return found
+
+
+#: Why what moves waits for what stays, if a finding does not say it.
+_MIX = "the objects of the two libraries do not mix"
+
+
+def with_review(
+    edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings
+) -> list[Edit]:
+    """Return the edits of a document, those that must wait for review as such.
+
+    Parameters
+    ----------
+    edits : iterable of Edit
+    findings : iterable of Finding
+        Those that nobody has suppressed: who does vouches for it.
+    around : Surroundings
+        What the other files of the run say.
+    """
+    edits = list(edits)
+    held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
+    reason = around.waits_for
+    if held is not None:
+        what = f"{held.rule} in this file must be resolved first ({_named(held.holds or '')})"
+        reason = f"{what}: {held.because or _MIX}"
+    if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
+        reason = reason or "strings in this file that name modules wait as well"
+    return [_reviewed(edit, reason) for edit in edits]
+
+
+def _named(held: str) -> str:
+    """Return what stays: a path as code, words as they are."""
+    return held if " " in held else f"`{held}`"
+
+
+def _reviewed(edit: Edit, reason: str | None) -> Edit:
+    if reason is None or edit.cls != "exact" or not edit.rule.startswith("PM1"):
+        return edit
+    return replace(edit, cls="review", message=f"{edit.message}; waits because {reason}")
+
+
+def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
+    """Whether strings that name modules are among what waits for review."""
+    names = {(edit.rule, edit.start) for edit in edits if edit.group == NAMES}
+    return any((one.rule, one.start) in names for one in pending)
+
+
+def staying(findings: Iterable[Finding]) -> str | None:
+    """Return what stays with Petastorm in a file; None if all of it may move."""
+    return next((_named(one.holds) for one in findings if one.holds), None)
+
+
+def without_told(
+    document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
+) -> list[Finding]:
+    """Return the findings without mentions on lines that name mdstorm, or of which more is said."""
+    mentions = [one for one in findings if one.rule == CODE and not one.is_open_todo]
+    if not mentions:
+        return list(findings)
+    others = [one for one in findings if one.rule != CODE]
+    if any(one.is_all for one in others):
+        return others
+
+    def line(offset: int) -> int:
+        return document.lines.place(offset)[0]
+
+    spans = [(one.start, one.stop) for one in others] + [(one.start, one.stop) for one in edits]
+    told = {
+        number
+        for start, stop in spans
+        for number in range(line(start), line(max(start, stop - 1)) + 1)
+    }
+    told |= {line(found.start()) for found in re.finditer(NEW_ROOT, document.text)}
+    left = {line(one.start): one for one in mentions if line(one.start) not in told}
+    return [*others, *left.values()]
+
+
+_SUPPRESSING = "mdstorm:"
+_COMMENT = re.compile(
+    r"#\s*mdstorm:\s*ignore(?P<file>-file)?(?:\[(?P<codes>[A-Za-z0-9,\s]*)\])?(?![\w-])"
+)
+
+
+@dataclass
+class Suppressions:
+    """What the comments of a document keep away.
+
+    Attributes
+    ----------
+    whole_file : bool
+    lines : dict of int to frozenset of str
+        Codes, or how they begin, by line from 1; the empty set stands for all.
+    """
+
+    document: Document
+    module: PythonModule | None = None
+    whole_file: bool = False
+    lines: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Document, module: PythonModule | None) -> Suppressions:
+        """Return what the comments of `document` say."""
+        found = cls(document, module)
+        if _SUPPRESSING in document.text:
+            for offset, comment in document.comments():
+                found._add(offset, comment)
+        return found
+
+    def _add(self, offset: int, comment: str) -> None:
+        for match in _COMMENT.finditer(comment):
+            codes = re.split(r"[\s,]+", (match["codes"] or "").strip().upper())
+            if match["file"]:
+                self.whole_file = True
+            else:
+                self.lines[self.document.lines.place(offset)[0]] = frozenset(filter(None, codes))
+
+    def cover(self, found: Edit | Finding) -> bool:
+        """Whether a comment on one of the lines of `found`, or of its statement, keeps it away."""
+        if not self.lines:
+            return False
+        start, stop = found.start, found.stop
+        if self.module is not None:
+            first, last = self.module.logical_line(start)
+            start, stop = min(start, first), max(stop, last)
+        first_line, _ = self.document.lines.place(start)
+        last_line, _ = self.document.lines.place(stop)
+        return any(
+            not codes or found.rule.startswith(tuple(codes))
+            for line, codes in self.lines.items()
+            if first_line <= line <= last_line
+        )

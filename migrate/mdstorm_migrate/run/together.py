@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import Source
-from mdstorm_migrate.base.needs import Needs, Surroundings
-from mdstorm_migrate.run.discover import Skipped, is_code, left_out
-from mdstorm_migrate.run.files import FileOutcome, examine_file
-from mdstorm_migrate.run.indexing import index_of
-from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.run.discover import LARGEST, LARGEST_TEXT, Skipped, is_code, left_out
+from mdstorm_migrate.run.index import index_of
+from mdstorm_migrate.run.migration import concerns_us, migrate_bytes
 from mdstorm_migrate.run.needs import needs_of
-from mdstorm_migrate.run.outcome import Outcome, Problem, Settings
+from mdstorm_migrate.run.outcome import FileOutcome, Outcome, Problem, Settings
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.write import WriteError, check_writable, write_file
+from mdstorm_migrate.sources import find_source
 
 
 def run(
@@ -154,3 +156,47 @@ def _unwritten(one: FileOutcome, reason: str) -> FileOutcome:
     before, problem = one.outcome.before, Problem(f"not written: {reason}")
     problems = [*one.outcome.problems, problem]
     return replace(one, outcome=replace(one.outcome, after=before, edits=(), problems=problems))
+
+
+def examine_file(
+    path: Path, settings: Settings, around: Surroundings = ALONE, needs: Needs | None = None
+) -> FileOutcome | None:
+    """Return what would become of one file; None if it is not ours or does not mention Petastorm.
+
+    A file that cannot be read or parsed is a problem of its outcome, never an error.
+    """
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_TEXT and find_source(path) is None:
+            return None
+        if size > LARGEST:
+            reason = f"larger than {LARGEST >> 20} MiB"
+            return _failed(path, reason) if _is_mentioned_in(path) else None
+        data = path.read_bytes()
+    except OSError as error:
+        if path.is_symlink() and not path.exists():
+            return None  # a link to nothing
+        return _failed(path, error.strerror or str(error))
+    if not concerns_us(data):
+        return None
+    source = find_source(path, data)
+    if source is None:
+        return None
+    try:
+        outcome = migrate_bytes(data, path, source, settings, around, needs)
+    except Exception as error:  # a mistake of ours costs this file, not the run
+        return _failed(path, f"internal error, please report it: {error!r}")
+    return FileOutcome(path, outcome)
+
+
+def _is_mentioned_in(path: Path) -> bool:
+    """Search a large file without reading it into memory."""
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+    ):
+        return mapped.find(OLD_ROOT.encode()) >= 0
+
+
+def _failed(path: Path, reason: str) -> FileOutcome:
+    return FileOutcome(path, Outcome(b"", b"", problems=[Problem(reason)]))

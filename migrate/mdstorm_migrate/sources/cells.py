@@ -13,8 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import NamedTuple
 
-from mdstorm_migrate.base.document import Document, Kind, Placement, Segment, Shift, SourceError
-from mdstorm_migrate.base.todo_comments import MARK
+from mdstorm_migrate.base.document import (
+    MARK,
+    Document,
+    Kind,
+    Placement,
+    Segment,
+    Shift,
+    SourceError,
+)
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.magics import (

@@ -14,8 +14,8 @@ from mdstorm_migrate.base.document import (
     Shift,
 )
 from mdstorm_migrate.sources.cells import whole_or_cells
-from mdstorm_migrate.sources.commented import Uncommented
 from mdstorm_migrate.sources.decoding import decode_python
+from mdstorm_migrate.sources.python import Uncommented
 
 _COMMAND = re.compile(r"^# COMMAND -+[ \t]*\r?\n?", re.MULTILINE)
 _PREFIX = "# MAGIC "

@@ -11,8 +11,7 @@ from tests.migrate.report.making import MIXED, report_of, report_of_text
 from mdstorm_migrate import migrate
 from mdstorm_migrate.base.edits import Lines
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.report.data import schema, to_json
-from mdstorm_migrate.report.sarif import to_sarif
+from mdstorm_migrate.report.data import schema, to_json, to_sarif
 from mdstorm_migrate.report.text import to_text
 from mdstorm_migrate.rules import find_rule
 

@@ -16,7 +16,7 @@ from mdstorm.reader_impl.pytorch_shuffling_buffer import (
 )
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
 from mdstorm.workers_pool.thread_pool import ThreadPool
-from mdstorm_migrate.petastorm.parts import LACKING, LACKING_BEHIND
+from mdstorm_migrate.petastorm.lacked import LACKING, LACKING_BEHIND
 
 READER = (
     "from petastorm import make_reader\n"

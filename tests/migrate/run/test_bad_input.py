@@ -8,9 +8,8 @@ import pytest
 from tests.mds_backend.fuzz.mutations import damaged_bytes
 
 from mdstorm_migrate.api import migrate
-from mdstorm_migrate.run import files, migration
-from mdstorm_migrate.run.files import FileOutcome
-from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run import migration, together
+from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.run.together import run
 
 USE = "from petastorm import make_reader\n"
@@ -32,7 +31,7 @@ def reason(outcome: FileOutcome | None) -> str:
 def test_a_huge_file_is_named_if_it_uses_petastorm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LARGEST", 1 << 20)
+    monkeypatch.setattr(together, "LARGEST", 1 << 20)
     path = tmp_path / "huge.py"
     path.write_text(USE + "#\n" * (1 << 20))
     assert reason(migrate_file(path, Settings(), write=True)) == "larger than 1 MiB"
@@ -72,7 +71,7 @@ def test_files_without_the_word_are_not_parsed(
 def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "use.py"
     path.write_text(USE)
-    monkeypatch.setattr(files, "migrate_bytes", None)
+    monkeypatch.setattr(together, "migrate_bytes", None)
     assert "please report it: TypeError(" in reason(migrate_file(path, Settings(), write=True))
     assert path.read_text() == USE
 

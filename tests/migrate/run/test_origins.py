@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.migrate.run.test_together import SCHEMA, WORKER, migrated
 
-from mdstorm_migrate.run import indexing
-from mdstorm_migrate.run.origins import Origins
+from mdstorm_migrate.run import index
+from mdstorm_migrate.run.graph import Origins
 
 
 def _chain(count: int) -> dict[str, str]:
@@ -39,12 +39,12 @@ def test_work_grows_as_the_number_of_files_does(
 ) -> None:
     looks: list[Path] = []
     parsed: list[Path] = []
-    given_by, exchange_of = Origins._given_by, indexing._exchange_of
+    given_by, exchange_of = Origins._given_by, index._exchange_of
     monkeypatch.setattr(
         Origins, "_given_by", lambda self, path: looks.append(path) or given_by(self, path)
     )
     monkeypatch.setattr(
-        indexing, "_exchange_of", lambda path: parsed.append(path) or exchange_of(path)
+        index, "_exchange_of", lambda path: parsed.append(path) or exchange_of(path)
     )
     for count in (20, 60):
         looks.clear()

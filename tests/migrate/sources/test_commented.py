@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_migrate.base.edits import EditError
-from mdstorm_migrate.sources.commented import Uncommented
+from mdstorm_migrate.sources.python import Uncommented
 
 FILE = "x = 1\n# MAGIC a = 1\n# MAGIC b = 2\n# MAGIC c = 3\ny = 2\n"
 PREFIX = re.compile("^# MAGIC ", re.MULTILINE)
