@@ -10,13 +10,20 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.names_in_strings import resolves
 from mdstorm_migrate.python.scopes import Binding
 
 #: ``%run ./utils``, in a cell or in the comment of a Databricks notebook.
 RUN = re.compile(
     r"^[ \t]*(?:\#[ \t]*MAGIC[ \t]+)?%run[ \t]+(?:-\w+[ \t]+)*(?P<quote>[\"']?)(?P<path>[^\"'\s]+)",
     re.MULTILINE,
+)
+
+#: Calls and definitions of functions that resolve names, but for calls with a literal: the names
+#: stand elsewhere, as in a table or in a file of configuration, or are put together.
+RESOLVES = re.compile(
+    r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
+    r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"
+    r"\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
 )
 
 #: ``compat.petastorm``, in code or in a string such as the target of a mock.
@@ -253,3 +260,8 @@ def _found(node: ast.AST, reached: dict[str, set[str]]) -> set[str]:
         if isinstance(name, str):
             found |= reached.get(name, set())
     return found
+
+
+def resolves(module: PythonModule) -> bool:
+    """Whether code calls, or defines, what resolves names that stand elsewhere."""
+    return RESOLVES.search(module.text) is not None

@@ -64,6 +64,11 @@ class Use:
         """What mdstorm does not have of all that is used through it."""
         return next(filter(None, (use.missing for use in self.with_further())), None)
 
+    @property
+    def is_assigned(self) -> bool:
+        """Whether it is an attribute that is assigned or deleted, not read."""
+        return isinstance(self.node, ast.Attribute) and not isinstance(self.node.ctx, ast.Load)
+
     def with_further(self) -> Iterator[Use]:
         """Yield the use, and those under other names."""
         yield self

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import (
+    ENTRIES,
     NEW_ROOT,
     OLD_ROOT,
     REMOVED,
@@ -16,21 +17,11 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.calls import call_with_first, function_of
+from mdstorm_migrate.python.calls import IMPORTING, call_with_first, called, function_of
+from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import lacking
-from mdstorm_migrate.python.module import PythonModule, inner_span
-from mdstorm_migrate.python.names_in_strings import (
-    PATCHES,
-    asking_version,
-    is_filter,
-    is_logger,
-    is_resolved,
-    lacking_of_module,
-    may_be_resolved,
-    reaches_callers,
-    resolves,
-)
+from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.python.shadow import hiding
 
 CODE = "PM103"
@@ -44,6 +35,24 @@ _PART = re.compile(rf"{OLD_ROOT}\.(?:[\w.]*[.%{{][\w.(){{}}]*)?")
 #: Loggers that mean the same in both libraries.
 _SAME_LOGGERS = (OLD_ROOT, f"{OLD_ROOT}.spark.spark_dataset_converter")
 
+#: Functions that replace what a dotted path names.
+_PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
+#: The setting of Sphinx that lists modules to replace.
+_MOCKED = "autodoc_mock_imports"
+#: Functions that find an installed distribution by its name.
+_DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
+#: A regular expression for the library's modules.
+_OF_MODULES = re.compile(rf"{OLD_ROOT}(?:\W.*)?")
+_LOGGERS = frozenset({"getLogger", "get_logger"})
+#: Functions that return the module that their first argument names.
+_RETURNING = frozenset({"import_module", "importorskip"})
+#: Methods of the same name in both libraries that programs call.
+_METHOD = re.compile(
+    r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|init|iter)__|reader\.Reader\.(?:join|stop)"
+    r"|spark(?:\.spark_dataset_converter)?\.SparkDatasetConverter"
+    r"\.(?:delete|make_tf_dataset|make_torch_dataloader))"
+)
+
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each such string; a finding where it is not known what becomes of it."""
@@ -51,26 +60,26 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         value = str(string.value)
         if _PART.fullmatch(value) and resolves(module):
             yield _unknown(module, string, value)
-        elif is_filter(module, string):
+        elif _is_filter(module, string):
             why = module.around.stays and f"waits because {module.around.stays}"
             yield _renamed(module, string, value, None, why, None)
         elif not _PATH.fullmatch(value) or is_fallback(module, string):
             continue
-        elif is_logger(module, string):
+        elif _is_logger(module, string):
             why = module.around.stays and f"waits because {module.around.stays}"
             if value not in _SAME_LOGGERS:
                 why = "mdstorm logs different messages under that name"
             yield _renamed(module, string, value, None if is_module(value) else value, why, None)
-        elif call := asking_version(module, string):
+        elif call := _asking_version(module, string):
             yield _renamed(module, string, value, lacking(module, call, VERSION), None, None)
-        elif is_resolved(module, string):
+        elif _is_resolved(module, string):
             if local := hiding(module, value):
                 what = f"this may mean `{local.name}`, not the library"
                 yield Finding(CODE, "note", *module.span(string), what)
             else:
-                lacked = missing(value) or lacking_of_module(module, string, value)
+                lacked = missing(value) or _lacking_of_module(module, string, value)
                 yield _renamed(module, string, value, lacked, _why(module, string, value), NAMES)
-        elif may_be_resolved(module, string):
+        elif _may_be_resolved(module, string):
             yield _unknown(module, string, value)
 
 
@@ -116,7 +125,125 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
         return "this file still imports Petastorm where mdstorm is not installed"
     if module.around.names is not None:
         return f"waits because {module.around.names}"
-    is_patch = function_of(module, call_with_first(module, string)) in PATCHES
-    if is_patch and not (is_module(value) or reaches_callers(value)):
+    is_patch = function_of(module, call_with_first(module, string)) in _PATCHES
+    if is_patch and not (is_module(value) or _reaches_callers(value)):
         return "mdstorm does not look it up there: check that your own code does"
     return None
+
+
+def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string names a module, or a part of one, for what gets it.
+
+    That is a function that resolves it, `sys.modules`, ``_target_``, ``python -m``, Sphinx, or a
+    comparison with what an error says that was caught.
+    """
+    if function_of(module, call_with_first(module, string)) in IMPORTING | _PATCHES:
+        return True
+    parent = module.scopes.parents.get(string)
+    match parent:
+        case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
+            return True
+        case ast.Compare() if _is_of_error(module, parent):
+            return True
+        case ast.List(elts=words):
+            of = module.scopes.parents.get(parent)
+            is_mocked = isinstance(of, ast.stmt) and ast.unparse(of).startswith(_MOCKED)
+            return is_mocked or string_value(words[words.index(string) - 1]) == "-m"
+        case ast.Dict(keys=keys, values=values) if string in values:
+            return string_value(keys[values.index(string)]) == "_target_"
+        case ast.Dict():
+            parent = module.scopes.parents.get(parent)
+    return parent is not None and _has_modules(parent)
+
+
+def _is_of_error(module: PythonModule, comparison: ast.Compare) -> bool:
+    """Whether something is compared with an error, in the block that has caught it."""
+    above = [one for one in module.ancestors(comparison) if isinstance(one, ast.ExceptHandler)]
+    names = [one.id for one in ast.walk(comparison) if isinstance(one, ast.Name)]
+    return any(one.name in names for one in above)
+
+
+def _has_modules(node: ast.AST) -> bool:
+    """Whether `sys.modules` is what an expression asks, changes or reads."""
+    others: list[ast.expr] = []
+    match node:
+        case ast.Subscript(value=value):
+            others = [value]
+        case ast.Compare(comparators=comparators):
+            others = comparators
+        case ast.Call(func=ast.Attribute(value=owner), args=args):
+            others = [owner, *args]
+    return any(ast.unparse(one) in ("sys.modules", "'sys.modules'") for one in others)
+
+
+def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is the name of a logger, also as a key of the loggers of ``dictConfig``."""
+    if function_of(module, call_with_first(module, string)) in _LOGGERS:
+        return True
+    table = module.scopes.parents.get(string)
+    if not isinstance(table, ast.Dict) or string not in table.keys:
+        return False
+    match module.scopes.parents.get(table):
+        case ast.Dict(keys=keys, values=values):
+            return string_value(keys[values.index(table)]) == "loggers"
+    return False
+
+
+def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a pattern for the modules whose warnings are filtered."""
+    word = module.scopes.parents.get(string)
+    call = module.scopes.parents.get(word) if isinstance(word, ast.keyword) else None
+    is_pattern = _OF_MODULES.fullmatch(str(string.value)) is not None
+    return is_pattern and isinstance(call, ast.Call) and called(call) == "filterwarnings"
+
+
+def _asking_version(module: PythonModule, string: ast.Constant) -> ast.Call | None:
+    """Return the call that asks for the installed distribution of a name, or for its version."""
+    call = call_with_first(module, string)
+    function = function_of(module, call)
+    is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
+    return call if string.value == OLD_ROOT and is_asking else None
+
+
+def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
+    """Return what mdstorm lacks of all that is used of a module that is imported by its name."""
+    call = call_with_first(module, string)
+    function = function_of(module, call)
+    if call is None or function not in ("__import__", *_RETURNING):
+        return None
+    if function == "importorskip" and len(call.args) + len(call.keywords) > 1:
+        return VERSION
+    if function == "__import__" and len(call.args) + len(call.keywords) < 2:
+        value = OLD_ROOT  # it returns the root of what it imports
+    nodes: list[ast.expr] = [call]
+    match module.scopes.parents.get(call):
+        case ast.Assign(targets=[ast.Name(name)]) | ast.NamedExpr(target=ast.Name(name)):
+            home = module.scopes.scopes[call].home(name)
+            references = module.scopes.references.get(name, ())
+            nodes = [one.node for one in references if home and one.scope.may_see(name, home)]
+    found = (lacking(module, *module.chain(one, value)) for one in nodes)
+    return next(filter(None, found), None)
+
+
+def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether code of the file may resolve a name that it is not seen to be given.
+
+    The name of the library alone is mostly data; where it is a default or has a name, it is not.
+    """
+    parent = module.scopes.parents.get(string)
+    call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    if isinstance(call, ast.Call) and function_of(module, call) in IMPORTING:
+        return True
+    if not resolves(module) or missing(str(string.value)) is not None:
+        return False
+    return string.value != OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
+
+
+def _reaches_callers(path: str) -> bool:
+    """Whether a mock of a name is for programs, which find it there with both libraries.
+
+    What the package itself offers is one: Petastorm's own code takes that from its modules.
+    """
+    owner, _, name = path.rpartition(".")
+    is_of_package = owner == OLD_ROOT and missing(path) is None
+    return name in ENTRIES or is_of_package or _METHOD.fullmatch(path) is not None

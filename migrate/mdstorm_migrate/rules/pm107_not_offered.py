@@ -23,7 +23,6 @@ from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved
 from mdstorm_migrate.python.imports import PIN, Use, imported_names
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.names_in_strings import is_assigned
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
 
@@ -63,11 +62,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 key = binding.statement, _state(lacking), _advice(lacking)
                 places_by_advice.setdefault(key, []).append((module.span(binding.node), lacking))
             yield from _by_accident(module, binding)
-        yield from (_replaced(module, use) for use in name.all_uses if is_assigned(use.node))
+        yield from (_replaced(module, use) for use in name.all_uses if use.is_assigned)
         target = name.imports[0].target or ""
         if is_module(target) or target == VERSION:  # otherwise the import has said it
             for use in name.all_uses:
-                if is_assigned(use.node):
+                if use.is_assigned:
                     continue
                 if use.missing == VERSION and _is_required(module, use.node):
                     yield from _of_requirement(module, use.node)

@@ -12,8 +12,7 @@ from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.exchange import RUN, Exchange, Take, takes_of
-from mdstorm_migrate.python.names_in_strings import RESOLVES
+from mdstorm_migrate.python.exchange import RESOLVES, RUN, Exchange, Take, takes_of
 from mdstorm_migrate.run.discover import CODE, LARGEST
 from mdstorm_migrate.run.outcome import Naming
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +12,8 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.python.exchange import Exchange
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.names_in_strings import patches, patches_by_name
 
 #: Findings that mean that an import of Petastorm stays, by rule and class.
 KEEPING = frozenset(
@@ -129,6 +131,10 @@ class Outcome:
         return before, after
 
 
+#: What replaces parts of modules that it names.
+_BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autodoc_mock_imports)\b")
+#: Methods that replace a part of an object.
+_REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: Nothing, import, replace parts of modules.
 Naming: TypeAlias = Literal["", "imports", "patches"]
 
@@ -142,12 +148,29 @@ def naming_of(
     """Return what strings of a document that name modules do."""
     if module is None:
         return ""
-    if patches(module):
+    if _patches(module):
         return "patches"
     is_named = any(edit.group == NAMES for edit in edits)
     if not is_named and not any(one.rule == _NAMING and one.holds for one in findings):
         return ""
-    return "patches" if patches_by_name(module) else "imports"
+    return "patches" if _BY_NAME.search(module.text) is not None else "imports"
+
+
+def _patches(module: PythonModule) -> bool:
+    """Whether a mock or an assignment replaces a part of what is imported from Petastorm."""
+    return any(
+        use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node)
+        for name in imported_names(module)
+        for use in name.all_uses
+    )
+
+
+def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
+    """Whether a call replaces a part of `target`."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr=attr), args=[first, _, *_]):
+            return attr in _REPLACING and first is target
+    return False
 
 
 @dataclass(frozen=True)
