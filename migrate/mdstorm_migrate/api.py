@@ -12,7 +12,7 @@ from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
 from mdstorm_migrate.run.outcome import Problem, Settings
 from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
-from mdstorm_migrate.sources.python import SOURCE as PYTHON
+from mdstorm_migrate.sources.python import PythonSource
 
 __all__ = ["Result", "migrate"]
 
@@ -95,7 +95,7 @@ def migrate(
     settings = Settings(unsafe, tuple(select), tuple(ignore), todo)
     name = PurePath("<string>" if path is None else path)
     data = _encoded(source) if isinstance(source, str) else source
-    kind = PYTHON if path is None else find_source(name, data)
+    kind = PythonSource() if path is None else find_source(name, data)
     if kind is None:
         raise ValueError(
             f"{path} is not a kind of file that can be migrated; see `mdstorm migrate --help`"

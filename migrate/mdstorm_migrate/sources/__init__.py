@@ -1,6 +1,6 @@
-"""Kinds of files, one module each, discovered by name.
+"""Kinds of files, discovered by the modules here.
 
-To add a source, write a module here whose ``SOURCE`` is an object of the protocol
+To add a source, write a module here whose ``SOURCES`` are objects of the protocol
 `mdstorm_migrate.base.document.Source`:
 
 - ``claims(path, head)``: whether it reads a file, by name and first bytes. No two may claim one
@@ -35,7 +35,7 @@ def all_sources() -> Sequence[Source]:
     """Return the sources of all kinds of files."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return [module.SOURCE for module in modules if hasattr(module, "SOURCE")]
+    return [source for module in modules for source in getattr(module, "SOURCES", ())]
 
 
 def find_source(path: PurePath, data: bytes = b"") -> Source | None:

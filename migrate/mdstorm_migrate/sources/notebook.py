@@ -11,10 +11,11 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
-from mdstorm_migrate.base.document import DecodedFile, Document, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, Shift, SourceError
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.decoding import decode
+from mdstorm_migrate.sources.plain import is_notebook
 
 #: Keys and positions from the outermost value on, such as ``("cells", 3, "source", 0)``.
 Path: TypeAlias = tuple[str | int, ...]
@@ -231,4 +232,57 @@ def _cells(notebook: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
         raise SourceError("not a notebook: it has no list of cells") from None
 
 
-SOURCE = NotebookSource()
+_FENCE = re.compile(
+    r"""^(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\r\n`]*)\r?\n
+    (?P<options>(?:---[ \t]*\r?\n(?:(?!---)[^\n]*\n)*?---[ \t]*\r?\n | (?::[\w-]+:[^\n]*\n)+)?)
+    (?P<code>.*?)^(?P=fence)[ \t]*\r?$""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_PYTHON_BLOCK = re.compile(r"\{?\.?(?:i?python3?\b|code-cell\b)", re.IGNORECASE)
+_SHELL = re.compile(r"\{?\.?(?:bash|console|sh|shell)\b", re.IGNORECASE)
+_R = re.compile(r"\{r\b", re.IGNORECASE)
+#: Cells that are shown and not run.
+_SHOWN = re.compile(r"active=\"(?!ipynb)|\beval[ \t]*=[ \t]*(?:F\b|FALSE|false)")
+
+
+def _kind(info: str) -> Kind | None:
+    """Return what kind of document a block is that is no Python; None if it is only shown."""
+    if _SHELL.match(info):
+        return "shell"
+    return "text" if _R.match(info) else None
+
+
+class PageSource:
+    """A notebook whose cells are fenced blocks of a page."""
+
+    def claims(self, path: PurePath, head: bytes) -> bool:
+        """Whether the page is a notebook, by its header or its suffix."""
+        return is_notebook(path, head)
+
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
+        """Return its cells, and what stands between them as a page."""
+        text, mark = decode(data)
+        cells: list[Cell] = []
+        others: list[Document] = []
+        between: list[Segment] = []
+        end = 0
+        for number, block in enumerate(_FENCE.finditer(text), 1):
+            start, stop = block.span("code")
+            if _SHOWN.search(block["info"]):
+                continue
+            if _PYTHON_BLOCK.match(block["info"]):
+                line = text.count("\n", 0, start)
+                cells.append(Cell(number, block["code"], Shift(start), line))
+            elif kind := _kind(block["info"]):
+                others.append(Document(kind, [Segment(block["code"], Shift(start))], path))
+            else:
+                continue
+            between.append(Segment(text[end:start], Shift(end)))
+            end = stop
+        between.append(Segment(text[end:], Shift(end)))
+        found = documents_of(cells, path)
+        documents = [*found.documents, *others, Document("markdown", between, path)]
+        return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)
+
+
+SOURCES = (NotebookSource(), PageSource())

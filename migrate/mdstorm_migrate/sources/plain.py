@@ -149,4 +149,4 @@ class PlainSource:
         return DecodedFile(text, [Document(kind, [Segment(text)], path)], encoding, prefix)
 
 
-SOURCE = PlainSource()
+SOURCES = (PlainSource(),)

@@ -7,11 +7,11 @@ import pytest
 
 from mdstorm_migrate.run.migration import migrate_bytes
 from mdstorm_migrate.run.outcome import Outcome, Settings
-from mdstorm_migrate.sources.python import SOURCE
+from mdstorm_migrate.sources.python import PythonSource
 
 
 def migrated(data: bytes) -> Outcome:
-    return migrate_bytes(data, None, SOURCE, Settings())
+    return migrate_bytes(data, None, PythonSource(), Settings())
 
 
 @pytest.mark.parametrize(
