@@ -11,16 +11,7 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.document import Document, Kind, SourceError
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.petastorm.names import (
-    CONF_KEY,
-    CONVERTER,
-    HOMES,
-    OLD_ROOT,
-    RENAMED,
-    is_module,
-    is_petastorm,
-    missing,
-)
+from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import shadowed
@@ -70,8 +61,8 @@ _OF_PATHS = {
     "petastorm.utils": "Utilities",
     "petastorm.weighted_sampling_reader": "Weighted sampling",
     "petastorm.workers_pool": "Pools of workers",
-    f"{CONVERTER}.make_tf_dataset": "Spark converter: TensorFlow datasets",
-    f"{CONVERTER}.make_torch_dataloader": "Spark converter: PyTorch loaders",
+    f"{petastorm.CONVERTER}.make_tf_dataset": "Spark converter: TensorFlow datasets",
+    f"{petastorm.CONVERTER}.make_torch_dataloader": "Spark converter: PyTorch loaders",
 }
 
 _OF_KINDS: dict[Kind, str] = {
@@ -106,7 +97,7 @@ def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
         documents = source.read(data, path).documents if source is not None else ()
         for document in documents:
             is_prose = document.kind == "markdown" and path.suffix == ".ipynb"
-            if OLD_ROOT in document.text.lower() and not is_prose:
+            if petastorm.OLD_ROOT in document.text.lower() and not is_prose:
                 found.update(_uses(document))
     except (SourceError, RecursionError):
         return Counter()
@@ -115,9 +106,9 @@ def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
 
 def _uses(document: Document) -> Iterator[tuple[str, str]]:
     if document.kind != "python":
-        if CONF_KEY in document.text:
-            yield CONF, CONF_KEY
-        if OLD_ROOT in document.text.replace(CONF_KEY, "").lower():
+        if petastorm.CONF_KEY in document.text:
+            yield CONF, petastorm.CONF_KEY
+        if petastorm.OLD_ROOT in document.text.replace(petastorm.CONF_KEY, "").lower():
             yield _OF_KINDS[document.kind], document.kind
         return
     module = PythonModule(document, parse_python(document.code))
@@ -125,20 +116,24 @@ def _uses(document: Document) -> Iterator[tuple[str, str]]:
         if not any(shadowed(module, binding) for binding in name.imports):
             yield from map(_use, _paths(name))
     for _, path in module.calls:
-        if path.startswith(f"{CONVERTER}."):  # the methods that are known by their names
+        if path.startswith(f"{petastorm.CONVERTER}."):  # the methods that are known by their names
             yield _use(path)
     for string in module.scopes.strings:
         value = string_value(string) or ""
-        if value == CONF_KEY:
-            yield CONF, CONF_KEY
-        elif is_petastorm(value) and value != OLD_ROOT and missing(value) is None:
+        if value == petastorm.CONF_KEY:
+            yield CONF, petastorm.CONF_KEY
+        elif (
+            petastorm.is_petastorm(value)
+            and value != petastorm.OLD_ROOT
+            and petastorm.missing(value) is None
+        ):
             yield _use(value)
 
 
 def _paths(name: ImportedName) -> Iterator[str]:
     """Yield the dotted path of each use of an imported name, or of its import if there is none."""
     uses = [use.path for use in name.all_uses] + [text.path for text in name.texts]
-    yield from uses or [name.imports[0].target or OLD_ROOT]
+    yield from uses or [name.imports[0].target or petastorm.OLD_ROOT]
 
 
 def _use(path: str) -> tuple[str, str]:
@@ -146,10 +141,13 @@ def _use(path: str) -> tuple[str, str]:
     parts = path.split(".")
     if parts[-1] == CONSTANT:
         return CONF, CONSTANT
-    lacking = missing(path)
+    lacking = petastorm.missing(path)
     if lacking is not None:
         module, _, name = lacking.rpartition(".")
-        module, name = HOMES.get(module, {}).get(name, module), RENAMED.get((module, name), name)
+        module, name = (
+            petastorm.HOMES.get(module, {}).get(name, module),
+            petastorm.RENAMED.get((module, name), name),
+        )
         known = f"{module}.{name}"
         return _use(known) if known != lacking else (INTERNALS, lacking)
     stop = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in _OF_PATHS)
@@ -158,7 +156,9 @@ def _use(path: str) -> tuple[str, str]:
 
 def _name(parts: Sequence[str]) -> str:
     """Return what is used of a module, without attributes of it but for methods of converters."""
-    first = next((n for n in range(len(parts)) if not is_module(".".join(parts[: n + 1]))), None)
+    first = next(
+        (n for n in range(len(parts)) if not petastorm.is_module(".".join(parts[: n + 1]))), None
+    )
     if first is None:
         return ".".join(parts)
     is_method = ".".join(parts) in _OF_PATHS

@@ -91,7 +91,7 @@ class Finding:
     is_open_todo : bool
         Whether it is such a comment of an earlier run, which nothing else accounts for.
     is_marked : bool
-        Whether such a comment says it. Filled in by `run.todos`.
+        Whether such a comment says it. Filled in by `run.review`.
     holds : str, optional
         What stays with Petastorm here, as `ArrowReaderWorker`. The objects of one library may mean
         nothing to the other, so what moves beside it is to be reviewed.

@@ -11,20 +11,10 @@ import click
 
 from mdstorm_migrate.audit import Audit, Effort
 from mdstorm_migrate.audit import audit as audit_files
-from mdstorm_migrate.cli.common import (
-    CONTEXT,
-    FAILED,
-    NOTHING_LEFT,
-    PENDING,
-    examples,
-    exit_code,
-    files_and_reports,
-    find_config,
-    found_files,
-    jobs_of,
-)
-from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
+from mdstorm_migrate.cli import common
+from mdstorm_migrate.report.data import audit_to_json
 from mdstorm_migrate.report.formats import check_reports, deliver
+from mdstorm_migrate.report.text import audit_to_text
 from mdstorm_migrate.run.discover import project_of
 from mdstorm_migrate.run.outcome import Settings
 
@@ -39,11 +29,13 @@ _GATES: dict[str, tuple[Effort, ...]] = {
 
 
 @click.command(
-    context_settings=CONTEXT,
-    epilog=examples("mdstorm audit src", "mdstorm audit . --report audit.json --fail-on manual"),
+    context_settings=common.CONTEXT,
+    epilog=common.examples(
+        "mdstorm audit src", "mdstorm audit . --report audit.json --fail-on manual"
+    ),
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
-@files_and_reports(
+@common.files_and_reports(
     list(_RENDERERS),
     report_help="Write to a file instead; the format follows from the extension.",
     format_help="Format of the report; by default text.",
@@ -65,23 +57,23 @@ def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> Non
     file could not be read or parsed, 130 interrupted.
     """
     check_reports(options["reports"], options["format_"], list(_RENDERERS))
-    ctx.exit(exit_code(partial(_audit, paths or (Path(),), options), "interrupted"))
+    ctx.exit(common.exit_code(partial(_audit, paths or (Path(),), options), "interrupted"))
 
 
 def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Do it, and return the exit code."""
-    config = find_config(roots)
+    config = common.find_config(roots)
     settings = Settings(select=config.select, ignore=config.ignore)
-    found = found_files(roots, config, options)
-    result = audit_files(found, settings, jobs_of(options), project_of(roots))
+    found = common.found_files(roots, config, options)
+    result = audit_files(found, settings, common.jobs_of(options), project_of(roots))
     asked = options["format_"] or (None if options["reports"] else "text")
     delivered = deliver(
         options["reports"], asked, lambda format_: _RENDERERS[format_](result), list(_RENDERERS)
     )
     efforts = result.efforts()
     if efforts["problem"] or not delivered:
-        return FAILED
+        return common.FAILED
     if options["fail_on"] == "environment":
-        return PENDING if result.conditions else NOTHING_LEFT
+        return common.PENDING if result.conditions else common.NOTHING_LEFT
     left = any(efforts[effort] for effort in _GATES.get(options["fail_on"], ()))
-    return PENDING if left else NOTHING_LEFT
+    return common.PENDING if left else common.NOTHING_LEFT

@@ -11,20 +11,7 @@ from typing import Any
 import click
 
 from mdstorm_migrate.base.needs import RequirementError, Wanted
-from mdstorm_migrate.cli.common import (
-    CONTEXT,
-    FAILED,
-    NOTHING_LEFT,
-    PENDING,
-    Config,
-    examples,
-    exit_code,
-    files_and_reports,
-    find_config,
-    found_files,
-    jobs_of,
-    rule_codes,
-)
+from mdstorm_migrate.cli import common
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
@@ -56,7 +43,7 @@ def _codes(
 ) -> tuple[str, ...] | None:
     """Return the codes; None if the option was not given."""
     try:
-        return rule_codes(values) or None
+        return common.rule_codes(values) or None
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -72,8 +59,8 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
 
 
 @click.command(
-    context_settings=CONTEXT,
-    epilog=examples(
+    context_settings=common.CONTEXT,
+    epilog=common.examples(
         "mdstorm migrate src",
         "mdstorm migrate src --write --report migration.html",
         "mdstorm migrate --explain PM101",
@@ -122,7 +109,7 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
     metavar="SUFFIX",
     help="Keep a copy of each changed file, as its name plus SUFFIX; by default none.",
 )
-@files_and_reports(
+@common.files_and_reports(
     FORMATS,
     report_help="Also write a report; the format follows from the extension.",
     format_help="Format of the report, by default text; without --report, print it instead of the "
@@ -159,7 +146,7 @@ def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> N
     roots = paths or (Path(),)
     _check_usage(roots, options)
     interrupted = "interrupted: what was written is complete"
-    ctx.exit(exit_code(partial(_migrate, roots, options), interrupted))
+    ctx.exit(common.exit_code(partial(_migrate, roots, options), interrupted))
 
 
 def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
@@ -174,7 +161,7 @@ def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
     check_reports(options["reports"], options["format_"])
 
 
-def _settings(config: Config, options: dict[str, Any]) -> Settings:
+def _settings(config: common.Config, options: dict[str, Any]) -> Settings:
     """Return the settings; options take precedence over the configuration."""
 
     def chosen(name: str) -> Any:
@@ -193,10 +180,10 @@ def _settings(config: Config, options: dict[str, Any]) -> Settings:
 
 def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Do it, and return the exit code."""
-    config = find_config(roots)
+    config = common.find_config(roots)
     settings = _settings(config, options)
-    found = list(found_files(roots, config, options))
-    write, backup, jobs = options["write"], options["backup"], jobs_of(options)
+    found = list(common.found_files(roots, config, options))
+    write, backup, jobs = options["write"], options["backup"], common.jobs_of(options)
     report = Report(settings, write)
     # The format of a report that is printed in place of the diff.
     printed = None if options["reports"] or options["format_"] == "text" else options["format_"]
@@ -224,6 +211,6 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
         partial(render, report),
     )
     if totals.failed or not delivered:
-        return FAILED
+        return common.FAILED
     is_left = bool(totals.changed or totals.pending or totals.manual)
-    return PENDING if options["check"] and is_left else NOTHING_LEFT
+    return common.PENDING if options["check"] and is_left else common.NOTHING_LEFT

@@ -1,4 +1,4 @@
-"""``pip install`` commands in shell scripts, Dockerfiles, notebooks and workflows."""
+"""``pip install`` commands in scripts, Dockerfiles, notebooks and workflows, and comments there."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from functools import cache, lru_cache
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.requirement import (
-    Requirement,
-    find_addresses,
-    find_requirements,
-)
+from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
 from mdstorm_migrate.packaging.rewriting import of_conda, of_copy, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 

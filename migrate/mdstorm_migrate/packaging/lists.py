@@ -1,4 +1,4 @@
-"""Lists of requirements: which distributions they name, and whether a tool has written them."""
+"""Lists of requirements: what they name, who has written them, and values of INI files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions of strings and keys in a TOML file, for edits that keep the rest as it is."""
+"""Requirements in TOML: where strings and keys stand, and what becomes of tables of Poetry."""
 
 from __future__ import annotations
 
@@ -8,16 +8,8 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.packaging import rewriting
 from mdstorm_migrate.packaging.requirement import Requirement, is_local_version
-from mdstorm_migrate.packaging.rewriting import (
-    ALREADY,
-    MESSAGE,
-    UNUSED,
-    lost_with,
-    of_copy,
-    of_old_python,
-    requirement_of,
-)
 
 _VALUES = r"""
     \"\"\"(?:[^\\]|\\.)*?\"\"\" | '''.*?'''
@@ -226,31 +218,37 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     start, stop = value_of(text, key)
     value = text[start:stop]
     if _is_copy(value):
-        yield of_copy(Requirement(key.start, key.stop), rule)
+        yield rewriting.of_copy(Requirement(key.start, key.stop), rule)
         return
     if _OLD_PYTHON.search(value):
-        yield of_old_python(Requirement(key.start, key.stop), rule)
+        yield rewriting.of_old_python(Requirement(key.start, key.stop), rule)
         return
     if needs.is_unused:
-        yield Finding(rule, "note", key.start, key.stop, UNUSED, topic="install")
+        yield Finding(rule, "note", key.start, key.stop, rewriting.UNUSED, topic="install")
         return
     names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
-    beside = lost_with(needs.beside, names)
+    beside = rewriting.lost_with(needs.beside, names)
     is_named = any((one.table, one.name) == (key.table, "mdstorm") for one in toml_keys(text))
     if needs.importers:
         yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
         if needs.moved and not is_named:
-            items = [requirement_of(document, names), *beside]
+            items = [rewriting.requirement_of(document, names), *beside]
             yield from _beside(document, key, rule, items)
         return
     if is_named:
         is_table = key.value_start == key.value_stop  # which ends where the next one begins
         end = document.lines.start_of(stop) if is_table else text.find("\n", stop) + 1 or len(text)
         yield Edit(
-            rule, "exact", document.lines.start_of(key.start), end, "", ALREADY, topic="install"
+            rule,
+            "exact",
+            document.lines.start_of(key.start),
+            end,
+            "",
+            rewriting.ALREADY,
+            topic="install",
         )
         return
-    yield Edit(rule, "exact", key.start, key.stop, "mdstorm", MESSAGE, topic="install")
+    yield Edit(rule, "exact", key.start, key.stop, "mdstorm", rewriting.MESSAGE, topic="install")
     yield from _of_value(document, key, rule, start, value)
     yield from _beside(document, key, rule, beside)
 
@@ -338,5 +336,5 @@ def _listed(names: list[str]) -> str:
 
 def _extras_of(document: Document, names: list[str]) -> list[str]:
     """Return mdstorm's extras in place of some of Petastorm's."""
-    match = re.search(r"\[(.*)\]", requirement_of(document, names))
+    match = re.search(r"\[(.*)\]", rewriting.requirement_of(document, names))
     return match[1].split(",") if match else []

@@ -1,4 +1,4 @@
-"""Names of Petastorm 0.13.1 that mdstorm lacks, to tell them from those that neither has.
+"""Names of Petastorm 0.13.1, and parts of its objects, that mdstorm lacks.
 
 They are what its modules define or import at their top level, beside what `names` and `incidental`
 have: nobody can be told to keep Petastorm for a name that it does not have.

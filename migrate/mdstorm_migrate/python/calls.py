@@ -1,4 +1,4 @@
-"""Calls: what is called, also by way of `functools.partial`, and the arguments that it gets."""
+"""Calls: what is called, the arguments that it gets, and under which names its results are kept."""
 
 from __future__ import annotations
 

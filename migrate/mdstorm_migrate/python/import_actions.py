@@ -15,19 +15,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.lacked import incidental_of
-from mdstorm_migrate.petastorm.names import (
-    NEW_ROOT,
-    OLD_ROOT,
-    PUBLIC,
-    RENAMED,
-    VERSION,
-    Counterpart,
-    counterpart,
-    is_mdstorm,
-    is_module,
-    is_petastorm,
-)
 from mdstorm_migrate.python.calls import IMPORTING
 from mdstorm_migrate.python.imports import (
     ImportedName,
@@ -54,14 +43,14 @@ def _actions(module: PythonModule) -> dict[ImportedName, Action]:
     return {name: _action(module, name) for name in imported_names(module)}
 
 
-def moved(module: PythonModule, binding: Binding) -> Counterpart | None:
+def moved(module: PythonModule, binding: Binding) -> petastorm.Counterpart | None:
     """Return where mdstorm has what ``from … import name`` binds; None if nowhere."""
     assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
     old = binding.imported_module, binding.node.name
-    if old in RENAMED and module.applies("PM106", "review"):
-        return counterpart(old[0], RENAMED[old])
-    return counterpart(*old)
+    if old in petastorm.RENAMED and module.applies("PM106", "review"):
+        return petastorm.counterpart(old[0], petastorm.RENAMED[old])
+    return petastorm.counterpart(*old)
 
 
 def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
@@ -78,7 +67,7 @@ def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[st
         The module of Petastorm.
     """
     stars = {one.target or "" for one in module.scopes.module.bindings.get("*", ())} - {target}
-    given = frozenset().union(*(PUBLIC.get(one, ()) for one in stars))
+    given = frozenset().union(*(petastorm.PUBLIC.get(one, ()) for one in stars))
     return sorted(
         name
         for name in incidental_of(target) - given
@@ -101,11 +90,11 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
     if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
     if binding.name == "*":
-        return is_module(target) and not incidental_names(module, name.scope, target)
-    if isinstance(binding.statement, ast.ImportFrom) and not is_module(target):
-        is_compared = target == VERSION and any(use.lacks for use in name.uses)
+        return petastorm.is_module(target) and not incidental_names(module, name.scope, target)
+    if isinstance(binding.statement, ast.ImportFrom) and not petastorm.is_module(target):
+        is_compared = target == petastorm.VERSION and any(use.lacks for use in name.uses)
         return moved(module, binding) is not None and not is_compared
-    return is_module(target) and not any(use.lacks for use in name.uses)
+    return petastorm.is_module(target) and not any(use.lacks for use in name.uses)
 
 
 def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
@@ -117,7 +106,7 @@ def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
     only_imports = len(name.imports) == len(name.scope.bindings[name.name])
     named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
     plain = only_imports and not named and _can_rename(module, name)
-    if any(lacking) or not all(map(is_module, targets)):
+    if any(lacking) or not all(map(petastorm.is_module, targets)):
         return "both" if some and plain and not _is_looked_up(module, name) else "keep"
     return "move" if plain and not _is_exported(module, name) else "alias"
 
@@ -136,7 +125,7 @@ def _can_rename(module: PythonModule, name: ImportedName) -> bool:
         return False
     references = references_of(module, name.name, name.scope)
     for scope in {name.scope, *(one.scope for one in references)}:
-        if _is_ambiguous(name, scope) or _is_taken(NEW_ROOT, scope):
+        if _is_ambiguous(name, scope) or _is_taken(petastorm.NEW_ROOT, scope):
             return False
     # Before Python 3.12, places in f-strings are guesses, and may be the same for several uses.
     places = {module.span(use.name) for use in name.uses}
@@ -179,12 +168,12 @@ def _is_in_magics(module: PythonModule) -> bool:
     text, code = module.document.text, module.document.code
     if text == code:
         return False
-    uses = re.finditer(rf"(?<![\w./-]){OLD_ROOT}\.[^\W\d]", text)
+    uses = re.finditer(rf"(?<![\w./-]){petastorm.OLD_ROOT}\.[^\W\d]", text)
     return any(code[use.start() : use.end()] != use.group() for use in uses)
 
 
 def _is_in_all(module: PythonModule, string: ast.Constant) -> bool:
-    if string.value != OLD_ROOT:
+    if string.value != petastorm.OLD_ROOT:
         return False
     statement = module.statement(string)
     targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
@@ -201,12 +190,14 @@ def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
 
 def has_fallback(module: PythonModule) -> bool:
     """Whether the file imports Petastorm where mdstorm is not installed."""
-    imports = (one for one in module.scopes.bindings if is_petastorm(one.target))
+    imports = (one for one in module.scopes.bindings if petastorm.is_petastorm(one.target))
     return any(is_fallback_import(module, one) for one in imports)
 
 
 def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> bool:
-    if not is_mdstorm(other.target) or module.span(other.node) > module.span(binding.node):
+    if not petastorm.is_mdstorm(other.target) or module.span(other.node) > module.span(
+        binding.node
+    ):
         return False
     around = set(module.ancestors(binding.node))
     child = other.node
@@ -255,9 +246,11 @@ def _names_of_mdstorm(node: ast.AST) -> Iterable[str]:
     """Return the names that an import statement binds to something of mdstorm's."""
     match node:
         case ast.Import(names=names):
-            found = [one for one in names if is_mdstorm(one.name)]
-            return [one.asname or NEW_ROOT for one in found]
-        case ast.ImportFrom(module=str(source), names=names, level=0) if is_mdstorm(source):
+            found = [one for one in names if petastorm.is_mdstorm(one.name)]
+            return [one.asname or petastorm.NEW_ROOT for one in found]
+        case ast.ImportFrom(module=str(source), names=names, level=0) if petastorm.is_mdstorm(
+            source
+        ):
             return [one.asname or one.name for one in names]
     return []
 
@@ -266,5 +259,5 @@ def _imports_by_name(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=called, args=[first, *_]):
             is_importing = last_name(called) in IMPORTING
-            return is_importing and is_mdstorm(string_value(first))
+            return is_importing and petastorm.is_mdstorm(string_value(first))
     return False

@@ -1,4 +1,4 @@
-"""Names that a module imports from Petastorm, and their uses."""
+"""Names that a module imports from Petastorm, and their uses in code and in types that are text."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""The report as JSON, as ``report/assets/report.schema.json`` describes it."""
+"""Reports for programs: JSON, as the schemas in ``report/assets`` describe it, and SARIF 2.1.0."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from typing import Any
 
+from mdstorm_migrate.audit import MINUTES, Audit, FileAudit
 from mdstorm_migrate.base.edits import Class, Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
@@ -262,3 +264,41 @@ def _condition(one: Condition) -> dict[str, Any]:
 
 def _notification(location: dict[str, Any], reason: str) -> dict[str, Any]:
     return {"level": "error", "message": {"text": reason}, "locations": [location]}
+
+
+def audit_to_json(audit: Audit) -> str:
+    """Return an audit as JSON, as ``report/assets/audit.schema.json`` describes it."""
+    return write_report(
+        "mdstorm audit",
+        audit.skipped,
+        features=[
+            {
+                "feature": use.feature,
+                "files": use.files,
+                "uses": use.uses,
+                "names": dict(sorted(use.names.items())),
+            }
+            for use in audit.features()
+        ],
+        efforts=audit.efforts(),
+        estimate={"minutes": audit.minutes(), "per_item": MINUTES},
+        files=[_audited(file) for file in audit.files],
+        conditions=conditions_in_json(audit.conditions),
+    )
+
+
+def _audited(file: FileAudit) -> dict[str, Any]:
+    rules: Counter[str] = Counter()
+    for (code, _), count in sorted(file.found.items()):
+        rules[code] += count
+    return {
+        "path": file.path.as_posix(),
+        "effort": file.effort,
+        "features": [
+            {"feature": feature, "name": name, "uses": count}
+            for (feature, name), count in sorted(file.features.items())
+        ],
+        "classes": {cls: file.count(cls) for cls in ("exact", "review", "manual", "note")},
+        "rules": rules,
+        "problems": list(file.problems),
+    }

@@ -7,16 +7,7 @@ import re
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
-from mdstorm_migrate.petastorm.names import (
-    ENTRIES,
-    NEW_ROOT,
-    OLD_ROOT,
-    REMOVED,
-    VERSION,
-    is_module,
-    missing,
-    renamed,
-)
+from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import IMPORTING, call_with_first, called, function_of
 from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
@@ -29,11 +20,11 @@ TITLE = "Name mdstorm in strings that Python reads as names"
 CLASS: Class = "exact"
 KIND = "python"
 
-_PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
+_PATH = re.compile(rf"{names.OLD_ROOT}(?:\.[^\W\d]\w*)*")
 #: A part of one that code puts together, as in ``"petastorm." + name``.
-_PART = re.compile(rf"{OLD_ROOT}\.(?:[\w.]*[.%{{][\w.(){{}}]*)?")
+_PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*[.%{{][\w.(){{}}]*)?")
 #: Loggers that mean the same in both libraries.
-_SAME_LOGGERS = (OLD_ROOT, f"{OLD_ROOT}.spark.spark_dataset_converter")
+_SAME_LOGGERS = (names.OLD_ROOT, f"{names.OLD_ROOT}.spark.spark_dataset_converter")
 
 #: Functions that replace what a dotted path names.
 _PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
@@ -42,7 +33,7 @@ _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by its name.
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
 #: A regular expression for the library's modules.
-_OF_MODULES = re.compile(rf"{OLD_ROOT}(?:\W.*)?")
+_OF_MODULES = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset({"getLogger", "get_logger"})
 #: Functions that return the module that their first argument names.
 _RETURNING = frozenset({"import_module", "importorskip"})
@@ -69,15 +60,17 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             why = module.around.stays and f"waits because {module.around.stays}"
             if value not in _SAME_LOGGERS:
                 why = "mdstorm logs different messages under that name"
-            yield _renamed(module, string, value, None if is_module(value) else value, why, None)
+            lacked = None if names.is_module(value) else value
+            yield _renamed(module, string, value, lacked, why, None)
         elif call := _asking_version(module, string):
-            yield _renamed(module, string, value, lacking(module, call, VERSION), None, None)
+            lacked = lacking(module, call, names.VERSION)
+            yield _renamed(module, string, value, lacked, None, None)
         elif _is_resolved(module, string):
             if local := hiding(module, value):
                 what = f"this may mean `{local.name}`, not the library"
                 yield Finding(CODE, "note", *module.span(string), what)
             else:
-                lacked = missing(value) or _lacking_of_module(module, string, value)
+                lacked = names.missing(value) or _lacking_of_module(module, string, value)
                 yield _renamed(module, string, value, lacked, _why(module, string, value), NAMES)
         elif _may_be_resolved(module, string):
             yield _unknown(module, string, value)
@@ -99,15 +92,16 @@ def _renamed(
     group: str | None,
 ) -> Edit | Finding:
     """Return the edit of a string, to be reviewed if there is a reason, or a finding."""
-    inner, new = inner_span(module, string), renamed(value)
+    inner, new = inner_span(module, string), names.renamed(value)
     is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
     if lacked is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else CLASS
-        return Edit(CODE, cls, inner[0], inner[0] + len(OLD_ROOT), NEW_ROOT, message, group)
+        stop = inner[0] + len(names.OLD_ROOT)
+        return Edit(CODE, cls, inner[0], stop, names.NEW_ROOT, message, group)
     what, advice = f'"{value}" names a part of Petastorm', "change it by hand"
-    if lacked == VERSION:
-        what, advice = "Petastorm's version is compared here", REMOVED[VERSION]
+    if lacked == names.VERSION:
+        what, advice = "Petastorm's version is compared here", names.REMOVED[names.VERSION]
     elif lacked is not None:
         what += f"; `{lacked}` is not in mdstorm"
     elif is_both:
@@ -126,7 +120,7 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     if module.around.names is not None:
         return f"waits because {module.around.names}"
     is_patch = function_of(module, call_with_first(module, string)) in _PATCHES
-    if is_patch and not (is_module(value) or _reaches_callers(value)):
+    if is_patch and not (names.is_module(value) or _reaches_callers(value)):
         return "mdstorm does not look it up there: check that your own code does"
     return None
 
@@ -202,7 +196,7 @@ def _asking_version(module: PythonModule, string: ast.Constant) -> ast.Call | No
     call = call_with_first(module, string)
     function = function_of(module, call)
     is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
-    return call if string.value == OLD_ROOT and is_asking else None
+    return call if string.value == names.OLD_ROOT and is_asking else None
 
 
 def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
@@ -212,9 +206,9 @@ def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -
     if call is None or function not in ("__import__", *_RETURNING):
         return None
     if function == "importorskip" and len(call.args) + len(call.keywords) > 1:
-        return VERSION
+        return names.VERSION
     if function == "__import__" and len(call.args) + len(call.keywords) < 2:
-        value = OLD_ROOT  # it returns the root of what it imports
+        value = names.OLD_ROOT  # it returns the root of what it imports
     nodes: list[ast.expr] = [call]
     match module.scopes.parents.get(call):
         case ast.Assign(targets=[ast.Name(name)]) | ast.NamedExpr(target=ast.Name(name)):
@@ -234,9 +228,9 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else parent
     if isinstance(call, ast.Call) and function_of(module, call) in IMPORTING:
         return True
-    if not resolves(module) or missing(str(string.value)) is not None:
+    if not resolves(module) or names.missing(str(string.value)) is not None:
         return False
-    return string.value != OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
+    return string.value != names.OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
 
 
 def _reaches_callers(path: str) -> bool:
@@ -245,5 +239,5 @@ def _reaches_callers(path: str) -> bool:
     What the package itself offers is one: Petastorm's own code takes that from its modules.
     """
     owner, _, name = path.rpartition(".")
-    is_of_package = owner == OLD_ROOT and missing(path) is None
-    return name in ENTRIES or is_of_package or _METHOD.fullmatch(path) is not None
+    is_of_package = owner == names.OLD_ROOT and names.missing(path) is None
+    return name in names.ENTRIES or is_of_package or _METHOD.fullmatch(path) is not None

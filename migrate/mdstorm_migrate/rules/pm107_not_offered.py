@@ -8,17 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.lacked import home_of, is_of_neither, section_of
-from mdstorm_migrate.petastorm.names import (
-    HOMES,
-    REMOVED,
-    RENAMED,
-    VERSION,
-    is_independent,
-    is_module,
-    missing,
-    renamed,
-)
 from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved
 from mdstorm_migrate.python.imports import PIN, Use, imported_names
@@ -64,11 +55,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _by_accident(module, binding)
         yield from (_replaced(module, use) for use in name.all_uses if use.is_assigned)
         target = name.imports[0].target or ""
-        if is_module(target) or target == VERSION:  # otherwise the import has said it
+        if petastorm.is_module(target) or target == petastorm.VERSION:  # else the import has told
             for use in name.all_uses:
                 if use.is_assigned:
                     continue
-                if use.missing == VERSION and _is_required(module, use.node):
+                if use.missing == petastorm.VERSION and _is_required(module, use.node):
                     yield from _of_requirement(module, use.node)
                     continue
                 yield from _of_use(module.span(use.node), use.missing)
@@ -124,18 +115,18 @@ def _lacking(module: PythonModule, binding: Binding) -> str | None:
     alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
     if not isinstance(binding.statement, ast.ImportFrom):
-        return missing(old)
+        return petastorm.missing(old)
     if binding.name == "*":
-        return missing(old)
-    if (old, alias.name) in RENAMED or moved(module, binding) is not None:
+        return petastorm.missing(old)
+    if (old, alias.name) in petastorm.RENAMED or moved(module, binding) is not None:
         return None
-    return missing(f"{old}.{alias.name}")
+    return petastorm.missing(f"{old}.{alias.name}")
 
 
 def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
     """Yield a finding for a star import that gives what Petastorm only imports itself."""
     target = binding.target or ""
-    if binding.name == "*" and is_module(target):
+    if binding.name == "*" and petastorm.is_module(target):
         names = incidental_names(module, binding.scope, target)
         if names:
             which = ", ".join(f"`{name}`" for name in names)
@@ -156,14 +147,14 @@ def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str)
     names = [f"`{name}`" for name in (lacking[0], *rest)]
     which = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     what = f"{which} {'is' if len(names) == 1 else 'are'} {state}"
-    holding = (name for name in lacking if not (is_independent(name) or _is_blank(name)))
+    holding = (name for name in lacking if not (petastorm.is_independent(name) or _is_blank(name)))
     holds = next(holding, None)
-    because = _DECIDES if holds == VERSION else None
+    because = _DECIDES if holds == petastorm.VERSION else None
     return Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=holds, because=because)
 
 
 def _state(lacking: str) -> str:
-    if lacking == VERSION:
+    if lacking == petastorm.VERSION:
         return "compared"
     if _is_blank(lacking):
         return "a blank to fill in"
@@ -182,12 +173,12 @@ def _advice(lacking: str) -> str:
     module, _, name = lacking.rpartition(".")
     if _is_blank(lacking):
         return "fill in a name that mdstorm has"
-    if name in HOMES.get(module, ()):
-        return f"import it from {renamed(HOMES[module][name])}"
-    if is_of_neither(lacking) and lacking not in REMOVED:
+    if name in petastorm.HOMES.get(module, ()):
+        return f"import it from {petastorm.renamed(petastorm.HOMES[module][name])}"
+    if is_of_neither(lacking) and lacking not in petastorm.REMOVED:
         home = home_of(name)
         old = "perhaps from an older version or a fork: replace this use"
-        return old if home is None else f"{renamed(home)} has one"
-    advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
+        return old if home is None else f"{petastorm.renamed(home)} has one"
+    advice = petastorm.REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
     section = section_of(lacking)
     return advice if section is None else f"{advice}: see mdstorm's {section}"

@@ -7,14 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.lacked import (
-    FINAL,
-    INSTEAD,
-    LACKING,
-    LACKING_BEHIND,
-    OPEN,
-    UNMISTAKABLE,
-)
+from mdstorm_migrate.petastorm import lacked
 from mdstorm_migrate.python.calls import bases_of, given_arguments, name_of, objects_made
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
@@ -34,7 +27,7 @@ _TAKEN = {
 _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 #: What people call one that a function gets.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
-_PARTS = frozenset().union(*LACKING.values(), *LACKING_BEHIND.values())
+_PARTS = frozenset().union(*lacked.LACKING.values(), *lacked.LACKING_BEHIND.values())
 #: Use of a field's codec without a dataset, which is the same with any codec.
 _BY_HAND = re.compile(r"\.codec\.(?:de|en)code\(")
 _OF_DATASETS = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
@@ -54,7 +47,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
             yield from _asked(module, node, made, behind)
-        elif isinstance(node, ast.Constant) and node.value in UNMISTAKABLE:  # of `getattr`
+        elif isinstance(node, ast.Constant) and node.value in lacked.UNMISTAKABLE:  # of `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
         if given.function == "UnischemaField" and not _is_by_hand(module):
@@ -68,13 +61,13 @@ def _asked(
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
-    lacking = [kind for kind in sorted(kinds) if node.attr in LACKING.get(kind, ())]
+    lacking = [kind for kind in sorted(kinds) if node.attr in lacked.LACKING.get(kind, ())]
     kind = _behind(module, node.value, behind)
     if lacking and len(lacking) == len(kinds):
         yield _finding(module, node, lacking[0], node.attr)
-    elif kind is not None and node.attr in LACKING_BEHIND[kind]:
+    elif kind is not None and node.attr in lacked.LACKING_BEHIND[kind]:
         yield _finding(module, node, kind, node.attr)
-    elif node.attr in UNMISTAKABLE and not kinds:
+    elif node.attr in lacked.UNMISTAKABLE and not kinds:
         yield _finding(module, node, "Reader", node.attr)
 
 
@@ -142,13 +135,13 @@ def _is_given(module: PythonModule, node: ast.expr) -> bool:
 def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iterator[Finding]:
     """Yield what a class replaces, or asks of itself, or that mdstorm takes no class such as it."""
     bases = bases_of(module, node)
-    final = sorted(bases & FINAL.keys())
-    if final and not bases & OPEN and not _is_by_hand(module):
+    final = sorted(bases & lacked.FINAL.keys())
+    if final and not bases & lacked.OPEN and not _is_by_hand(module):
         own.add(node.name)
         start = module.text.index(node.name, module.span(node)[0])
         yield _own_class((start, start + len(node.name)), node.name, final[0])
     for base in sorted(bases):
-        lacking = LACKING.get(base, frozenset()) - UNMISTAKABLE
+        lacking = lacked.LACKING.get(base, frozenset()) - lacked.UNMISTAKABLE
         for one in ast.walk(node):
             if isinstance(one, ast.FunctionDef) and one.name in lacking:
                 yield _finding(module, one, base, one.name)
@@ -172,7 +165,7 @@ def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[
     for codec in given:
         function = codec.func if isinstance(codec, ast.Call) else None
         found = None if function is None else dotted(function)
-        if function is None or found is None or last_name(function) in own | FINAL.keys():
+        if function is None or found is None or last_name(function) in own | lacked.FINAL.keys():
             continue
         bindings = module.bindings(found[0].id, module.scope_of(found[0]))
         is_class = last_name(function).lstrip("_")[:1].isupper()
@@ -185,7 +178,9 @@ def _own_class(span: tuple[int, int], name: str, base: str) -> Finding:
     kind = "a custom indexer" if base == "RowGroupIndexerBase" else "a custom codec"
     what = f"`{name}` is {kind}, which mdstorm rejects"
     because = f"mdstorm reads and writes no dataset with {kind}"
-    return Finding(CODE, CLASS, *span, what, f"{what}: {FINAL[base]}", holds=name, because=because)
+    return Finding(
+        CODE, CLASS, *span, what, f"{what}: {lacked.FINAL[base]}", holds=name, because=because
+    )
 
 
 def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> Finding:
@@ -193,9 +188,9 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     if isinstance(node, ast.FunctionDef):
         start = module.text.index(attribute, start)
         stop = start + len(attribute)
-    is_made = kind in LACKING and kind[0].islower()
+    is_made = kind in lacked.LACKING and kind[0].islower()
     owner = f"what {kind}() returns" if is_made else _TAKEN.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "use its public methods, or keep the file on Petastorm"
-    remedy = f"{what}: {INSTEAD.get((kind, attribute), advice)}"
+    remedy = f"{what}: {lacked.INSTEAD.get((kind, attribute), advice)}"
     return Finding(CODE, CLASS, start, stop, what, remedy, holds=f"{kind}.{attribute}")

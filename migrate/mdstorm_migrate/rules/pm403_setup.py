@@ -10,15 +10,9 @@ from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging import requirement
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
 from mdstorm_migrate.packaging.lists import requirement_lines
-from mdstorm_migrate.packaging.requirement import (
-    Requirement,
-    find_addresses,
-    find_requirements,
-    is_requirement,
-    is_versioned,
-)
 from mdstorm_migrate.packaging.rewriting import MESSAGE, Place, of_conda, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
@@ -52,8 +46,8 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
                 yield from _of_string(module, string, is_setup)
         return
     for line in requirement_lines(module.text):
-        if is_requirement(line["requirement"]):
-            for found in find_requirements(module.text, *line.span("requirement")):
+        if requirement.is_requirement(line["requirement"]):
+            for found in requirement.find_requirements(module.text, *line.span("requirement")):
                 yield from rewrite_requirement(module, found, CODE, "ini")
     yield from rewrite_commands(module, CODE)
 
@@ -70,11 +64,11 @@ def _of_string(
     yield from () if is_using else runs
     place: Place = "string"
     if _ADDRESS.match(value):
-        found = list(find_addresses(value))
+        found = list(requirement.find_addresses(value))
     elif (commands := [one for _, one in installed(value)]) and not is_using:
         found, place = commands, "word"
-    elif is_requirement(value) and _is_required(module, string, is_setup):
-        found = list(find_requirements(value))
+    elif requirement.is_requirement(value) and _is_required(module, string, is_setup):
+        found = list(requirement.find_requirements(value))
     elif is_setup and (listed := list(_listed(value))):
         found, place = listed, "line"
     else:
@@ -106,11 +100,15 @@ def _is_key(module: PythonModule, string: ast.Constant) -> bool:
     return _INSTALLS.search(_holder(module, table)) is not None
 
 
-def _listed(value: str) -> Iterator[Requirement]:
+def _listed(value: str) -> Iterator[requirement.Requirement]:
     """Yield the requirements with a version, or an extra, that are lines of a longer text."""
     for line in re.finditer(r"[^\n]+", value):
-        if "\n" in value and is_requirement(line[0]) and is_versioned(line[0]):
-            yield from find_requirements(value, *line.span())
+        if (
+            "\n" in value
+            and requirement.is_requirement(line[0])
+            and requirement.is_versioned(line[0])
+        ):
+            yield from requirement.find_requirements(value, *line.span())
 
 
 def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> bool:
@@ -122,7 +120,7 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
         if is_setup:
             return _holder(module, string) not in _NO_REQUIREMENTS
     elif is_setup:
-        return is_versioned(str(string.value))
+        return requirement.is_versioned(str(string.value))
     return _INSTALLS.search(_holder(module, string)) is not None
 
 

@@ -7,22 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.requirement import (
-    Requirement,
-    find_addresses,
-    find_requirements,
-)
-from mdstorm_migrate.packaging.rewriting import (
-    MESSAGE,
-    list_beside,
-    lost_with,
-    of_conda,
-    of_copy,
-    removal,
-    requirement_of,
-    rewrite_requirement,
-    yaml_item,
-)
+from mdstorm_migrate.packaging import rewriting
+from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
@@ -59,16 +45,16 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             continue
         for found in find_requirements(text, start, stop):
             if of_pip:
-                yield from rewrite_requirement(document, found, CODE, "item")
+                yield from rewriting.rewrite_requirement(document, found, CODE, "item")
             elif needs.importers and not needs.moved:
                 yield Finding(CODE, "note", start, stop, needs.why_petastorm_stays)
             elif needs.is_unused or not first <= start < last:
                 continue
             elif needs.importers or found.is_copy or _is_recipe(document):
-                yield of_conda(found, CODE, remedy)
+                yield rewriting.of_conda(found, CODE, remedy)
             else:
                 yield from _by_pip(document, Requirement(start, stop, found.extras), items)
-    yield from (of_copy(found, CODE) for found in find_addresses(text))
+    yield from (rewriting.of_copy(found, CODE) for found in find_addresses(text))
 
 
 def _by_pip(
@@ -77,21 +63,23 @@ def _by_pip(
     """Yield the edits that require mdstorm of pip in place of an item that conda installs."""
     text, needs = document.text, document.needs
     index = [f"--extra-index-url {needs.index}"] if needs.index else []
-    beside = lost_with(needs.beside, item.extras)
-    required = [*index, requirement_of(document, item.extras), *beside]
+    beside = rewriting.lost_with(needs.beside, item.extras)
+    required = [*index, rewriting.requirement_of(document, item.extras), *beside]
     listed = [Requirement(start, stop) for start, stop, of_pip in items if of_pip]
     if not listed:
         indent = text[document.lines.start_of(item.start) : item.start].partition("-")[0]
         is_there = any(_PIP_ITSELF.match(text, start, stop) for start, stop, _ in items)
         lines = [*(() if is_there else ("pip",)), "pip:"]
         new = f"{document.lines.newline}{indent}- ".join(lines)
-        new += "".join(f"{document.lines.newline}{indent}  - {yaml_item(one)}" for one in required)
-        yield Edit(CODE, "exact", item.start, item.stop, new, MESSAGE, topic="install")
+        new += "".join(
+            f"{document.lines.newline}{indent}  - {rewriting.yaml_item(one)}" for one in required
+        )
+        yield Edit(CODE, "exact", item.start, item.stop, new, rewriting.MESSAGE, topic="install")
         return
     if not any(_BELOW.match(text, one.start, one.stop) for one in listed):
-        edit = list_beside(document, listed[0], CODE, "item", required, MESSAGE)
+        edit = rewriting.list_beside(document, listed[0], CODE, "item", required, rewriting.MESSAGE)
         yield from [edit] if edit else []
-    at, end = removal(document, item)
+    at, end = rewriting.removal(document, item)
     yield Edit(CODE, "exact", at, end, "", "pip installs mdstorm instead", topic="install")
 
 

@@ -1,4 +1,4 @@
-"""What files of code import and use."""
+"""What files of code import and use, and which extras of mdstorm that needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who imports whom in a run, by the import statements of its files."""
+"""Who imports whom in a run, and where the objects of Petastorm come into being that names hold."""
 
 from __future__ import annotations
 

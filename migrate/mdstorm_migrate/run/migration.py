@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+import json
+import sys
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -21,17 +23,9 @@ from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
+from mdstorm_migrate.run import review
 from mdstorm_migrate.run.outcome import Naming, Outcome, Problem, Settings, naming_of
-from mdstorm_migrate.run.review import (
-    Suppressions,
-    names_wait,
-    staying,
-    todos_of,
-    with_review,
-    without_told,
-)
-from mdstorm_migrate.run.write import check_format
-from mdstorm_migrate.sources.decoding import is_wide
+from mdstorm_migrate.sources.plain import is_wide
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
@@ -125,7 +119,7 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
     for document in file.documents:
         if concerns_us(document.text.encode(errors="replace")):
             _migrate_document(document, file, settings, around, kept)
-    kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
+    kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else review.staying(kept.findings)
     return kept
 
 
@@ -164,7 +158,7 @@ def _migrate_document(
     module = _parsed(document, settings, around) if document.kind == "python" else None
     if module is not None and kept.exchange is None:  # the others are files that it writes
         kept.exchange = exchange_of(module)
-    suppressions = Suppressions.of(document, module)
+    suppressions = review.Suppressions.of(document, module)
     kept.is_ignored |= suppressions.whole_file
     found: list[Edit | Finding] = []
     for rule in all_rules():
@@ -179,12 +173,12 @@ def _migrate_document(
         and settings.selects(one.rule)
         and (one.is_open_todo or not suppressions.cover(one))
     ]
-    findings = without_told(document, findings, edits)
-    edits = with_review(edits, [*kept.findings, *findings], around)
+    findings = review.without_told(document, findings, edits)
+    edits = review.with_review(edits, [*kept.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
-    kept.names_wait |= names_wait(edits, pending)
+    kept.names_wait |= review.names_wait(edits, pending)
     kept.naming = kept.naming or naming_of(module, edits, findings)
-    todos = todos_of(document, module, [*findings, *pending], settings.todo)
+    todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
     kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
     comments = {
@@ -211,7 +205,7 @@ def _parsed(document: Document, settings: Settings, around: Surroundings) -> Pyt
 
 
 def _choose(
-    edits: Sequence[Edit], suppressions: Suppressions, settings: Settings
+    edits: Sequence[Edit], suppressions: review.Suppressions, settings: Settings
 ) -> tuple[list[Edit], list[Finding]]:
     """Return the edits to apply, and what ``--unsafe`` would apply. Groups stay together."""
     unwanted: set[Hashable] = set()
@@ -238,3 +232,62 @@ def _group(edit: Edit) -> Hashable:
 
 def _position(found: Edit | Finding) -> tuple[int, int, str]:
     return found.start, found.stop, found.rule
+
+
+#: TOML under other names.
+_TOML = ("Pipfile",)
+
+
+def check_format(path: PurePath | None, before: str, after: str) -> None:
+    """Raise if a text parsed and what has become of it does not.
+
+    What is no file of TOML, JSON or INI passes.
+
+    Raises
+    ------
+    EditError
+        The message has the reason of the parser.
+    """
+    if path is None:
+        return
+    suffix = ".toml" if path.name in _TOML else path.suffix.lower()
+    parse = _PARSERS.get(suffix)
+    if parse is None or _error(parse, before) is not None:
+        return
+    if (error := _error(parse, after)) is not None:
+        raise EditError(f"the result would not parse: {error}")
+
+
+def _error(parse: Callable[[str], object], text: str) -> Exception | None:
+    try:
+        parse(text)
+    except ValueError as error:
+        return error
+    return None
+
+
+def _parse_toml(text: str) -> None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    tomllib.loads(text)
+
+
+def _parse_ini(text: str) -> None:
+    import configparser
+
+    try:
+        configparser.RawConfigParser(strict=False).read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from error
+
+
+#: How a file is read, by its ending.
+_PARSERS: dict[str, Callable[[str], object]] = {
+    ".toml": _parse_toml,
+    ".json": json.loads,
+    ".cfg": _parse_ini,
+    ".ini": _parse_ini,
+}

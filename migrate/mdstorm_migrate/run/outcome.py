@@ -1,4 +1,4 @@
-"""How files are migrated, and what became of one."""
+"""How files are migrated, what became of one, and counts over all."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""Comments ``# TODO(mdstorm): PM107: …`` above statements: which to insert, which are there.
+"""What becomes of findings: TODO comments are inserted, edits wait, and comments suppress rules.
 
-One cause has one comment in a document, at its first place: whatever keeps a file with Petastorm is
-one cause, and what has the same remedy is another. Further places are lines of the report alone. A
-comment that no finding of this run accounts for, since what it was about looks like any other code
-once its imports are moved, stays a finding of its own (PM000) until somebody removes it.
+Two libraries in one program know nothing of each other's classes: a `Reader` of mdstorm does not
+take a pool of Petastorm's, and `except` does not catch the other's errors. So code moves as a
+whole, or where somebody has reviewed it.
+
+One cause has one comment ``# TODO(mdstorm): PM107: …`` in a document, at its first place: whatever
+keeps a file with Petastorm is one cause, and what has the same remedy is another. Further places
+are lines of the report alone. A comment that no finding of this run accounts for, since what it was
+about looks like any other code once its imports are moved, stays a finding of its own (PM000).
 """
 
 from __future__ import annotations
@@ -13,13 +17,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from mdstorm_migrate.base.document import (
-    COMMENTED,
-    Document,
-    TodoComment,
-    todo_comments,
-    todo_text,
-)
+from mdstorm_migrate.base.document import COMMENTED, Document, TodoComment, todo_comments, todo_text
 from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.base.needs import Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT

@@ -1,8 +1,12 @@
-"""Migrate the files of a run, seen together; those that must move together are written so."""
+"""Migrate the files of a run, seen together, and write those that must move together, or none."""
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import os
+import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +21,6 @@ from mdstorm_migrate.run.migration import concerns_us, migrate_bytes
 from mdstorm_migrate.run.needs import needs_of
 from mdstorm_migrate.run.outcome import FileOutcome, Outcome, Problem, Settings
 from mdstorm_migrate.run.pool import each
-from mdstorm_migrate.run.write import WriteError, check_writable, write_file
 from mdstorm_migrate.sources import find_source
 
 
@@ -200,3 +203,75 @@ def _is_mentioned_in(path: Path) -> bool:
 
 def _failed(path: Path, reason: str) -> FileOutcome:
     return FileOutcome(path, Outcome(b"", b"", problems=[Problem(reason)]))
+
+
+class WriteError(OSError):
+    """A file that was not written. The message is the reason."""
+
+
+def write_file(path: Path, before: bytes, after: bytes, backup: str | None = None) -> None:
+    """Replace the bytes of a file; of a link, those of the file that it leads to.
+
+    The new file has the mode and the owner of the old one.
+
+    Parameters
+    ----------
+    path : Path
+    before : bytes
+        What the file must hold, or it is left alone.
+    after : bytes
+        What it will hold.
+    backup : str, optional
+        Where a copy of the old file goes: its name, and this after it.
+
+    Raises
+    ------
+    WriteError
+        If the file is read-only, was changed meanwhile, or cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    status = check_writable(target, before)
+    try:
+        if backup:
+            _replace(target.with_name(target.name + backup), before, status)
+        _replace(target, after, status)
+    except OSError as error:
+        raise WriteError(error.strerror or str(error)) from error
+
+
+def check_writable(path: Path, before: bytes) -> os.stat_result:
+    """Return the status of a file that can be written and is as it was.
+
+    Raises
+    ------
+    WriteError
+        If the file is read-only, was changed meanwhile, or cannot be read.
+    """
+    try:
+        status, data = path.stat(), path.read_bytes()
+    except OSError as error:
+        raise WriteError(error.strerror or str(error)) from error
+    if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise WriteError("the file is read-only")
+    if data != before:
+        raise WriteError("the file was changed by another program meanwhile")
+    return status
+
+
+def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
+    """Write a file beside `target`, and give it that name when it is complete."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if hasattr(os, "chown"):
+            with contextlib.suppress(PermissionError):  # only root gives files away
+                os.chown(name, status.st_uid, status.st_gid)
+        os.chmod(name, stat.S_IMODE(status.st_mode))
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

@@ -1,7 +1,8 @@
 """Documents of a notebook's cells: one for all Python cells, one for each other cell.
 
-A cell that cannot be parsed, such as one of prose, is stepped over. If it names Petastorm in
-code, it is reported.
+A cell that cannot be parsed, such as one of prose, is stepped over. If it names Petastorm in code,
+it is reported. Lines for IPython (``%magic``, ``!command``, ``help?``) are masked, so that the rest
+can be parsed: what is masked keeps its length, so that everything else keeps its place.
 """
 
 from __future__ import annotations

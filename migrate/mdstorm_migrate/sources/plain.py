@@ -6,12 +6,14 @@ say something of Petastorm's are read at all.
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
+import tokenize
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
 from mdstorm_migrate.sources import HEAD
-from mdstorm_migrate.sources.decoding import decode_text, is_wide
 
 #: Kinds by name, the first that fits; names in lower case.
 _KINDS: dict[Kind, re.Pattern[str]] = {
@@ -147,6 +149,77 @@ class PlainSource:
         if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
             return DecodedFile(text, [], encoding, prefix)
         return DecodedFile(text, [Document(kind, [Segment(text)], path)], encoding, prefix)
+
+
+def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
+    """Return a text, and the byte order mark before it.
+
+    Raises
+    ------
+    SourceError
+        If the bytes are not of that encoding, or hold null characters.
+    """
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    if b"\0" in data:
+        raise SourceError("a binary file: it holds null bytes")
+    try:
+        text = data[len(mark) :].decode(encoding)
+        b" ".decode(encoding, "surrogateescape")  # as reports do
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise SourceError(f"not valid {encoding}: byte {data[error.start]:#04x}", line) from None
+    except (LookupError, ValueError) as error:  # codecs such as rot13 and idna
+        raise SourceError(f"cannot be decoded as {encoding}: {error}") from None
+    if _encoded(text, encoding) != data[len(mark) :]:
+        raise SourceError(f"{encoding} does not give back the bytes that were read")
+    return text, mark
+
+
+def _encoded(text: str, encoding: str) -> bytes | None:
+    """Return the bytes of a text; None if the encoding has none for it."""
+    try:
+        return text.encode(encoding)
+    except ValueError:
+        return None
+
+
+def decode_python(data: bytes) -> tuple[str, bytes, str]:
+    """Return the text of a Python file, its byte order mark and its encoding, as PEP 263 has it.
+
+    Raises
+    ------
+    SourceError
+        If the encoding is unknown, or the bytes are not of it.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        decode(data)  # without a declaration, it is UTF-8 that is asked for
+        raise SourceError(str(error.msg)) from None
+    encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+    return (*decode(data, encoding), encoding)
+
+
+def is_wide(data: bytes) -> bool:
+    """Whether a text is UTF-16 by its mark, as PowerShell writes lists and scripts."""
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def decode_text(data: bytes) -> tuple[str, bytes, str]:
+    """Return a text, its byte order mark and its encoding: UTF-8, or UTF-16 by its mark.
+
+    Raises
+    ------
+    SourceError
+        If the bytes are not of that encoding.
+    """
+    if not is_wide(data):
+        return (*decode(data), "utf-8")
+    encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+    try:
+        return data[2:].decode(encoding), data[:2], encoding
+    except UnicodeDecodeError as error:
+        raise SourceError(f"not valid {encoding}: {error.reason}") from None
 
 
 SOURCES = (PlainSource(),)

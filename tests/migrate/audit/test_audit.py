@@ -11,8 +11,8 @@ from tests.migrate.checks import invoke, write_files
 from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
 from mdstorm_migrate.cli.audit import audit as command
 from mdstorm_migrate.petastorm.names import CONF_KEY, PUBLIC
-from mdstorm_migrate.report.audit import duration
 from mdstorm_migrate.report.data import schema
+from mdstorm_migrate.report.text import duration
 from mdstorm_migrate.run.discover import discover
 from mdstorm_migrate.run.outcome import Settings
 

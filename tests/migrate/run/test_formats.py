@@ -6,9 +6,9 @@ import pytest
 
 from mdstorm_migrate.base.edits import EditError
 from mdstorm_migrate.packaging import rewriting
+from mdstorm_migrate.run.migration import check_format
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
-from mdstorm_migrate.run.write import check_format
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_migrate.run.write import WriteError, write_file
+from mdstorm_migrate.run.together import WriteError, write_file
 
 
 def test_mode_and_owner_stay_and_nothing_is_left_beside(tmp_path: Path) -> None:
