@@ -1,14 +1,19 @@
 """What people get wrong with a converter and its loaders: each message has the remedy."""
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from tests.compat.mistakes import Mistake, Row, check, told
 
-from mdstorm import TransformSpec
+from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
+from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import (
     StreamingDataLoader,
@@ -137,7 +142,20 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, cur_shard="AUTO"), ValueError, "or cur_shard='auto'"),
     (lambda p, m: loader(m, cur_shard="auto", shard_count=2), ValueError, "leave shard_count"),
     (lambda p, m: torch_batch(m, cur_shard=3, shard_count=99), Exception, "8 rows for 99 ranks"),
-    (lambda p, m: loader(m, pin_memory=True), TypeError, "call pin_memory() of the tensors"),
+    (lambda p, m: loader(m, pin_memory=True), TypeError, "'pin_memory': use device, to which"),
+    (lambda p, m: loader(m, collate_fn=list), TypeError, "'collate_fn': use batch_map, a function"),
+    (
+        lambda p, m: loader(m, cur_shard=1),
+        ValueError,
+        "shard_count=None. Pass both",
+    ),
+    (lambda p, m: convert(m, dtyp="float32"), TypeError, "'dtyp': did you mean dtype?"),
+    (lambda p, m: convert("db.table"), OSError, "such as 'spark_catalog.db.table'"),
+    (
+        lambda p, m: StreamingDataset(**{"local": m, "shufle": True}),
+        TypeError,
+        "StreamingDataset() got an unexpected keyword argument 'shufle': did you mean shuffle?",
+    ),
     (lambda p, m: loader(m, xyz=1), TypeError, "'xyz'. Keywords are batch_map, batch_size"),
     (lambda p, m: loader(m, rank=0), TypeError, "'rank': use cur_shard and shard_count"),
     (lambda p, m: loader(m, columns=["x"]), TypeError, "'columns': use schema_fields"),
@@ -191,3 +209,20 @@ def test_a_mistake_is_told_with_its_remedy(
     mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]
 ) -> None:
     check(mistake, builtin, words, where)
+
+
+def test_images_in_tensors_are_told_of_decode(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"photo": [b"\xff\xd8\xff\xe0"] * 4}), tmp_path / "a.parquet")
+    reader = make_batch_reader(f"file://{tmp_path}", num_epochs=1)
+    with pytest.raises(TypeError, match="pass decode='photo', size=224 to the reader"):
+        next(iter(BatchedDataLoader(reader, batch_size=2)))
+
+
+def test_structs_alone_are_told_of_schema_fields(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"point": [{"x": 1}] * 4}), tmp_path / "a.parquet")
+    loader = make_spark_converter(tmp_path).make_torch_dataloader(num_epochs=1)
+    left_out = pytest.warns(UserWarning, match="'point' has an unsupported field type")
+    with left_out, pytest.raises(RuntimeError, match=r"you name them: pass schema_fields=\['poin"):
+        next(iter(loader))
+    named = make_spark_converter(tmp_path).make_torch_dataloader(schema_fields=["point"])
+    assert next(iter(named))["point"][0] == {"x": 1}

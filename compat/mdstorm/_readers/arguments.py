@@ -251,9 +251,9 @@ def check_share(cur_shard: object, shard_count: object) -> None:
         return
     if not is_integer(cur_shard) or not is_integer(shard_count) or not 0 <= cur_shard < shard_count:
         raise InvalidArgumentError(
-            f"partition and num_partitions must be ints and both specified, with 0 <= cur_shard < "
-            f"shard_count, or cur_shard='auto'; found cur_shard={cur_shard!r}, "
-            f"shard_count={shard_count!r}"
+            "partition and num_partitions must be ints and both specified: found "
+            f"cur_shard={cur_shard!r} and shard_count={shard_count!r}. Pass both, with "
+            "0 <= cur_shard < shard_count, or cur_shard='auto' for those of the launcher"
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
@@ -15,6 +14,7 @@ from mdstorm.errors import ArgumentTypeError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.base import did_you_mean
 from mdstorm_backend.read import Decode, Size
 
 _Arguments = ParamSpec("_Arguments")
@@ -81,6 +81,11 @@ _NOT_OURS = "leave it out"
 _OF_TABLES = (
     "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
 )
+#: Keywords of other loaders, and the one to use where it is known.
+_INSTEAD = {
+    "collate_fn": ("batch_map", "a function of a batch, which returns what the model takes"),
+    "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
+}
 #: Keywords of other loaders, and what to use here.
 _ELSEWHERE = {
     "batch_map": "it is for PyTorch; a dataset of TensorFlow has .map(function)",
@@ -190,7 +195,9 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
 
 def _remedy(name: str, known: Collection[str]) -> str:
     """What to use instead of a keyword, as the end of a sentence; empty if nobody knows."""
+    instead, how = _INSTEAD.get(name, ("", ""))
+    if instead in known:
+        return f": use {instead}, {how}"
     if name in _ELSEWHERE:
         return f": {_ELSEWHERE[name]}"
-    nearest = get_close_matches(name, known, n=1, cutoff=0.7)
-    return f": did you mean {nearest[0]}?" if nearest else ""
+    return did_you_mean(name, known)

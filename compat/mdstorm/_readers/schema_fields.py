@@ -53,9 +53,16 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         expressions = [field for field in fields if isinstance(field, str)]
         warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
     if not chosen:
+        names = list(schema.names)
+        remedy = (
+            ": name at least one of them in schema_fields"
+            if fields
+            else ". They hold structs, maps or nested lists, which are left out unless you name "
+            f"them: pass schema_fields={names[:1]}"
+        )
         raise NoMatchingFieldsError(
             f"No fields matching the criteria '{fields}' were found in the dataset, whose columns "
-            f"are {list(schema.names)}: name at least one of them in schema_fields"
+            f"are {names}{remedy}"
         )
     return schema.select(chosen)
 

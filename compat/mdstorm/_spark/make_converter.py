@@ -30,7 +30,7 @@ from mdstorm.errors import (
     NotOnDriverError,
     UnsupportedURLError,
 )
-from mdstorm_backend.base import check_flag, check_text
+from mdstorm_backend.base import check_flag, check_text, suggests_keywords
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
@@ -43,7 +43,7 @@ from mdstorm_backend.spark import (
     start_session,
 )
 from mdstorm_backend.storage import Location, url_of
-from mdstorm_backend.tables import AsOf, is_table_name
+from mdstorm_backend.tables import AsOf, is_table_name, is_table_without_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +67,7 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
 @public("mdstorm.spark.spark_dataset_converter")
+@suggests_keywords
 def make_spark_converter(
     df: DataFrame | str | os.PathLike[str],
     parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
@@ -230,6 +231,12 @@ def _tell_of_dtype(dtype: str) -> None:
 
 def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:
     """Return a converter over data that are there already."""
+    if is_table_without_catalog(path) and not os.path.exists(path):
+        raise DatasetNotFoundError(
+            f"there is no file or directory {path!r}. If it is a table, pass its catalog as well, "
+            f"such as 'spark_catalog.{path}', or the DataFrame spark.table({path!r})",
+            url=path,
+        )
     url = databricks_path(path)
     dataset = open_stored(url, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None

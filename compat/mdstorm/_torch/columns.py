@@ -29,6 +29,7 @@ _PROMOTED = {
     np.dtype(np.uint16): np.int32,
     np.dtype(np.uint32): np.int64,
 }
+_DECODE = "If it holds images, pass decode={0!r}, size=224 to the reader. "
 _OR_AS_FLOATS = '. If they are decimals, pass decimals="float64" to the reader, for numbers'
 #: Column to value, or offset of an n-gram to such a row.
 Row: TypeAlias = dict[Any, Any]
@@ -89,8 +90,9 @@ def no_tensor(name: str, found: object) -> UnsupportedTypeError:
     """Return the error for a column of which PyTorch has no tensor."""
     return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
-        "Leave it out with schema_fields=[…], turn it into numbers or arrays of one length in a "
-        "transform_spec, or use mdstorm.pytorch.DataLoader, which delivers such columns as "
+        f"{_DECODE.format(name) if found == 'bytes' else ''}Leave it out with schema_fields=[…], "
+        "turn it into numbers or arrays of one length in a transform_spec, or use "
+        "mdstorm.pytorch.DataLoader, which delivers such columns as "
         f"lists{_OR_AS_FLOATS if found == 'Decimal' else ''}",
         columns={name: str(found)},
     )

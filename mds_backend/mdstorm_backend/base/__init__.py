@@ -11,6 +11,8 @@ from mdstorm_backend.base.checks import (
     check_mapping,
     check_one_of,
     check_text,
+    did_you_mean,
+    suggests_keywords,
 )
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.optional import require
@@ -31,9 +33,11 @@ __all__ = [
     "check_mapping",
     "check_one_of",
     "check_text",
+    "did_you_mean",
     "is_integer",
     "parse_json",
     "require",
+    "suggests_keywords",
     "warn_user",
     "when_loaded",
     "wrap",

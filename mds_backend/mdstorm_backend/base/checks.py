@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
 from numbers import Real
 from types import NoneType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return the end of a message about an unknown name: the known one that is most like it."""
+    nearest = get_close_matches(name, known, n=1, cutoff=0.7)
+    return f": did you mean {nearest[0]}?" if nearest else ""
+
+
+def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let a function, or a constructor, say which keyword an unknown one is most like.
+
+    The error is an ArgumentTypeError, a TypeError like Python's own.
+    """
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    known = {one.name for one in signature(function).parameters.values() if one.kind in kinds}
+    called = function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def checked(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
+        for name in keywords.keys() - known:
+            raise ArgumentTypeError(
+                f"{called}() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}"
+            )
+        return function(*arguments, **keywords)
+
+    return checked
 
 
 def check_flag(name: str, value: object) -> None:

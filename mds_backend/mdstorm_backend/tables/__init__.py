@@ -18,7 +18,11 @@ from mdstorm_backend.tables.layouts import (
 )
 from mdstorm_backend.tables.other_formats import other_format
 from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
-from mdstorm_backend.tables.table_names import check_no_table_name, is_table_name
+from mdstorm_backend.tables.table_names import (
+    check_no_table_name,
+    is_table_name,
+    is_table_without_catalog,
+)
 
 __all__ = [
     "AsOf",
@@ -33,6 +37,7 @@ __all__ = [
     "is_absolute",
     "is_delta",
     "is_table_name",
+    "is_table_without_catalog",
     "may_be_part_of_a_table",
     "open_delta",
     "other_format",

@@ -28,3 +28,4 @@ def test_statistics_are_shown_on_request(dataset: Path) -> None:
 def test_json_is_what_the_function_returns(dataset: Path) -> None:
     result = run("inspect", dataset, "--statistics", "--format", "json")
     assert json.loads(result.stdout) == inspect(str(dataset), statistics=True).to_json()
+    assert run("inspect", dataset, "--statistics", "--json").stdout == result.stdout

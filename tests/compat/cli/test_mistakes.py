@@ -11,6 +11,8 @@ from mdstorm.cli import main
 #: The line, with P and M for the URLs of Parquet and MDS; the exit code; words of the message.
 MISTAKES = [
     ("migrat", 2, "did you mean migrate?"),
+    ("info M", 2, "did you mean inspect?"),
+    ("validate M", 2, "did you mean verify?"),
     ("convert P", 2, "Missing argument 'DST'"),
     ("convert P M", 3, "overwrite=True (--overwrite)"),
     ("convert P P/mds", 2, "choose another directory"),

@@ -30,7 +30,7 @@ def train_torch(converter: SparkDatasetConverter) -> Steps:
             inputs, labels = batch["features"].float(), batch["label"].to("cuda")
             losses.append((inputs.mean(dim=1) - labels).abs().mean())
     print(loader.statistics())
-    loader.load_state_dict(loader.state_dict() or {})
+    loader.load_state_dict(loader.state_dict())
     return losses
 
 

@@ -266,7 +266,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         return self._mdstorm.recorders.statistics(last_pass=last_pass)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any] | None) -> None:
         """Let the next iteration resume where `state` was taken, on this rank or another one.
 
         All ranks must have had the same number of batches. In another world, or in the exact order
@@ -281,12 +281,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         NoDataAvailableError
             If the pass has fewer rows left than the world has ranks.
         """
+        given: Any = state  # None, which `state_dict` may return, is refused where it is no state
         if self._mdstorm.reads_blocks and not has_own_states(self.dataset):
             self._mdstorm.counted = None
-            BlockBatches(self, self._mdstorm).load_state_dict(state)
+            BlockBatches(self, self._mdstorm).load_state_dict(given)
             return
         if isinstance(self.dataset, DatasetSamples):
-            self.dataset.load_state_dict(state)
+            self.dataset.load_state_dict(given)
         self._mdstorm.runner = self._mdstorm.counted = None
 
 

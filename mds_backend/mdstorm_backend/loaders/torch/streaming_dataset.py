@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
+from mdstorm_backend.base.checks import suggests_keywords
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_defaults import INHERITED
@@ -119,6 +120,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
     [[0, 1, 2], [3, 4, 5]]
     """
 
+    @suggests_keywords
     def __init__(
         self,
         *,
