@@ -43,7 +43,7 @@ def is_refusal(error: Exception) -> bool:
     return _condition(error) in _CONDITIONS or any(words in text for words in _NOT_ALLOWED)
 
 
-def short_reason(error: Exception) -> str:
+def short_reason(error: Exception, *, longest: int = _LONGEST) -> str:
     """Return the one line of an error that says what happened.
 
     That of a Spark task is the error of Python in it; no line of Java's stack is returned.
@@ -52,9 +52,9 @@ def short_reason(error: Exception) -> str:
     lines = [line.strip() for line in text.splitlines()]
     raised = [line for line in lines if _RAISED.match(line)]
     if raised:
-        return raised[-1][:_LONGEST]
+        return raised[-1][:longest]
     first = next((line for line in lines if line), "")
-    return f"{type(error).__name__}: {first}"[:_LONGEST]
+    return f"{type(error).__name__}: {first}"[:longest]
 
 
 def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from mdstorm_backend.errors import MissingDependencyError
+from mdstorm_backend.errors import MissingDependencyError, WriteError
 from mdstorm_backend.spark.refusals import short_reason
 from mdstorm_backend.spark.session import is_local
 
@@ -20,6 +20,9 @@ _SPARKS = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
 )
+#: How Python names our error of a task that cannot write, and characters to repeat of its message.
+_OF_TASKS = f"{WriteError.__module__}.{WriteError.__name__}: "
+_LONGEST_OF_OURS = 2000
 #: Tasks that are asked what they lack: so many that they run on every host of a small cluster.
 _ASKED = 16
 
@@ -30,8 +33,9 @@ def collect_reports(mapped: DataFrame) -> list[str]:
     Raises
     ------
     MissingDependencyError
-        If Python on the workers lacks mdstorm, or what Spark and mdstorm need there. Every other
-        error is Spark's own.
+        If Python on the workers lacks mdstorm, or what Spark and mdstorm need there.
+    WriteError
+        If a task could not write a file, as on a full disk. Every other error is Spark's own.
     """
     try:
         return [row["report"] for row in mapped.collect()]
@@ -39,6 +43,9 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         lacking = _lacking(error, mapped.sparkSession)
         if lacking:
             raise MissingDependencyError(lacking) from error
+        _, is_ours, text = short_reason(error, longest=_LONGEST_OF_OURS).partition(_OF_TASKS)
+        if is_ours:
+            raise WriteError(text) from None  # Spark's error repeats it below two tracebacks
         raise
 
 

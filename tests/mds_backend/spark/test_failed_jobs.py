@@ -1,6 +1,7 @@
 """What a failed job leaves behind: nothing. And attempts that fail while the job succeeds."""
 
 import os
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from socket import gethostname
@@ -58,6 +59,19 @@ def test_a_session_that_is_gone_does_not_hide_why_a_job_failed() -> None:
     mapped: Any = SimpleNamespace(sparkSession=session, collect=fail)
     with pytest.raises(ValueError, match="row 7 is bad"):
         collect_reports(mapped)
+
+
+def test_a_task_that_cannot_write_is_told_without_tracebacks(spark: Any) -> None:
+    text = f"file:///x/{'a' * 500}.mds could not be written (No space left on device). Check it"
+
+    def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise WriteError(text)
+
+    with pytest.raises(WriteError) as caught:
+        collect_reports(spark.range(1).mapInArrow(fail, "report string"))
+    assert str(caught.value) == text
+    assert "Caused by" not in "".join(traceback.format_exception(caught.value))
+    assert "PythonException" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
