@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    FIRST_EXCEPTION,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from mdstorm_backend.base.shard_threads import OnProgress, map_files
 from mdstorm_backend.convert.finished_tasks import (
@@ -46,6 +52,8 @@ from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Errors that may not recur when the conversion is run again; our other errors are in the data.
 _PASSING = (WriteError, StorageError, CredentialsError)
+
+_Result = TypeVar("_Result")
 
 _logger = logging.getLogger(__name__)
 
@@ -219,7 +227,14 @@ class Conversion:
         self, task: ConversionTask, *, rows: _Rows, use_threads: bool
     ) -> list[ShardReport]:
         prefix = self.id.prefix(task.number)
-        writer = ShardWriter(self.location, self.schema, self.format_, prefix, self.as_given)
+        writer = ShardWriter(
+            self.location,
+            self.schema,
+            self.format_,
+            prefix,
+            self.as_given,
+            rows.unless_stopped if self.format_.compression else None,
+        )
         for batch in self.rows.batches(task.row_groups, use_threads=use_threads):
             writer.write(self.recode(batch) if self.recode else batch)
             rows.add(batch.num_rows)
@@ -245,6 +260,7 @@ class _Rows:
         self._progress = progress
         self._lock = threading.Lock()
         self._stopped = False
+        self._stop: Future[None] = Future()
 
     def add(self, rows: int) -> None:
         """Count more rows; raises _StoppedError if another thread has failed.
@@ -263,8 +279,29 @@ class _Rows:
                     raise
 
     def stop(self) -> None:
-        """Let every thread end with its next batch."""
+        """Let every thread end with its next batch, or with the shard that it packs."""
         self._stopped = True
+        self._stop.set_result(None)
+
+    def unless_stopped(self, work: Callable[[], _Result]) -> _Result:
+        """Call a function that changes nothing; raises _StoppedError at once if it is not needed.
+
+        It is then left to a daemon thread, whose result nobody takes: no codec can be interrupted.
+        """
+        result: Future[_Result] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(work())
+            except BaseException as error:
+                result.set_exception(error)
+
+        threading.Thread(target=run, name="mdstorm-pack", daemon=True).start()
+        waited: list[Future[Any]] = [result, self._stop]
+        wait(waited, return_when=FIRST_COMPLETED)
+        if not result.done():
+            raise _StoppedError
+        return result.result()
 
 
 class _StoppedError(Exception):

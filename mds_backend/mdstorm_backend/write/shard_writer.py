@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -13,6 +14,9 @@ from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.directories import file_errors, retried
 from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
+
+#: What packing a shard returns: its report, the name of its file, and what the file holds.
+Packed: TypeAlias = tuple[ShardReport, str, list[Buffer]]
 
 
 class ShardWriter:
@@ -32,6 +36,9 @@ class ShardWriter:
         Start of the shards' names, unique to this writer: ``<prefix>.<sequence>.mds``.
     as_given : frozenset of str
         Columns whose encoding is written exactly as planned, including arrays of one length.
+    pack : callable, optional
+        Called with the function that packs a shard, and returns what that returns. Compression may
+        take half a minute, which this may leave to another thread and give up.
 
     Raises
     ------
@@ -48,7 +55,9 @@ class ShardWriter:
         format_: ShardFormat,
         prefix: str,
         as_given: frozenset[str] = frozenset(),
+        pack: Callable[[Callable[[], Packed]], Packed] | None = None,
     ) -> None:
+        self._pack = pack
         self._location = location
         self._prefix = prefix
         self._format = format_
@@ -66,7 +75,8 @@ class ShardWriter:
 
     def _store(self, shard: FullShard) -> None:
         basename = f"{self._prefix}.{len(self._reports):05}.mds"
-        report, name, content = shard.pack(basename, self._format)
+        packed = partial(shard.pack, basename, self._format)
+        report, name, content = packed() if self._pack is None else self._pack(packed)
         with file_errors(self._location, name):
             retried(self._location, partial(self._location.write, name, content))
         self._reports.append(report)
