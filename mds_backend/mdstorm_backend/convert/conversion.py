@@ -209,8 +209,8 @@ class Conversion:
         # With fewer tasks than threads, columns are decoded in parallel instead.
         convert = partial(self._convert_task, rows=rows, use_threads=len(left) < workers)
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
-            futures = [pool.submit(convert, task) for task in left]
             try:
+                futures = [pool.submit(convert, task) for task in left]
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
                 rows.stop()
