@@ -61,8 +61,10 @@ class FileLock(OwnContext):
         self.release()
 
 
-def try_lock(path: str) -> FileLock | None:
+def try_lock(path: str, *, shared: bool = False) -> FileLock | None:
     """Lock the file `path`, which is made if there is none; None if it is locked already.
+
+    A shared lock is for those who change nothing: any number of them may have it at a time.
 
     Raises
     ------
@@ -72,7 +74,7 @@ def try_lock(path: str) -> FileLock | None:
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
             return None
@@ -89,6 +91,7 @@ def wait_for_lock(
     *,
     patience: float,
     progress: Callable[[], object],
+    shared: bool = False,
 ) -> FileLock:
     """Lock the file `path` as soon as its holder releases it.
 
@@ -100,17 +103,19 @@ def wait_for_lock(
         Seconds to wait for a holder that makes no progress.
     progress : callable
         Returns something that changes while the holder makes progress.
+    shared : bool
+        As for `try_lock`.
 
     Raises
     ------
     StorageError
         If the patience runs out.
     """
-    lock = try_lock(path)
+    lock = try_lock(path, shared=shared)
     if lock is not None:
         return lock
     pause, since, seen = _FIRST_PAUSE, time.monotonic(), progress()
-    while (lock := try_lock(path)) is None:
+    while (lock := try_lock(path, shared=shared)) is None:
         now, found = time.monotonic(), progress()
         if found != seen:
             since, seen = now, found

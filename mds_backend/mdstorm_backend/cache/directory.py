@@ -173,9 +173,11 @@ class CacheDirectory:
         except (FileNotFoundError, KeyError, NotADirectoryError, TypeError, ValueError):
             return {}
 
-    def lock_ledger(self) -> FileLock:
+    def lock_ledger(self, *, shared: bool = False) -> FileLock:
         """Lock what all shards share; held only briefly, never during a download."""
-        return wait_for_lock(self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None)
+        return wait_for_lock(
+            self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None, shared=shared
+        )
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a small file that is seen whole or not at all."""

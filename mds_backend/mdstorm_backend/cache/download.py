@@ -13,7 +13,7 @@ from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
-from mdstorm_backend.storage import Buffer, Location, arrival_here, map_file
+from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
 
 
 def download(
@@ -24,6 +24,7 @@ def download(
     hash_name: str | None,
     attempts: int,
     timeout: float,
+    arrival: Arrival | None = None,
 ) -> str:
     """Download a file of a dataset.
 
@@ -41,6 +42,8 @@ def download(
         Number of attempts.
     timeout : float
         Seconds that an attempt may wait without receiving data.
+    arrival : Arrival, optional
+        The file, if it is read while it is made.
 
     Returns
     -------
@@ -58,14 +61,16 @@ def download(
     LocalDiskError
         If it cannot be written.
     """
-    url, arrival = location.file_url(file.basename), arrival_here()
+    url = location.file_url(file.basename)
 
     def attempt() -> str:
         # What others read is not begun anew.
         path = new_path() if arrival is None else arrival.path
         try:
-            _copy(location, file, path, timeout)
-            check_content(file, mapped(path), hash_name, url)
+            _copy(location, file, path, timeout, arrival)
+            check_size(file, os.path.getsize(path), url)
+            if hash_name is not None:
+                check_hash(file, mapped(path), hash_name, url)
         except IsADirectoryError as error:
             raise not_a_file(file, url, error) from error
         except BaseException:
@@ -97,7 +102,9 @@ def not_a_file(file: FileInfo, url: str, error: OSError) -> CorruptDatasetError:
     return CorruptDatasetError.of_file(url, what)
 
 
-def _copy(location: Location, file: FileInfo, path: str, timeout: float) -> None:
+def _copy(
+    location: Location, file: FileInfo, path: str, timeout: float, arrival: Arrival | None
+) -> None:
     def progress() -> tuple[int, int]:
         try:
             found = os.stat(path)
@@ -107,7 +114,9 @@ def _copy(location: Location, file: FileInfo, path: str, timeout: float) -> None
 
     try:
         if location.is_on_s3:
-            location.download_known(file.basename, path, size=file.bytes, timeout=timeout)
+            location.download_known(
+                file.basename, path, size=file.bytes, timeout=timeout, arrival=arrival
+            )
             return
         copy = partial(location.download, file.basename, path)
         watched(copy, timeout=timeout, progress=progress)
@@ -127,14 +136,24 @@ def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str)
     CorruptDatasetError
         If they differ.
     """
-    if len(data) != file.bytes:
-        raise CorruptDatasetError.of_file(
-            url,
-            f"holds {len(data)} bytes, but the index says {file.bytes}: it was truncated or "
-            "replaced",
-        )
+    check_size(file, len(data), url)
     if hash_name is not None:
         check_hash(file, data, hash_name, url)
+
+
+def check_size(file: FileInfo, size: int, url: str) -> None:
+    """Compare the size of a file with the one in the index.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If they differ.
+    """
+    if size != file.bytes:
+        raise CorruptDatasetError.of_file(
+            url,
+            f"holds {size} bytes, but the index says {file.bytes}: it was truncated or replaced",
+        )
 
 
 def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mdstorm_backend.base.plain_json import parse_json
@@ -90,7 +90,15 @@ class Record:
         """Serialise; an empty record is empty."""
         if self == Record():
             return b""
-        return json.dumps({"version": _VERSION, **asdict(self)}).encode()
+        value = {
+            "version": _VERSION,
+            "dataset": self.dataset,
+            "files": {name: vars(identity) for name, identity in self.files.items()},
+            "checked": {name: vars(identity) for name, identity in self.checked.items()},
+            "source": self.source and vars(self.source),
+            "reserved": self.reserved,
+        }
+        return json.dumps(value).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:

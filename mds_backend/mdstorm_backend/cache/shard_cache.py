@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.base.ordered_pool import go_on
@@ -47,7 +47,7 @@ class ShardCache:
         self._directory = source.directory
         self._exclusive = exclusive
         self._swept = False
-        self._is_user = False
+        self._is_user = self._is_made = False
         #: Names of the shards that this process has brought here.
         self._brought: set[str] = set()
 
@@ -59,8 +59,12 @@ class ShardCache:
     def __reduce__(self) -> tuple[Any, ...]:
         return _make, (self.source, self._exclusive)
 
-    def open(self, info: ShardInfo) -> Buffer:
-        """Return the content of a shard, mapped; it stays valid when the file is removed.
+    @overload
+    def open(self, info: ShardInfo) -> Buffer: ...
+    @overload
+    def open(self, info: ShardInfo, *, stream: bool) -> Buffer | Arrival: ...
+    def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer | Arrival:
+        """Return the content of a shard, as `ShardFiles` says; mapped, also when it is removed.
 
         Raises
         ------
@@ -73,6 +77,24 @@ class ShardCache:
         CredentialsError, StorageError
             If the storage denies access or fails, or the cache directory cannot be used.
         """
+        if stream and self._is_worth_streaming(info):
+            arrival = Arrival()
+            if go_on(partial(arrival.make, partial(self._open, info, arrival))):
+                with work(Cause.DOWNLOADS):
+                    arrival.wait_for(1)
+                return arrival
+        return self._open(info)
+
+    def _is_worth_streaming(self, info: ShardInfo) -> bool:
+        return (
+            info.raw_data.bytes > _SOON_WHOLE
+            and info.zip_data is None
+            and self.source.options.validate_hash is None
+            and self.source.location.is_on_s3
+            and not os.path.exists(self._directory.file(info.raw_data.basename))
+        )
+
+    def _open(self, info: ShardInfo, arrival: Arrival | None = None) -> Buffer:
         check_hash_is_recorded(info, self.source.options.validate_hash)
         self._join()
         with self._directory.used():
@@ -82,26 +104,9 @@ class ShardCache:
                 with self._lock(info) as lock:
                     content = self._check(info, lock)
                     if content is None:
-                        return self._bring(info, lock)
+                        return self._bring(info, lock, arrival)
             count("cache_hits")
             return content
-
-    def begin(self, info: ShardInfo) -> Arrival | None:
-        """Begin to download a shard, as `ShardFiles` says."""
-        if (
-            info.raw_data.bytes <= _SOON_WHOLE
-            or info.zip_data is not None
-            or self.source.options.validate_hash is not None
-            or not self.source.location.is_on_s3
-            or os.path.exists(self._directory.file(info.raw_data.basename))
-        ):
-            return None
-        arrival = Arrival()
-        if not go_on(partial(arrival.make, partial(self.open, info))):
-            return None
-        with work(Cause.DOWNLOADS):
-            arrival.wait_for(1)
-        return arrival
 
     def discard(self, info: ShardInfo) -> bool:
         """Forget a shard that turned out to be damaged, as `ShardFiles` says."""
@@ -160,11 +165,8 @@ class ShardCache:
             return [(part, FileIdentity.at(part)) for part in self._directory.parts_of(path)]
 
         for attempt in range(_LOCK_ATTEMPTS):
-            url = self.source.location.url
-            is_new = self._directory.make(url, self.source.fingerprint)
-            self._join()
-            if is_new and self._exclusive:
-                clear_former_states(self._directory, url)
+            if attempt or not self._is_made:
+                self._make()
             try:
                 with work(Cause.CACHE):
                     lock = wait_for_lock(path, patience=self.source.patience, progress=progress)
@@ -177,6 +179,15 @@ class ShardCache:
                 remove_stale_parts(self._directory)
                 self._swept = True
             yield lock
+
+    def _make(self) -> None:
+        """Make the directory, also if it was removed since."""
+        url = self.source.location.url
+        is_new = self._directory.make(url, self.source.fingerprint)
+        self._join()
+        if is_new and self._exclusive:
+            clear_former_states(self._directory, url)
+        self._is_made = True
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
         """Verify an existing file; return None if it has to be downloaded again."""
@@ -198,14 +209,14 @@ class ShardCache:
             lock.write(replace(record, checked=checked).to_bytes())
         return self._find(info)
 
-    def _bring(self, info: ShardInfo, lock: FileLock) -> Buffer:
+    def _bring(self, info: ShardInfo, lock: FileLock, arrival: Arrival | None) -> Buffer:
         """Make the files of a shard and put them in their places."""
         record = replace(self._clean(lock), reserved=0)
         parts: dict[str, str] = {}
         made_from = origin(self.source.location, info)
         try:
             self._reserve(info, record, lock)
-            self.source.make_parts(info, record, lock, parts)
+            self.source.make_parts(info, record, lock, parts, arrival)
             self._put(info, replace(record, source=made_from), lock, parts)
         except BaseException:
             for part in parts.values():
@@ -247,7 +258,7 @@ class ShardCache:
         )
         for name, part in parts.items():
             self._refuse_to_replace(name, part, record)
-        for name in parts:
+        for name in filter(os.path.dirname, parts):
             os.makedirs(os.path.dirname(self._directory.file(name)), exist_ok=True)
         # Recorded first: a file that no record claims would never be removed.
         lock.write(note.to_bytes())
@@ -279,14 +290,17 @@ class ShardCache:
         then it was cut off, or copied in part.
         """
         path = self._directory.file(name)
+        present = _size(path)
+        if present < 0:
+            return
         if os.path.isdir(path):
             raise CorruptDatasetError(
                 f"{path} is a directory where the cache keeps a file: remove it, or choose "
                 "another directory for the cache",
                 url=path,
             )
-        present, size = _size(path), _size(part)
-        if present in (-1, size) or self._is_ours(name, record):
+        size = _size(part)
+        if present == size or self._is_ours(name, record):
             return
         if present > size or not _begins_with(part, path):
             raise CorruptDatasetError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
@@ -26,8 +26,25 @@ class ShardFiles(Protocol):
     def directory(self) -> str | None:
         """Directory for copies of shards; None if there are never any."""
 
-    def open(self, info: ShardInfo) -> Buffer:
-        """Return the bytes of a shard, uncompressed; memory-mapped where possible.
+    @overload
+    def open(self, info: ShardInfo) -> Buffer: ...
+    @overload
+    def open(self, info: ShardInfo, *, stream: bool) -> Buffer | Arrival: ...
+    def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer | Arrival:
+        """Open a shard.
+
+        Parameters
+        ----------
+        info : ShardInfo
+            The shard.
+        stream : bool
+            Whether its first bytes may be read before its last ones are here.
+
+        Returns
+        -------
+        bytes-like or Arrival
+            Its bytes, uncompressed; memory-mapped where possible. With `stream` the file on its
+            way, of which at least a byte is there, if it is worth not to wait for the whole.
 
         Raises
         ------
@@ -38,22 +55,6 @@ class ShardFiles(Protocol):
         CredentialsError, StorageError
             If the storage denies access or fails, or the cache directory cannot be used.
         """
-
-    def begin(self, info: ShardInfo) -> Arrival | None:
-        """Begin to download a shard that can be read before it is whole.
-
-        Returns
-        -------
-        Arrival or None
-            The file, of which at least a byte is there. None for a shard that is here, or that is
-            to be opened when it is whole.
-
-        Raises
-        ------
-        MDStormError
-            As `open` does.
-        """
-        return None
 
     def discard(self, info: ShardInfo) -> bool:
         """Forget the copy of a shard whose content turned out to be damaged.
@@ -190,7 +191,7 @@ class DirectFiles(ShardFiles):
     def __reduce__(self) -> tuple[Any, ...]:
         return DirectFiles, (self._location, self._fingerprint, self._options)
 
-    def open(self, info: ShardInfo) -> Buffer:
+    def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer:
         """Return the bytes of a shard, as `ShardFiles` says."""
         check_hash_is_recorded(info, self._options.validate_hash)
         packed = info.zip_data

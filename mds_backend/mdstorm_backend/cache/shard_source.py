@@ -15,7 +15,7 @@ from mdstorm_backend.cache.download import check_hash, decompressed, download, m
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format.index import FileInfo, ShardInfo
-from mdstorm_backend.storage import Location, arrival_here
+from mdstorm_backend.storage import Arrival, Location
 
 #: Seconds that decompressing a shard may take, and hashing it.
 _WORK = 60.0
@@ -75,7 +75,12 @@ class ShardSource:
         )
 
     def make_parts(
-        self, info: ShardInfo, record: Record, lock: FileLock, parts: dict[str, str]
+        self,
+        info: ShardInfo,
+        record: Record,
+        lock: FileLock,
+        parts: dict[str, str],
+        arrival: Arrival | None,
     ) -> None:
         """Make the files that are kept for a shard.
 
@@ -89,13 +94,15 @@ class ShardSource:
             The lock on that, held.
         parts : dict of str to str
             Receives the temporary path of each file, by its name, before the file is made.
+        arrival : Arrival or None
+            The file, if it is read while it is made.
         """
         if info.zip_data is None or info.compression is None:
-            name, arrival = info.raw_data.basename, arrival_here()
+            name = info.raw_data.basename
             if arrival is not None:
                 part = self.directory.new_part(lock.path)
                 parts[name] = arrival.begin(part, info.raw_data.bytes)
-            parts[name] = self._download(info.raw_data, lock)
+            parts[name] = self._download(info.raw_data, lock, arrival)
             return
         raw = parts[info.raw_data.basename] = self.directory.new_part(lock.path)
         if self._decompress_present_zip(info, info.zip_data, record, raw):
@@ -106,7 +113,7 @@ class ShardSource:
             del parts[info.zip_data.basename]
             os.unlink(packed)
 
-    def _download(self, file: FileInfo, lock: FileLock) -> str:
+    def _download(self, file: FileInfo, lock: FileLock, arrival: Arrival | None = None) -> str:
         with work(Cause.DOWNLOADS):
             path = download(
                 self.location,
@@ -116,6 +123,7 @@ class ShardSource:
                 # Reading a local disk again gives the same bytes.
                 attempts=1 if self.location.is_local_disk else self.options.retry,
                 timeout=self.options.timeout,
+                arrival=arrival,
             )
         count_download(file.bytes)
         return path

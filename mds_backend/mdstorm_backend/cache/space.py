@@ -44,6 +44,8 @@ def reserve(
     StorageError
         If there is still not enough.
     """
+    if limit is None and _reserve_uncounted(directory, lock, replace(record, reserved=nbytes)):
+        return
     since, seen = time.monotonic(), -1
     while True:
         with directory.lock_ledger() as ledger:
@@ -67,6 +69,15 @@ def reserve(
                 url=directory.path,
             )
         time.sleep(_PAUSE)
+
+
+def _reserve_uncounted(directory: CacheDirectory, lock: FileLock, record: Record) -> bool:
+    """Write a record where nobody has counted the bytes in use, as others may at the same time."""
+    with directory.lock_ledger(shared=True) as ledger:
+        is_uncounted = _used_bytes(ledger) is None
+        if is_uncounted:
+            lock.write(record.to_bytes())
+    return is_uncounted
 
 
 def _used_bytes(ledger: FileLock) -> int | None:

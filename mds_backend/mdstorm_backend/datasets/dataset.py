@@ -209,7 +209,7 @@ class Dataset(SampleDataset):
 
     def begin_shard(self, number: int) -> MDSShard:
         """Open shard `number`, as `SampleSource` says."""
-        return self._shards.begin(number, self.schema) or self.shard(number)
+        return self._shards.begin(number, self.schema)
 
     def find_open(self, number: int) -> MDSShard | None:
         """Return shard `number` if it is open."""

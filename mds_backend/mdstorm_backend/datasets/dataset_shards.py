@@ -14,7 +14,7 @@ from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.open_shards import OpenShards
-from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.storage import Arrival, Buffer, Location
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
@@ -130,24 +130,25 @@ class DatasetShards:
             return shard
         return self.opened.get(number, lambda number: self._open(number, schema))
 
-    def begin(self, number: int, schema: Schema) -> MDSShard | None:
-        """Return shard `number` with no more than its beginning; None if it is to be opened."""
-        info, arrival = self.index.shards[number], None
-        if self.prepare is None and not self._lost_schema and self.opened.find(number) is None:
-            arrival = self.files.begin(info)
-        if arrival is None:
-            return None
+    def begin(self, number: int, schema: Schema) -> MDSShard:
+        """Return shard `number`, of which no more than the beginning may be here."""
+        if self.prepare is not None or self._lost_schema or self.opened.find(number) is not None:
+            return self.get(number, schema)
+        info = self.index.shards[number]
+        arrival = self.files.open(info, stream=True)
+        if not isinstance(arrival, Arrival):
+            return self.opened.get(number, lambda number: self._open(number, schema, arrival))
         content, size = arrival.content, info.raw_data.bytes
         arrival.wait_for(min(4 * (info.samples + 2), size))  # the offsets, then the header
         arrival.wait_for(min(int.from_bytes(content[4:8], "little"), size))
         try:
             shard = MDSShard(content, info, schema, url=self.url(info))
         except CorruptDatasetError:
-            return None  # whoever opens it waits for it, and brings it once more
+            return self.get(number, schema)  # waits for it, and brings it once more
         shard.arrival = arrival
         return _counted(shard, info)
 
-    def _open(self, number: int, schema: Schema) -> MDSShard:
+    def _open(self, number: int, schema: Schema, content: Buffer | None = None) -> MDSShard:
         info = self.index.shards[number]
 
         def parse(content: Buffer) -> MDSShard:
@@ -155,16 +156,19 @@ class DatasetShards:
             content = bytes(content) if len(content) <= _SMALL_SHARD else content
             return MDSShard(content, info, schema, url=self.url(info))
 
-        shard = self._parsed(info, parse)
+        shard = self._parsed(info, parse, content)
         if self._lost_schema:
             check_nulls(shard)
         return _counted(shard, info)
 
-    def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
+    def _parsed(
+        self, info: ShardInfo, parse: Callable[[Buffer], _Parsed], content: Buffer | None = None
+    ) -> _Parsed:
         """Parse the bytes of a shard; a damaged copy is downloaded once more."""
         if self.prepare is not None:
             self.prepare(info)
-        content = self.files.open(info)
+        if content is None:
+            content = self.files.open(info)
         try:
             return parse(content)
         except CorruptDatasetError:

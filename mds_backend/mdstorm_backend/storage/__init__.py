@@ -7,7 +7,7 @@ by a local path. `Location` is one directory behind such a URL.
 from __future__ import annotations
 
 from mdstorm_backend.storage.after_executors import use_no_executors
-from mdstorm_backend.storage.arrival import Arrival, arrival_here
+from mdstorm_backend.storage.arrival import Arrival
 from mdstorm_backend.storage.complete_copy import copy_complete
 from mdstorm_backend.storage.filesystems import (
     check_scheme,
@@ -23,7 +23,6 @@ __all__ = [
     "Arrival",
     "Buffer",
     "Location",
-    "arrival_here",
     "check_no_secrets",
     "check_scheme",
     "copy_complete",

@@ -9,8 +9,6 @@ from typing import Any
 
 from mdstorm_backend.storage.mapping import Buffer, map_file
 
-_here = threading.local()
-
 
 class Arrival:
     """How much of a file is there. Safe to share between threads.
@@ -58,19 +56,13 @@ class Arrival:
                 self._changed.notify_all()
 
     def make(self, make: Callable[[], Buffer]) -> None:
-        """Call `make`, which returns the whole file when that is in its place.
-
-        Meanwhile what this thread downloads is this file.
-        """
-        _here.arrival = self
+        """Call `make`, which returns the whole file when that is in its place."""
         try:
             self.content = make()
         except BaseException as error:
             self._end.set_exception(error)
         else:
             self._end.set_result(None)
-        finally:
-            del _here.arrival
         with self._changed:
             self._changed.notify_all()
 
@@ -91,8 +83,3 @@ class Arrival:
             self._changed.wait_for(lambda: self._there >= stop or self.is_over)
         if self.is_over:
             self._end.result()
-
-
-def arrival_here() -> Arrival | None:
-    """Return the file that this thread makes for others who read it meanwhile, if any do."""
-    return getattr(_here, "arrival", None)

@@ -9,9 +9,12 @@ import importlib
 import os
 from typing import Any
 
+from mdstorm_backend.storage.s3_objects import CONNECTIONS
+
 #: Where Google Cloud Storage speaks S3's language, which its HMAC keys are for.
 _GOOGLE_ENDPOINT = "https://storage.googleapis.com"
 _GOOGLE_SCHEMES = ("gs", "gcs")
+_CONNECTIONS = {"max_pool_connections": CONNECTIONS}
 
 
 def protocol_of(scheme: str, options: dict[str, Any]) -> str:
@@ -43,10 +46,11 @@ def with_variables(url: str, scheme: str, options: dict[str, Any]) -> dict[str, 
             "secret": os.environ["GCS_SECRET"],
             "endpoint_url": _GOOGLE_ENDPOINT,
             "client_kwargs": {"region_name": "auto"},
-            "config_kwargs": _without_checksums(),
+            "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
     if scheme in ("s3", "s3a"):
-        return {**_of_s3(url, options), **options}
+        configured = {**_CONNECTIONS, **options.get("config_kwargs", {})}
+        return {**_of_s3(url, options), **options, "config_kwargs": configured}
     if scheme in ("abfs", "abfss", "az"):
         return {**_of_azure(options), **options}
     return options

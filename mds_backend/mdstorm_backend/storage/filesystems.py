@@ -74,7 +74,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         return LocalFileSystem(), path
     scheme = scheme_of(url)
     protocol = protocol_of(scheme, options)
-    kind = _class_of(url, protocol)
+    kind = class_of(url, protocol)
     if kind.async_impl and "::" not in url:
         fs = _shared(kind, _arguments(kind, url, options))
         return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
@@ -100,7 +100,7 @@ def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, An
         What the caller says.
     """
     protocol = protocol_of(scheme_of(url), options)
-    return protocol, _arguments(_class_of(url, protocol), url, options)
+    return protocol, _arguments(class_of(url, protocol), url, options)
 
 
 def check_scheme(url: str) -> None:
@@ -113,7 +113,7 @@ def check_scheme(url: str) -> None:
     """
     url = normalize_url(url)
     if not url.startswith("file:///"):
-        _class_of(url, protocol_of(scheme_of(url), {}))
+        class_of(url, protocol_of(scheme_of(url), {}))
 
 
 def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +121,8 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
     return with_variables(url, scheme_of(url), {**kind._get_kwargs_from_urls(url), **options})
 
 
-def _class_of(url: str, protocol: str) -> Any:
+def class_of(url: str, protocol: str) -> Any:
+    """Return the class of the file system for a protocol, to open `url` with."""
     from fsspec import get_filesystem_class
 
     try:

@@ -15,8 +15,14 @@ from typing import Any
 
 from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
+from mdstorm_backend.storage.arrival import Arrival
 from mdstorm_backend.storage.faults import storage_faults
-from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
+from mdstorm_backend.storage.filesystems import (
+    class_of,
+    is_mounted,
+    open_filesystem,
+    scheme_of,
+)
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
 from mdstorm_backend.storage.mapping import Buffer, map_file, open_file
 from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
@@ -278,12 +284,13 @@ class Location:
     @property
     def is_on_s3(self) -> bool:
         """Whether `download_known` can be used."""
-        if self.filesystem is None and scheme_of(self.url) not in ("s3", "s3a"):
-            return False
-        with self._files() as (fs, _):
-            return is_s3(fs)
+        if self.filesystem is not None:
+            return is_s3(self.filesystem)
+        return scheme_of(self.url) in ("s3", "s3a") and is_s3(class_of(self.url, "s3"))
 
-    def download_known(self, name: str, path: str, *, size: int, timeout: float) -> None:
+    def download_known(
+        self, name: str, path: str, *, size: int, timeout: float, arrival: Arrival | None = None
+    ) -> None:
         """Copy a file of S3, said to have `size` bytes, as `download_object` does.
 
         Raises
@@ -292,7 +299,7 @@ class Location:
             If there is no such file.
         """
         with self._files(name) as (fs, source):
-            download_object(fs, source, path, size, timeout)
+            download_object(fs, source, path, size, timeout, arrival)
 
     def download(self, name: str, path: str) -> None:
         """Copy a file to the local `path` in chunks; an error may leave part of it.

@@ -7,25 +7,28 @@ replaced between the ranges that it reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import count
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from mdstorm_backend.base.ordered_pool import place
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage.arrival import Arrival, arrival_here
+from mdstorm_backend.storage.arrival import Arrival
+from mdstorm_backend.storage.request_pace import Pace, Turns
+from mdstorm_backend.storage.s3_requests import Answer, S3Object
 
 #: Bytes of a range; those at the beginning of an object are shorter where somebody waits for it.
 _RANGE, _FIRST_RANGE = 8 << 20, 2 << 20
-#: Ranges that a process reads at a time: as many as its client of S3 has connections.
-_AT_A_TIME = 10
 #: How often a range is asked for whose connection breaks off.
 _ATTEMPTS = 5
 _CHUNK = 1 << 20
+#: Connections of a client whose number the user does not say, and of one that is given as it is.
+CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
+#: Seconds for which a store that refuses is asked again for a whole object.
+_PATIENCE = 20.0
 
 _T = TypeVar("_T")
 
@@ -34,41 +37,24 @@ class ReplacedError(StorageError):
     """An object was replaced whose beginning others have read: no further attempt can go on."""
 
 
-class _Turns:
-    """Lets ranges take turns in the order of the work that needs them. Of one event loop."""
-
-    def __init__(self) -> None:
-        self._free = _AT_A_TIME
-        self._waiting: list[tuple[int, int, int, asyncio.Future[None]]] = []
-        self._count = count()
-
-    @asynccontextmanager
-    async def taken(self, work: int, start: int) -> AsyncIterator[None]:
-        """Wait for a turn, and keep it: for the range from `start` of an object."""
-        turn = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (work, start, next(self._count), turn))
-        self._give()
-        try:
-            await turn
-            yield
-        finally:
-            if not turn.cancelled():
-                self._free += 1
-            self._give()
-
-    def _give(self) -> None:
-        while self._free and self._waiting:
-            turn = heappop(self._waiting)[-1]
-            if not turn.done():  # those of downloads that failed are cancelled
-                turn.set_result(None)
-                self._free -= 1
+#: By event loop, and by file system: a forked child has a loop of its own.
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
+_turns = WeakKeyDictionary()
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+def _turns_of(filesystem: Any) -> Turns:
+    """Return the turns of requests to a file system, in its event loop."""
+    by_filesystem = _turns.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
+    turns = by_filesystem.get(filesystem)
+    if turns is None:
+        given = (filesystem.config_kwargs or {}).get("max_pool_connections")
+        pace = Pace(given or _DEFAULT_CONNECTIONS, is_given=given not in (None, CONNECTIONS))
+        turns = by_filesystem[filesystem] = Turns(pace)
+    return turns
 
 
 def is_s3(filesystem: Any) -> bool:
-    """Whether a file system is that of s3fs."""
+    """Whether a file system, or a class of them, is that of s3fs."""
     return "s3" in filesystem.protocol and hasattr(filesystem, "_call_s3")
 
 
@@ -76,13 +62,15 @@ def read_object(filesystem: Any, path: str) -> tuple[bytes, dict[str, Any]]:
     """Return the content of an object, and what the answer says about it, by one request."""
 
     async def read() -> tuple[bytes, dict[str, Any]]:
-        answer = await _get(filesystem, path)
+        answer = await S3Object(filesystem, path, _turns_of(filesystem).pace, _PATIENCE).describe()
         return await answer["Body"].read(), answer
 
     return _waited_for(filesystem, read)
 
 
-def download_object(filesystem: Any, path: str, target: str, size: int, timeout: float) -> None:
+def download_object(
+    filesystem: Any, path: str, target: str, size: int, timeout: float, arrival: Arrival | None
+) -> None:
     """Copy an object to a local file, by ranges that are all of one version of it.
 
     Objects that are copied at the same time get their ranges one object after the other, in the
@@ -103,6 +91,8 @@ def download_object(filesystem: Any, path: str, target: str, size: int, timeout:
         content.
     timeout : float
         Seconds that a range may wait without receiving data.
+    arrival : Arrival or None
+        The file, if it is read meanwhile.
 
     Raises
     ------
@@ -110,14 +100,18 @@ def download_object(filesystem: Any, path: str, target: str, size: int, timeout:
         If no data were received for so long, or the object was replaced meanwhile; the latter is a
         `ReplacedError` if the file is read meanwhile.
     """
-    arrival = arrival_here()
+    is_read = arrival is not None
     if arrival is None or arrival.version is None:
-        first = _RANGE if arrival is None else _FIRST_RANGE
         arrival = arrival or Arrival()
+        first = _FIRST_RANGE if is_read else _RANGE
         starts = [*range(0, min(max(size, 1), _RANGE), first), *range(_RANGE, size, _RANGE)]
         arrival.missing = dict(zip(starts, [*starts[1:], size], strict=True))
-    with open(target, "r+b" if arrival.content else "wb") as file:
-        _waited_for(filesystem, _Download(filesystem, path, file, size, timeout, arrival).run)
+    file = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        download = _Download(filesystem, path, file, size, timeout, arrival, is_read)
+        _waited_for(filesystem, download.run)
+    finally:
+        os.close(file)
 
 
 class _OtherSizeError(Exception):
@@ -132,22 +126,26 @@ class _Download:
 
     fs: Any
     path: str
-    file: BinaryIO
+    file: int
     size: int
     timeout: float
     arrival: Arrival
+    is_read: bool
     work: int = field(default_factory=place)
     #: Set when the first range is answered. The others wait for it, so that earlier work which
     #: begins a moment later still has its turns first.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        ranges = sorted(self.arrival.missing.items())
-        tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in ranges]
+        self._turns = _turns_of(self.fs)
+        self._object = S3Object(self.fs, self.path, self._turns.pace, self.timeout)
+        first, *others = sorted(self.arrival.missing.items())
+        tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in others]
         try:
+            await self._copy(*first)
             await asyncio.gather(*tasks)
         except _OtherSizeError as error:
-            self.file.truncate(error.size)
+            os.truncate(self.file, error.size)
         finally:
             for task in tasks:
                 task.cancel()
@@ -160,61 +158,88 @@ class _Download:
 
         if start > min(self.arrival.missing):
             await self.begun.wait()
-        turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
-        async with turns.taken(self.work, start):
-            for _ in range(_ATTEMPTS):
-                body = await self._ask(start, stop)
-                with suppress(ConnectionError, IncompleteReadError, *S3_RETRYABLE_ERRORS):
-                    while start < stop and (chunk := await self._in_time(body.read(_CHUNK))):
-                        self.file.seek(start)
-                        self.file.write(chunk)
-                        self.file.flush()
-                        self.arrival.receive(start, len(chunk))
-                        start += len(chunk)
-                body.close()
-                if start >= stop:
-                    return
+        async with self._turns.taken(self.work, start, stop - start):
+            with self._deadline() as deadline:
+                for _ in range(_ATTEMPTS):
+                    asked, first = deadline.heard(), start
+                    answer = await self._ask(start, stop)
+                    with suppress(ConnectionError, IncompleteReadError, *S3_RETRYABLE_ERRORS):
+                        while start < stop and (chunk := await answer.body.read(_CHUNK)):
+                            deadline.heard()
+                            os.pwrite(self.file, chunk, start)
+                            self.arrival.receive(start, len(chunk))
+                            start += len(chunk)
+                    answer.body.close()
+                    if start >= stop:
+                        self._turns.pace.answered(asked, deadline.heard(), start - first)
+                        return
         raise StorageError(f"the connection broke off {_ATTEMPTS} times, at last at byte {start}")
 
-    async def _ask(self, start: int, stop: int) -> Any:
-        """Return the body of the answer to the request for a range."""
+    async def _ask(self, start: int, stop: int) -> Answer:
+        """Return the answer to the request for a range."""
         is_whole = stop - start == self.size
-        ranges = {} if is_whole else {"Range": f"bytes={start}-{stop - 1}"}
-        answer = await self._in_time(_get(self.fs, self.path, **ranges))
-        body, arrival = answer["Body"], self.arrival
-        size = answer["ContentLength"] if is_whole else answer["ContentRange"].rpartition("/")[2]
-        version = answer.get("ETag"), int(size)
+        answer = await self._object.get(start, None if is_whole else stop)
+        version, arrival = (answer.tag, answer.size), self.arrival
         if arrival.version not in (None, version):
-            body.close()
-            if arrival.content:
+            answer.body.close()
+            if self.is_read:
                 url = f"s3://{self.path}"
                 raise ReplacedError(
                     f"{url} was replaced while it was read. Open the dataset again", url=url
                 )
             raise StorageError("it was replaced while it was read")
-        if int(size) != self.size:
-            body.close()
-            raise _OtherSizeError(int(size))
+        if answer.size != self.size:
+            answer.body.close()
+            raise _OtherSizeError(answer.size)
         arrival.version = version
         self.begun.set()
-        return body
+        return answer
 
-    async def _in_time(self, received: Awaitable[_T]) -> _T:
+    @contextmanager
+    def _deadline(self) -> Iterator[_Deadline]:
+        deadline = _Deadline(self.timeout)
         try:
-            return await asyncio.wait_for(received, self.timeout)
-        except asyncio.TimeoutError as error:
-            raise StorageError(f"no data was received for {self.timeout:g} s") from error
+            yield deadline
+        except asyncio.CancelledError:
+            if not deadline.is_over:
+                raise
+            refusal = self._turns.pace.refusal
+            said = f"; {refusal}" if refusal else ""
+            raise StorageError(f"no data was received for {self.timeout:g} s{said}") from None
+        finally:
+            deadline.end()
 
 
-async def _get(filesystem: Any, path: str, **arguments: str) -> dict[str, Any]:
-    bucket, key, version = filesystem.split_path(path)
-    if version:
-        arguments["VersionId"] = version
-    arguments |= filesystem.req_kw
-    answer: dict[str, Any] = await filesystem._call_s3(
-        "get_object", Bucket=bucket, Key=key, **arguments
-    )
-    return answer
+class _Deadline:
+    """Cancels the task that makes it when that has heard nothing for too long.
+
+    One timer for all chunks: `asyncio.wait_for` makes a task for each of them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._seconds = task, seconds
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+        self._timer = self._loop.call_later(seconds, self._check)
+        self.is_over = False
+
+    def heard(self) -> float:
+        """Note that data arrive, and return the time."""
+        self._since = self._loop.time()
+        return self._since
+
+    def end(self) -> None:
+        self._timer.cancel()
+
+    def _check(self) -> None:
+        until = self._since + self._seconds
+        self.is_over = until <= self._loop.time()
+        if self.is_over:
+            self._task.cancel()
+        else:
+            self._timer = self._loop.call_at(until, self._check)
 
 
 def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> _T:

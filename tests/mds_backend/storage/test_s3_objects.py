@@ -10,8 +10,8 @@ from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage import Arrival, Location, s3_objects
-from mdstorm_backend.storage.s3_objects import _Turns
+from mdstorm_backend.storage import Location, s3_objects
+from mdstorm_backend.storage.request_pace import Pace, Turns
 
 RANGE, SIZE = 1000, 5500
 CONTENT = bytes(i % 251 for i in range(SIZE))
@@ -22,21 +22,20 @@ SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Mes
 @pytest.fixture
 def location(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Location:
     monkeypatch.setattr(s3_objects, "_RANGE", RANGE)
-    retries = {"config_kwargs": {"retries": {"max_attempts": 0}}}
-    found = Location.of(f"s3://{BUCKET}/ranges", {"endpoint_url": s3.url, **retries})
+    found = at(s3)
     found.write("object", [CONTENT])
     s3.reset()
     return found
 
 
+def at(s3: S3Server, **config: Any) -> Location:
+    options = {"endpoint_url": s3.url, "config_kwargs": {"retries": {"max_attempts": 0}, **config}}
+    return Location.of(f"s3://{BUCKET}/ranges", options)
+
+
 def download(location: Location, path: Path, *, timeout: float = 20) -> bytes:
     location.download_known("object", str(path), size=SIZE, timeout=timeout)
     return path.read_bytes()
-
-
-def test_what_a_thread_downloads_later_is_another_file(location: Location, tmp_path: Path) -> None:
-    Arrival().make(lambda: download(location, tmp_path / "read meanwhile"))
-    assert download(location, tmp_path / "later") == CONTENT
 
 
 def broken_off(app: WSGIApp) -> WSGIApp:
@@ -81,9 +80,9 @@ def test_an_object_of_another_size_gives_a_file_of_that_size(
 
 
 def test_ranges_of_two_objects_are_never_put_together(
-    s3: S3Server, location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(s3_objects, "_AT_A_TIME", 1)
+    location = at(s3, max_pool_connections=1)
 
     def replace(method: str, path: str) -> None:
         if s3.count("GET") == 3:
@@ -116,21 +115,18 @@ def test_a_range_that_does_not_come_is_an_error(
         release.set()
 
 
-def test_earlier_work_has_its_turns_first_and_errors_give_theirs_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(s3_objects, "_AT_A_TIME", 1)
+def test_earlier_work_has_its_turns_first_and_errors_give_theirs_back() -> None:
     order: list[tuple[int, int]] = []
 
-    async def take(turns: _Turns, *place: int) -> None:
-        async with turns.taken(*place):
+    async def take(turns: Turns, *place: int) -> None:
+        async with turns.taken(*place, size=1):
             order.append(place)
             await asyncio.sleep(0)
             if place == (2, 0):
                 raise ValueError
 
     async def main() -> None:
-        turns = _Turns()
+        turns = Turns(Pace(1, is_given=True))
         places = [(2, 0), (2, 8), (3, 0), (1, 8), (1, 0), (1, 0)]
         tasks = [asyncio.ensure_future(take(turns, *place)) for place in places]
         await asyncio.sleep(0)

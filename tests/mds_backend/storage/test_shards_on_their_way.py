@@ -29,8 +29,7 @@ from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.read import block_reader
-from mdstorm_backend.storage import Location, s3_objects
-from mdstorm_backend.storage.arrival import Arrival
+from mdstorm_backend.storage import Arrival, Location, s3_objects
 
 ROWS = [os.urandom(1000) for _ in range(40)]
 URL, SHARD = f"s3://{BUCKET}/way", "shard.00000.mds"
@@ -141,8 +140,8 @@ def test_a_further_attempt_asks_for_what_is_missing(
     files = shard_files(location, "f", cache, written="now")
     info = open_dataset(URL, storage_options=location.storage_options).index.shards[0]
     with OrderedPool(1) as pool:
-        arrival = pool.submit(files.begin, info).result()
-        assert arrival is not None
+        arrival = pool.submit(files.open, info, stream=True).result()
+        assert isinstance(arrival, Arrival)
         known.set_result(arrival)
         with nullcontext() if resets == 5 else pytest.raises(StorageError, match="2 attempts"):
             arrival.wait_for(len(content))
