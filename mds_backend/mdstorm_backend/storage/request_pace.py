@@ -19,6 +19,8 @@ _FIRST, _FEWEST = 64 << 20, 16 << 20
 _GAIN = 2.0
 #: What a round leaves of what was measured before, so that a change of the network is noticed.
 _RATE_LEFT, _LEAST_LEFT = 0.9, 0.99
+#: Answers after which a round of small objects is over.
+_LONGEST_ROUND = 256
 
 
 class Pace:
@@ -59,25 +61,30 @@ class Pace:
         self._begin_round(0.0)
 
     def _begin_round(self, now: float) -> None:
-        self._since, self._answers, self._answered = now, 0, 0
-        self._round_least = inf
+        self._since, self._answered = now, 0
+        #: Seconds and bytes of each answer.
+        self._answers: list[tuple[float, int]] = []
         self.is_full = False
 
     def answered(self, begun: float, now: float, size: int) -> None:
         """Note that `size` bytes, asked for at `begun`, are there."""
         self.requests = min(self.requests + 1 / self.requests, self._connections)
-        if not self._answers:  # not the time before it, in which nothing was asked for
+        if not self._answers:  # without the time in which nothing was asked for
             self._since = max(self._since, begun)
-        self._answers += 1
+        self._answers.append((now - begun, size))
         self._answered += size
-        if size * self._answers >= self._answered:  # shorter ones are there sooner for that alone
-            self._round_least = min(self._round_least, now - begun)
-        if self._answered >= self.bytes:
-            if self.is_full:
-                self._least = min(self._least / _LEAST_LEFT, self._round_least)
-                self._rate = max(self._rate * _RATE_LEFT, self._answered / (now - self._since))
-                self.bytes = max(_GAIN * self._rate * self._least, _FEWEST)
+        if self._answered >= self.bytes or len(self._answers) >= _LONGEST_ROUND:
+            if self.is_full and self.bytes < inf:
+                self._measure(now)
             self._begin_round(now)
+
+    def _measure(self, now: float) -> None:
+        mean = self._answered / len(self._answers)
+        # Shorter ranges than most are there sooner for that alone.
+        least = min(seconds for seconds, size in self._answers if size >= mean)
+        self._least = min(self._least / _LEAST_LEFT, least)
+        self._rate = max(self._rate * _RATE_LEFT, self._answered / (now - self._since))
+        self.bytes = max(_GAIN * self._rate * self._least, _FEWEST)
 
     def refused(self, begun: float, now: float, wait: float, text: str) -> None:
         """Note that the store refused what was asked for at `begun`, for `wait` seconds.

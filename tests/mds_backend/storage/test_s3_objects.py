@@ -115,6 +115,64 @@ def test_a_range_that_does_not_come_is_an_error(
         release.set()
 
 
+@pytest.mark.parametrize(
+    ("status", "after", "text"),
+    [
+        ("503 Slow Down", "0", r"answers 503 Slow Down \(SlowDown: reduce your request rate\)$"),
+        (
+            "429 Too Many Requests",
+            "60",
+            r"answers 429 Too Many Requests .*, and asks to wait 60 s$",
+        ),
+    ],
+)
+def test_the_error_says_what_a_store_that_refuses_answers(
+    status: str, after: str, text: str, s3: S3Server, tmp_path: Path
+) -> None:
+    location = at(s3, max_pool_connections=len(status))  # a client that nobody waits with
+    s3.fault = lambda method, path: respond(status, SLOW_DOWN, ("Retry-After", after))
+    with pytest.raises(StorageError, match=text):
+        download(location, tmp_path / "copy", timeout=1)
+    assert len(s3.requests) < 15
+
+
+def test_what_refuses_signed_urls_is_asked_as_the_client_does(
+    s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    def refuse(environ: WSGIEnvironment, start: StartResponse) -> Any:
+        is_signed = "Signature=" in environ["QUERY_STRING"]
+        return (respond("403 Forbidden") if is_signed else s3.app)(environ, start)
+
+    s3.fault = lambda method, path: refuse
+    for _ in range(2):
+        assert download(location, tmp_path / "copy") == CONTENT
+    assert len(s3.requests) == 1 + 2 * 6  # one refusal says enough
+
+
+def test_a_pace_is_what_the_link_holds_and_as_much_again() -> None:
+    pace, now = Pace(64), 1.0
+    for _ in range(8):
+        size, pace.is_full = round(pace.bytes) // 16, True
+        seconds = max(pace.bytes / 400e6, 0.5)  # a link of 400 MB/s that answers in half a second
+        for _ in range(17):
+            pace.answered(now, now + seconds, size)
+        now += seconds
+    assert pace.bytes == pytest.approx(400e6, rel=0.2)
+
+
+def test_refusals_halve_the_requests_at_a_time_until_answers_come() -> None:
+    pace = Pace(64)
+    for _ in range(10):
+        pace.refused(1.0, 1.5, 0.0, "busy")
+    assert pace.requests == 32  # of requests that were sent together
+    for i in range(10):
+        pace.refused(2.0 + i, 2.5 + i, 0.0, "busy")
+    assert pace.requests == 1
+    for _ in range(3):
+        pace.answered(20.0, 21.0, 1)
+    assert 2 < pace.requests < 4
+
+
 def test_earlier_work_has_its_turns_first_and_errors_give_theirs_back() -> None:
     order: list[tuple[int, int]] = []
 
