@@ -15,12 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.display import counted
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    InvalidArgumentError,
+    NullValueError,
+)
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_arrow
-from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
+from mdstorm_backend.format.values.nested_lists import (
+    element_type,
+    elements_of,
+    shapes_of,
+    with_elements,
+)
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.late import objects
+
+#: Up to here, float64 holds every integer.
+_EXACT = 1 << 53
 
 
 class NullPolicy:
@@ -121,6 +134,12 @@ def _are_null(values: Values) -> npt.NDArray[np.bool_]:
 def _to_values(values: pa.Array, column: Column) -> Values:
     """Return filled values as the column would be without nulls: NumPy where sizes are fixed."""
     fixed_size = replace(column, element_null_count=0).is_numpy()
+    if fixed_size and column.is_array:
+        shapes, shape = shapes_of(values), column.value_shape
+        if len(values) and shapes.common() != shape:  # a damaged index, or a shard
+            raise CorruptDatasetError.of_file(
+                column.origin.url, f"has arrays in column {column.name!r} that are not {shape}"
+            )
     return column_to_numpy(values, column) if fixed_size else values
 
 
@@ -237,6 +256,28 @@ def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
             raise TypeError(f"it would become {stored}")
         value = stored.item()
     return pa.scalar(value, type_)
+
+
+def check_exact(values: pa.Array, name: str) -> None:
+    """Refuse integers of a column with nulls that float64, as which it is delivered, cannot hold.
+
+    Raises
+    ------
+    NullValueError
+        If there is one.
+    """
+    if not pa.types.is_integer(values.type) or values.type.bit_width < 64:
+        return
+    bounds = pc.min_max(values).as_py()
+    largest = max((bound for bound in bounds.values() if bound is not None), key=abs, default=0)
+    if abs(largest) > _EXACT:
+        raise NullValueError(
+            f"column {name!r} holds nulls and the integer {largest}: integers with nulls are "
+            f"delivered as float64, which does not hold all beyond {_EXACT}. Fill the nulls with "
+            f"fill_nulls={{{name!r}: …}}, or ask for a mask column with null_masks=[{name!r}]: "
+            "then they stay integers",
+            columns={name: values.null_count},
+        )
 
 
 def null_error(name: str, count: int, framework: str, *, inside: bool = False) -> NullValueError:

@@ -17,7 +17,9 @@ from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.format.values.numpy_dtypes import is_number
+from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.decoded_images import reading_samples
@@ -117,7 +119,9 @@ def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
     if pa.types.is_floating(type_):
         kind = column.parsed_encoding.dtype
         return None if kind is None else partial(_or_nan, kind.type)
-    if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
+    if pa.types.is_integer(type_):
+        return partial(_exact, column.name)
+    if pa.types.is_boolean(type_):
         return partial(_or_nan, np.float64)
     return None
 
@@ -130,10 +134,19 @@ def _or_nan(kind: Callable[[Any], Any], value: Any) -> Any:
     return kind(math.nan if value is None else value)
 
 
+def _exact(name: str, value: Any) -> Any:
+    if value is not None and abs(value) >= 1 << 53:
+        check_exact(pa.array([value]), name)
+    return _or_nan(np.float64, value)
+
+
 def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch as samples."""
-    columns = {
-        name: column_to_numpy(values, options.column(name)) for name, values in batch.items()
-    }
+    columns = {}
+    for name, values in batch.items():
+        column = options.column(name)
+        if column is not None and column.has_nulls and not isinstance(values, np.ndarray):
+            check_exact(elements_of(values), name)
+        columns[name] = column_to_numpy(values, column)
     for row in zip(*columns.values(), strict=True):
         yield dict(zip(columns, row, strict=True))

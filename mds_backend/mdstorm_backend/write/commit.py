@@ -229,13 +229,15 @@ def shards_of(job: str | None, names: Iterable[str]) -> list[str]:
 
 
 def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
+    nulls = [report.null_counts.get(column.name, 0) for report in reports]
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
-        for report in reports
+        for report, count in zip(reports, nulls, strict=True)
+        if count < report.info.samples or not any(nulls)  # nulls alone say nothing of arrays
     }
     return replace(
         with_form(column, encodings),
-        null_count=sum(report.null_counts.get(column.name, 0) for report in reports),
+        null_count=sum(nulls),
         element_null_count=sum(
             report.element_null_counts.get(column.name, 0) for report in reports
         ),

@@ -22,6 +22,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.spark_types import SparkType
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.torch import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.late import objects
 
@@ -253,3 +254,39 @@ def test_all_columns_are_named_at_once(framework: str, tmp_path: Path) -> None:
     assert f"columns 't' (1), 'b' (1), 'a' (2) hold nulls, and {framework}" in text
     assert "fill_nulls={'t': …, 'b': …, 'a': …}" in text
     assert "null_masks=['t', 'b', 'a']" in text
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "largest"),
+    [
+        ("long", [None, 2**53, 2**53 + 1], 2**53 + 1),
+        ("long", [-(2**62), None, 7], -(2**62)),
+        (array_of("long"), [[1, None], [2**60, 3]], 2**60),
+    ],
+    ids=str,
+)
+def test_integers_that_would_become_others_are_refused(
+    tmp_path: Path, spark_type: SparkType, values: list[Any], largest: int
+) -> None:
+    dataset = write(tmp_path / "data", spark_type, values)
+    said = rf"column 'a' holds nulls and the integer {largest}: .*fill_nulls=.*null_masks="
+    with pytest.raises(NullValueError, match=said):
+        read(dataset)
+    samples = StreamingDataset(local=str(tmp_path / "data"), batch_size=1)
+    with pytest.raises(NullValueError, match=said):
+        list(samples)
+    filled = read(dataset, fill_nulls={"a": 0})["a"]
+    assert filled.dtype == torch.int64
+    assert filled.abs().max() == torch.tensor(largest).abs()
+
+
+def test_integers_up_to_2_to_the_53_are_delivered_with_nulls(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "long", [None, 2**53, -(2**53)])
+    assert read(dataset)["a"][1:].tolist() == [2.0**53, -(2.0**53)]
+
+
+def test_tasks_with_nulls_alone_do_not_hide_the_length_of_arrays(tmp_path: Path) -> None:
+    rows, fields = {"a": [None, [1.0, 2.0]]}, {"a": array_of("double")}
+    dataset = write_dataset(tmp_path, rows, fields, tasks=2)
+    assert dataset.schema["a"].length == 2
+    assert read(dataset, fill_nulls={"a": 0})["a"].tolist() == [[0.0, 0.0], [1.0, 2.0]]

@@ -15,7 +15,7 @@ from mdstorm_backend.loaders.sample_maker import SampleMaker
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "bool": ("boolean", [True, None, False]),
     "byte": ("byte", [None, -7, 7]),
-    "long": ("long", [1 << 60, None, -3]),
+    "long": ("long", [1 << 50, None, -3]),
     "float": ("float", [0.1, None, float("nan")]),
     "double": ("double", [None, 0.1, 2.5]),
     "text": ("string", ["x", None, ""]),

@@ -101,7 +101,7 @@ def test_nulls_are_counted_over_all_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "length"), [([[3, 4]], 2), ([[3, 4, 5]], None), ([[]], None), ([None], None)]
+    ("second", "length"), [([[3, 4]], 2), ([[3, 4, 5]], None), ([[]], None), ([None], 2)]
 )
 def test_the_length_of_arrays_is_known_if_all_shards_agree(
     second: list[object], length: int | None, tmp_path: Path

@@ -21,7 +21,7 @@ from mdstorm_backend.format.values.nested_lists import (
     null_lists_in,
     shapes_of,
 )
-from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.nulls import check_exact, null_error
 from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
@@ -107,6 +107,8 @@ def to_torch(
             raise null_error(name, values.null_count, "PyTorch")
         return _array_to_torch(scalars_to_numpy(values, has_nulls=False), name, promotes)
     has_nulls = values.null_count > 0 if column is None else column.null_count > 0
+    if has_nulls:
+        check_exact(values, name)
     return _array_to_torch(scalars_to_numpy(values, has_nulls), name, promotes)
 
 
