@@ -93,7 +93,7 @@ class Finding:
     is_marked : bool
         Whether such a comment says it. Filled in by `run.review`.
     holds : str, optional
-        What stays with Petastorm here, as `ArrowReaderWorker`. The objects of one library may mean
+        What still needs Petastorm here, as `ArrowReaderWorker`. The objects of one library may mean
         nothing to the other, so what moves beside it is to be reviewed.
     because : str, optional
         With `holds`: why that is so, if objects are not the reason.

@@ -107,8 +107,8 @@ class Needs:
     def why_petastorm_stays(self) -> str:
         """What is said of the requirement where there are importers."""
         more = len(self.importers) - 1
-        others = f" and {more} more still need" if more else " still needs"
-        return f"Petastorm stays: {self.importers[0]}{others} it"
+        others = f" and {more} more need" if more else " needs"
+        return f"Petastorm is still required, because {self.importers[0]}{others} it"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Surroundings:
     ----------
     waits_for : str or None
         Why nothing of the file may move without review: another file that it exchanges objects
-        with stays with Petastorm.
+        with still uses Petastorm.
     hands_on_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
     stays : str or None

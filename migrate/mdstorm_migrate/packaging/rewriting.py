@@ -32,7 +32,7 @@ _OPEN = "this requirement is put together from several strings"
 _OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
 UNUSED = (
     "nothing here imports Petastorm: another library may need it, such as Horovod's Spark "
-    "estimators, so it stays"
+    "estimators, so it is left"
 )
 
 

@@ -10,7 +10,7 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT, REST_OF_KEY
 
 CODE = "PM100"
-TITLE = "Not Python: skipped"
+TITLE = "Cells in other languages are skipped"
 CLASS: Class = "note"
 KIND = ("other", "markdown")
 

@@ -11,7 +11,7 @@ from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM102"
-TITLE = "Use mdstorm where petastorm was used"
+TITLE = "Uses of the name petastorm become mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 

@@ -16,7 +16,7 @@ from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.python.shadow import hiding
 
 CODE = "PM103"
-TITLE = "Name mdstorm in strings that Python reads as names"
+TITLE = "Module paths in strings name mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 
@@ -52,12 +52,12 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         if _PART.fullmatch(value) and resolves(module):
             yield _unknown(module, string, value)
         elif _is_filter(module, string):
-            why = module.around.stays and f"waits because {module.around.stays}"
+            why = module.around.stays and f"only --unsafe applies it, because {module.around.stays}"
             yield _renamed(module, string, value, None, why, None)
         elif not _PATH.fullmatch(value) or is_fallback(module, string):
             continue
         elif _is_logger(module, string):
-            why = module.around.stays and f"waits because {module.around.stays}"
+            why = module.around.stays and f"only --unsafe applies it, because {module.around.stays}"
             if value not in _SAME_LOGGERS:
                 why = "mdstorm logs different messages under that name"
             lacked = None if names.is_module(value) else value
@@ -118,7 +118,7 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
     if module.around.names is not None:
-        return f"waits because {module.around.names}"
+        return f"only --unsafe applies it, because {module.around.names}"
     is_patch = function_of(module, call_with_first(module, string)) in _PATCHES
     if is_patch and not (names.is_module(value) or _reaches_callers(value)):
         return "mdstorm does not look it up there: check that your own code does"

@@ -11,7 +11,7 @@ from mdstorm_migrate.python.imports import TextualUse, annotation_uses, imported
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM104"
-TITLE = "Name mdstorm in string annotations and type comments"
+TITLE = "String annotations and type comments name mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 

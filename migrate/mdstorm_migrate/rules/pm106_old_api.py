@@ -25,7 +25,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield what was renamed, and arguments that are gone.
 
     A renamed import is moved by PM101, if edits to review are applied. With an old argument, code
-    runs under an old Petastorm alone, so that its imports wait for review.
+    runs under an old Petastorm alone, so that its imports need review.
     """
     if not module.applies(CODE, "review"):
         for name in imported_names(module):

@@ -18,7 +18,7 @@ from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
 
 CODE = "PM107"
-TITLE = "Not offered by mdstorm: this use stays with Petastorm"
+TITLE = "Not offered by mdstorm, and still imported from Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
 
@@ -179,6 +179,7 @@ def _advice(lacking: str) -> str:
         home = home_of(name)
         old = "perhaps from an older version or a fork: replace this use"
         return old if home is None else f"{petastorm.renamed(home)} has one"
-    advice = petastorm.REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
+    kept = "it is still imported from Petastorm until you replace it"
+    advice = petastorm.REMOVED.get(lacking, kept)
     section = section_of(lacking)
     return advice if section is None else f"{advice}: see mdstorm's {section}"

@@ -1,4 +1,4 @@
-"""PM127: objects of Petastorm's that leave for what stays with Petastorm, and for pickles."""
+"""PM127: objects of Petastorm's that go to code which still uses Petastorm, and into pickles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import is_in_project
 
 CODE = "PM127"
-TITLE = "Objects passed to code that stays with Petastorm: the file waits for review"
+TITLE = "Objects passed to code that still uses Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
 

@@ -9,7 +9,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
 
 CODE = "PM407"
-TITLE = "Magics of notebooks install mdstorm"
+TITLE = "Notebook magics install mdstorm"
 CLASS: Class = "exact"
 KIND = "magic"
 

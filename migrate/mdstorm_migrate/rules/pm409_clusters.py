@@ -13,7 +13,7 @@ from mdstorm_migrate.packaging.requirement import find_requirements, is_requirem
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 
 CODE = "PM409"
-TITLE = "Definitions of clusters and jobs use mdstorm"
+TITLE = "Cluster and job definitions use mdstorm"
 CLASS: Class = "exact"
 KIND = "cluster"
 

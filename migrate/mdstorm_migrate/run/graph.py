@@ -187,9 +187,9 @@ class FileFacts:
     is_ours : bool
         Whether it uses Petastorm itself.
     stays : str or None
-        What of it stays with Petastorm.
+        What of it still needs Petastorm.
     names_wait : bool
-        Whether strings of it that name modules wait for review.
+        Whether strings of it that name modules need review.
     naming : Naming
         What strings of it that name modules do.
     """

@@ -70,10 +70,10 @@ class RunIndex:
         return next((one for one in files if one != path), None)
 
     def _because(self, path: Path) -> str:
-        if (stays := self.facts[path].stays) is not None:
-            return f"`{path.as_posix()}` stays ({stays}), and shares objects with this file"
         name = path.as_posix()
-        return f"strings in `{name}` name modules that this file uses, and wait for review"
+        if (stays := self.facts[path].stays) is not None:
+            return f"`{name}` still uses Petastorm ({stays}) and shares objects with this file"
+        return f"strings in `{name}` name modules that this file uses, and need review"
 
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""

@@ -105,9 +105,9 @@ class Outcome:
     exchange : Exchange or None
         What its Python code gives to other files and takes from them.
     stays : str or None
-        What of it stays with Petastorm.
+        What of it still needs Petastorm.
     names_wait : bool
-        Whether strings of it that name modules wait for review.
+        Whether strings of it that name modules need review.
     naming : Naming
         What strings of it that name modules do.
     """

@@ -140,7 +140,7 @@ _MIX = "the objects of the two libraries do not mix"
 def with_review(
     edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings
 ) -> list[Edit]:
-    """Return the edits of a document, those that must wait for review as such.
+    """Return the edits of a document, those that need review as such.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def with_review(
         what = f"{held.rule} in this file must be resolved first ({_named(held.holds or '')})"
         reason = f"{what}: {held.because or _MIX}"
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
-        reason = reason or "strings in this file that name modules wait as well"
+        reason = reason or "strings in this file that name modules need review as well"
     return [_reviewed(edit, reason) for edit in edits]
 
 
@@ -169,7 +169,9 @@ def _named(held: str) -> str:
 def _reviewed(edit: Edit, reason: str | None) -> Edit:
     if reason is None or edit.cls != "exact" or not edit.rule.startswith("PM1"):
         return edit
-    return replace(edit, cls="review", message=f"{edit.message}; waits because {reason}")
+    return replace(
+        edit, cls="review", message=f"{edit.message}; only --unsafe applies it, because {reason}"
+    )
 
 
 def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
@@ -179,7 +181,7 @@ def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
 
 
 def staying(findings: Iterable[Finding]) -> str | None:
-    """Return what stays with Petastorm in a file; None if all of it may move."""
+    """Return what still needs Petastorm in a file; None if all of it may move."""
     return next((_named(one.holds) for one in findings if one.holds), None)
 
 

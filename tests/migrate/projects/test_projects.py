@@ -63,5 +63,5 @@ def test_the_files_that_keep_petastorm_are_counted(inside: Path) -> None:
         (inside / name).write_text("from petastorm.reader import ArrowReaderWorker\n")
         (inside / "requirements.txt").write_text("petastorm\n")
         seen = invoke(command, "-v").stderr
-        more = "a.py still needs" if name == "a.py" else "a.py and 1 more still need"
-        assert f"Petastorm stays: {more} it" in seen
+        more = "a.py needs" if name == "a.py" else "a.py and 1 more need"
+        assert f"Petastorm is still required, because {more} it" in seen

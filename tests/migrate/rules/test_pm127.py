@@ -1,4 +1,4 @@
-"""Objects that leave for what stays with Petastorm, and for pickles."""
+"""Objects that go to code which still uses Petastorm, and into pickles."""
 
 import os
 from pathlib import Path

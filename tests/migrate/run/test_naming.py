@@ -123,8 +123,8 @@ def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
     assert finding.message.endswith(
-        f"; waits because strings in `{tmp_path}/test_it.py` name modules that this file uses, and "
-        "wait for review"
+        f"; only --unsafe applies it, because strings in `{tmp_path}/test_it.py` name modules that "
+        "this file uses, and need review"
     )
 
 

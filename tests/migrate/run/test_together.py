@@ -154,8 +154,8 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     (finding,) = first.outcome.findings
     assert (finding.cls, finding.rule) == ("review", "PM101")
     assert finding.message.endswith(
-        f"; waits because `{tmp_path}/work.py` stays (`petastorm.reader.ArrowReaderWorker`), and "
-        "shares objects with this file"
+        f"; only --unsafe applies it, because `{tmp_path}/work.py` still uses Petastorm "
+        "(`petastorm.reader.ArrowReaderWorker`) and shares objects with this file"
     )
     assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))
 

@@ -60,7 +60,7 @@ def test_a_file_becomes_what_an_expert_expects(name: str) -> None:
     assert (wrong, missed) == ((), ())
 
 
-#: Of these a file stays with Petastorm, for which others wait.
+#: Of these a file still uses Petastorm, which keeps others back.
 _WAITING = {"tests_and_conftest"}
 
 
