@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import EncodingError, EncodingRangeError, MDStormError
+from mdstorm_backend.display import counted
+from mdstorm_backend.errors import (
+    EncodingError,
+    EncodingRangeError,
+    InvalidArgumentError,
+    MDStormError,
+)
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.write.arrow_plan import plan_batch
 from mdstorm_backend.write.shard_buffer import Samples, ShardBuffer, assemble_samples
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
@@ -110,6 +117,67 @@ class BatchShards:
             start = self._buffer.append(columns, samples, start)
             if start < len(samples):
                 self.flush()
+
+
+class TableShards:
+    """Cuts tables into shards; all of them have the columns of the first one, with its types.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        That of the first table.
+    columns : dict of str to str, optional
+        The encodings that the user gives; the types choose the others.
+    format_, emit
+        As for `BatchShards`.
+
+    Attributes
+    ----------
+    plan : Schema
+        The logical schema.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        columns: Mapping[str, str] | None,
+        format_: ShardFormat,
+        emit: Callable[[FullShard], None],
+    ) -> None:
+        self.plan = plan_batch(schema, columns)
+        self._types = {name: schema.field(name).type for name in self.plan.names}
+        # An encoding that the user gives is the one that is written.
+        self._batches = BatchShards(self.plan, format_, emit, frozenset(columns or ()))
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that were appended."""
+        return self._batches.num_rows
+
+    def write(self, data: pa.Table) -> None:
+        """Append rows; where the data are refused, some of them may have been appended."""
+        self._check_columns(data)
+        for batch in data.select(list(self._types)).to_batches():
+            self._batches.write(batch)
+
+    def flush(self) -> None:
+        """Emit what has been collected, if there is anything."""
+        self._batches.flush()
+
+    def _check_columns(self, data: pa.Table) -> None:
+        types = {field.name: field.type for field in data.schema}
+        for name, type_ in self._types.items():
+            if types.get(name) != type_:
+                raise InvalidArgumentError(
+                    f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
+                    f"and {type_} in earlier ones: give all the same columns and types"
+                )
+            nulls = 0 if self.plan[name].nullable else data.column(name).null_count
+            if nulls:
+                raise InvalidArgumentError(
+                    f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
+                    "batch says that it has none: make the field nullable there, or fill the nulls"
+                )
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

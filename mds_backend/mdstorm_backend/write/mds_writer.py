@@ -34,13 +34,13 @@ class MDSWriter(Described, OwnContext):
     exception: that writer puts an empty shard before a first sample that is larger than
     `size_limit`.
 
-    Only one thread at a time may use a writer.
+    A writer takes either samples or Arrow data, and only one thread at a time may use it.
 
     Parameters
     ----------
     columns : dict of str to str
-        The encoding of each column. You can leave it out if `write_batch` is called first; every
-        column then gets the encoding that keeps its type.
+        The encoding of each column. You can leave it out for Arrow data: every column then gets
+        the encoding that keeps its type.
     out : str or path, or pair of them
         Directory for the dataset: a local path or a URL. With a pair ``(local, remote)``, the
         dataset is written to the second, and with `keep_local` a copy to the first.
@@ -167,6 +167,8 @@ class MDSWriter(Described, OwnContext):
         EncodingError
             If a value does not fit the encoding of its column; values are never wrapped around or
             truncated.
+        InvalidArgumentError
+            If the writer has Arrow data, or no `columns`.
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """
@@ -192,6 +194,8 @@ class MDSWriter(Described, OwnContext):
             If a column cannot be stored in MDS shards, or not in its encoding.
         EncodingError
             If a value does not fit the encoding of its column.
+        InvalidArgumentError
+            If the writer has samples, or batches have different types.
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """

@@ -9,12 +9,10 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Mapping
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -25,7 +23,6 @@ from mdstorm_backend.errors import (
     MissingColumnError,
 )
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.encodings.encoding import Encode
 from mdstorm_backend.format.layout import preamble, preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
@@ -44,8 +41,6 @@ class SampleEncoder:
     ----------
     columns : dict of str to str
         The encoding of every column.
-    types : dict of str to pyarrow.DataType, optional
-        What columns of decimals and of times are read back as.
 
     Attributes
     ----------
@@ -53,16 +48,13 @@ class SampleEncoder:
         The columns in stored order.
     """
 
-    def __init__(self, columns: Mapping[str, str], types: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, columns: Mapping[str, str]) -> None:
         self.names = tuple(sorted(columns))
         self.encodings = tuple(columns[name] for name in self.names)
         parsed = [parse_encoding(text) for text in self.encodings]
         self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
         self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
         self._careful = [encoding.encoder() for encoding in parsed]
-        for name, type_ in (types or {}).items():
-            i = self.names.index(name)
-            self._careful[i] = partial(_encode_as, type_, self._careful[i])
         # `struct` is fast and refuses what it cannot store exactly, which is then looked at again.
         codes = [encoding.struct_code for encoding in parsed]
         self._fast = [
@@ -138,18 +130,6 @@ class SampleEncoder:
         )
 
 
-def _encode_as(type_: pa.DataType, encode: Encode, value: Any) -> bytes:
-    """Encode a decimal, or a time of NumPy in the unit of its column, either without loss."""
-    if pa.types.is_decimal(type_):
-        pa.scalar(value, type_)
-    elif (times := np.asarray(value)).dtype.kind in "mM":
-        unit = "D" if pa.types.is_date(type_) else "us"
-        value = times.astype(f"{times.dtype.kind}8[{unit}]")
-        if (value != times).any() and not np.isnat(times).any():
-            raise ValueError(f"{type_} would lose data")
-    return encode(value)
-
-
 def _shown(value: Any) -> str:
     text = repr(value)
     if "\n" in text:  # as of arrays
@@ -177,10 +157,6 @@ class SampleShards:
         What all shards have in common. Without a limit, a shard takes up to 4 GiB.
     emit : callable
         Called with every `FullShard`, in order.
-    extra : dict, optional
-        What the header says beyond the format.
-    types : dict of str to pyarrow.DataType, optional
-        As for `SampleEncoder`.
     """
 
     def __init__(
@@ -188,11 +164,9 @@ class SampleShards:
         columns: Mapping[str, str],
         format_: ShardFormat,
         emit: Callable[[FullShard], None],
-        extra: dict[str, Any] | None = None,
-        types: Mapping[str, Any] | None = None,
     ) -> None:
-        self._encoder = SampleEncoder(columns, types)
-        self._header = format_.header(self._encoder.names, self._encoder.encodings, extra)
+        self._encoder = SampleEncoder(columns)
+        self._header = format_.header(self._encoder.names, self._encoder.encodings)
         self._limit = format_.size_limit or MAX_SHARD_BYTES
         self._emit = emit
         self._empty = preamble_size(0, self._header)

@@ -42,7 +42,10 @@ class ShardFormat:
         return f"{basename}.{extension(self.compression)}" if self.compression else basename
 
     def header(
-        self, names: tuple[str, ...], encodings: tuple[str, ...], extra: dict[str, Any] | None
+        self,
+        names: tuple[str, ...],
+        encodings: tuple[str, ...],
+        extra: dict[str, Any] | None = None,
     ) -> bytes:
         """Return the header of a shard; `extra` is what stands in it under ``"mdstorm"``."""
         value: dict[str, Any] = {

@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend.display.live_progress import FileProgress
-from mdstorm_backend.errors import ArgumentTypeError, WriteError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
 from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.batch_shards import TableShards
 from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.file_sink import FileSink
-from mdstorm_backend.write.mixed_shards import MixedShards
+from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 from mdstorm_backend.write.shard_writer import ShardStore
 
@@ -56,14 +58,29 @@ class Writing:
             on_file=self._progress.add,
         )
         self._store = ShardStore(self.sink, format_, shard_name)
-        self._shards = MixedShards(columns, format_, self._emit)
+        self._columns, self._format = columns, format_
+        #: What is written: samples, or tables of Arrow.
+        self._samples: SampleShards | None = None
+        self._tables: TableShards | None = None
         self._state = "open"
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Append a sample."""
         if self._state != "open":
             raise self._closed_error()
-        self._shards.write(sample)
+        samples = self._samples or self._first_samples()
+        samples.write(sample)
+        self._samples = samples
+
+    def _first_samples(self) -> SampleShards:
+        if self._tables is not None:
+            raise _other_kind("Arrow data", "call write_batch with pyarrow.Table.from_pylist([…])")
+        if self._columns is None:
+            raise InvalidArgumentError(
+                "columns are not known: give the encoding of every column with columns={…}, or "
+                "write Arrow data with write_batch"
+            )
+        return SampleShards(self._columns, self._format, self._emit)
 
     def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append all rows of Arrow data."""
@@ -75,13 +92,20 @@ class Writing:
         if self._state != "open":
             raise self._closed_error()
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        before = self._shards.num_batch_rows
+        tables = self._tables or self._first_tables(table.schema)
+        before = tables.num_rows
         try:
-            self._shards.write_batch(table)
+            tables.write(table)
         except BaseException:
-            if self._shards.num_batch_rows > before:
+            if tables.num_rows > before:
                 self._abandon()
             raise
+        self._tables = tables
+
+    def _first_tables(self, schema: pa.Schema) -> TableShards:
+        if self._samples is not None:
+            raise _other_kind("samples", "call write with each of data.to_pylist()")
+        return TableShards(schema, self._columns, self._format, self._emit)
 
     def finish(self) -> None:
         """Write the last shard, wait for all, and write the index."""
@@ -90,8 +114,7 @@ class Writing:
         if self._state != "open":
             raise self._closed_error()
         try:
-            self._shards.flush()
-            index = build_index(self._shards.plan, self._store.finish())
+            index = build_index(self._flush(), self._store.finish())
             self.sink.write(INDEX_NAME, [index.to_bytes()])
             self.sink.close()
         except BaseException:
@@ -99,6 +122,15 @@ class Writing:
             raise
         self._state = "finished"
         self._progress.close()
+
+    def _flush(self) -> Schema | None:
+        """Emit the last shard, and return the logical schema, which samples do not have."""
+        if self._samples is not None:
+            self._samples.flush()
+        if self._tables is None:
+            return None
+        self._tables.flush()
+        return self._tables.plan
 
     def leave_unfinished(self) -> None:
         """Remove what was written, unless it is finished."""
@@ -122,6 +154,13 @@ class Writing:
         self._state = "abandoned"
         self.sink.remove_all()
         self._progress.close()
+
+
+def _other_kind(first: str, instead: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"this MDSWriter has {first}, and takes either samples or Arrow data. Write the rest in "
+        f"the same way: {instead}"
+    )
 
 
 def shard_name(number: int) -> str:

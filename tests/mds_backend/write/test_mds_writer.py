@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.shard_decoder import decode_files
 from tests.mds_backend.small_datasets import numbers_in, write_ints
 from tests.naming import value_id
 
@@ -303,45 +302,20 @@ def test_batches_are_cut_into_shards(out: Path) -> None:
     assert numbers_in(out) == list(range(3000))
 
 
-def test_samples_and_batches_may_take_turns(out: Path) -> None:
-    columns = {"n": "int64", "a": "ndarray:float32", "t": "str"}
-    sample = {"a": np.float32([1, 2]), "t": "one"}
-    batch = {"a": pa.array([[1, 2], [3]], pa.list_(pa.float32())), "t": ["two", None]}
-    with MDSWriter(columns=columns, out=out) as writer:
-        for number in range(0, 9, 3):
-            writer.write({"n": number, **sample})
-            writer.write_batch(pa.table({"n": [number + 1, number + 2], **batch}))
-        writer.write({"n": 9, **sample})
-    table = open_dataset(str(out)).to_table()
-    assert table["n"].to_pylist() == list(range(10))
-    assert table["t"].to_pylist() == [*["one", "two", None] * 3, "one"]
-    assert table["a"].to_pylist() == [*[[1, 2], [1, 2], [3]] * 3, [1, 2]]
-    shards = index_of(out)["shards"]
-    assert {text for shard in shards for text in shard["column_encodings"]} == set(columns.values())
-
-
-def test_samples_may_follow_batches_that_chose_the_encodings(out: Path) -> None:
-    with MDSWriter(out=out) as writer:
-        writer.write_batch(pa.table({"n": [1], "day": [date(1970, 1, 2)]}))
-        writer.write({"n": 2, "day": 2})
-    table = open_dataset(str(out)).to_table()
-    assert table["day"].to_pylist() == [date(1970, 1, 2), date(1970, 1, 3)]
-    assert [shard.header["mdstorm"]["version"] for shard in decode_files(out)] == [1, 1]
-
-
-def test_samples_after_a_batch_have_its_types_or_are_refused(out: Path) -> None:
-    types = {"t": pa.timestamp("us"), "d": pa.date32(), "n": pa.decimal128(10, 2)}
-    day = np.datetime64("2020-01-01", "s")
-    sample = {"t": day, "d": day.astype("M8[ns]"), "n": Decimal("1.2")}
-    with MDSWriter(out=out) as writer:
-        writer.write_batch(pa.schema(types).empty_table())
-        second, digits = np.timedelta64(1, "s"), Decimal("1.255")
-        for odd in ({"t": day + np.timedelta64(1, "ns")}, {"d": day + second}, {"n": digits}):
-            with pytest.raises(EncodingError, match=r"data loss|lose data"):
-                writer.write(sample | odd)
-        writer.write(sample)
-    read = {"t": datetime(2020, 1, 1), "d": date(2020, 1, 1), "n": Decimal("1.20")}
-    assert open_dataset(str(out)).to_table().to_pylist() == [read]
+def test_a_writer_has_samples_or_batches_and_goes_on_with_the_same(out: Path) -> None:
+    table = pa.table({"n": [1, 2]})
+    with MDSWriter(columns={"n": "int64"}, out=out / "samples") as writer:
+        with pytest.raises(EncodingError):
+            writer.write({"n": "refused, which leaves the choice"})
+        writer.write({"n": 1})
+        with pytest.raises(InvalidArgumentError, match=r"has samples, .* call write with each"):
+            writer.write_batch(table)
+        writer.write({"n": 2})
+    with MDSWriter(columns={"n": "int64"}, out=out / "batches") as writer:
+        writer.write_batch(table)
+        with pytest.raises(InvalidArgumentError, match=r"has Arrow data, .* call write_batch with"):
+            writer.write({"n": 3})
+    assert numbers_in(out / "samples") == numbers_in(out / "batches") == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -213,9 +213,9 @@ def test_a_shard_of_4_gib_is_refused_not_wrapped() -> None:
         FullShard((), (), 1, [Huge()]).pack("x.mds", ShardFormat(None))
 
 
-def cut(values: list[bytes], limit: int | None, extra: dict[str, Any] | None = None) -> list[bytes]:
+def cut(values: list[bytes], limit: int | None) -> list[bytes]:
     shards: list[FullShard] = []
-    writer = SampleShards({"v": "bytes"}, ShardFormat(limit), shards.append, extra)
+    writer = SampleShards({"v": "bytes"}, ShardFormat(limit), shards.append)
     for value in values:
         writer.write({"v": value})
     writer.flush()

@@ -17,7 +17,7 @@ class Named(MDSWriter):
 
 def test_names_of_a_subclass_are_its_own(tmp_path: Path) -> None:
     with Named(columns={"n": "int"}, out=str(tmp_path), size_limit=200) as writer:
-        assert writer._shards == "_shards"  # type: ignore[comparison-overlap]
+        assert writer._samples == "_samples"  # type: ignore[comparison-overlap]
         for number in range(50):
             writer.write({"n": number})
     assert [sample["n"] for sample in open_dataset(str(tmp_path))] == list(range(50))  # type: ignore[attr-defined]
