@@ -1,5 +1,6 @@
 """Damaged files are reported as damaged: never as an error of another kind, never by a crash."""
 
+import os
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,7 @@ from tests.mds_backend.maintenance.damage import rewrite, with_words
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -77,3 +78,34 @@ def test_a_shard_without_a_column_of_others_is_reported(tmp_path: Path) -> None:
     for read in (lambda: shard.read(np.array([0]), ["n", "m"]), lambda: shard.sample(0)):
         with pytest.raises(CorruptDatasetError, match=r"file:///b has no columns \['m'\]"):
             read()
+
+
+@pytest.mark.parametrize("name", ["index.json", "shard"])
+@pytest.mark.parametrize("kind", ["pipe", "link to a directory", "loop"])
+def test_what_is_no_file_is_told_at_once(tmp_path: Path, name: str, kind: str) -> None:
+    dataset = write_dataset(tmp_path, {"n": [1]}, {"n": "long"})
+    path = tmp_path / (name if name != "shard" else dataset.index.shards[0].raw_data.basename)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path if kind == "link to a directory" else path)
+    with pytest.raises(MDStormError, match=path.name):
+        open_dataset(str(tmp_path)).sample(0)
+
+
+def test_numbers_and_nesting_that_no_index_has_are_damage(tmp_path: Path) -> None:
+    write_dataset(tmp_path, {"n": [1]}, {"n": "long"})
+    path = tmp_path / "index.json"
+    index = path.read_text()
+    for damaged in (index.replace('"samples": 1', '"samples": 1e400'), "[" * 100_000):
+        path.write_text(damaged)
+        with pytest.raises(CorruptDatasetError, match="is not the index of an MDS dataset"):
+            open_dataset(str(tmp_path))
+
+
+def test_a_temporary_index_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
+    (tmp_path / f"index.json.{'0a' * 16}.tmp").touch()
+    (tmp_path / "index.json.mine.tmp").touch()
+    write_dataset(tmp_path, {"n": [1]}, {"n": "long"})
+    assert [path.name for path in tmp_path.glob("*.tmp")] == ["index.json.mine.tmp"]

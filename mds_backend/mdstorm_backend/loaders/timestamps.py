@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.errors import EncodingRangeError
 from mdstorm_backend.loaders.nulls import null_error
 
 _NS_PER_US = 1000
@@ -18,7 +19,7 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
 
     Raises
     ------
-    OverflowError
+    EncodingRangeError
         If one lies before 1677 or after 2262.
     NullValueError
         If one is NaT.
@@ -31,9 +32,10 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
     if (worst := beyond_nanoseconds(array)) is not None:
         is_date = array.dtype == "datetime64[D]"
         kind, function = ("date", "unix_date") if is_date else ("timestamp", "unix_micros")
-        raise OverflowError(
+        raise EncodingRangeError(
             f"column {name!r} holds the {kind} {worst}, which does not fit into nanoseconds (1677 "
-            f"to 2262). Make it a number in Spark by {function}(…), or leave such rows out"
+            f"to 2262). Make it a number in Spark by {function}(…), or leave such rows out",
+            column=name,
         )
     return _microseconds(array) * _NS_PER_US
 

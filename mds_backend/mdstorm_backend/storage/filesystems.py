@@ -24,6 +24,13 @@ _EXTRAS = {
     "abfss": "azure",
     "az": "azure",
     "adl": "azure",
+    "oci": "oci",
+}
+#: Schemes of Hadoop that no file system here has → URLs of the same places.
+_INSTEAD = {
+    "s3n": "s3://bucket/path",
+    "wasb": "abfss://container@account.dfs.core.windows.net/path",
+    "wasbs": "abfss://container@account.dfs.core.windows.net/path",
 }
 
 #: File systems that all threads share, by their process, class and arguments.
@@ -128,9 +135,11 @@ def class_of(url: str, protocol: str) -> Any:
     try:
         return get_filesystem_class(protocol)
     except ValueError as error:
+        if protocol in _EXTRAS:  # which fsspec knows only where its file system is installed
+            raise _missing(url, protocol, error) from error
+        known = "file:///…, dbfs:/…, s3://…, gs://…, abfss://… or another scheme that fsspec knows"
         raise UnsupportedURLError(
-            f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
-            "abfss://… or another scheme that fsspec knows"
+            f"{url!r} cannot be opened ({error}): use {_INSTEAD.get(protocol, known)}"
         ) from error
     except ImportError as error:
         raise _missing(url, protocol, error) from error
@@ -156,23 +165,24 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
 def _unreachable(url: str, error: OSError) -> NameNodeError:
     """Say what is missing for HDFS: its library, or the name of a host."""
     host = url.removeprefix("hdfs://").partition("/")[0]
+    said = str(error).partition("\n")[0]  # of the places where a library was looked for
     reason = f"HDFS at {host}" if host else "it names no name node, and that of this machine"
     return NameNodeError(
-        f"{url!r} cannot be opened: {reason} cannot be used ({error}). Set HADOOP_HOME, JAVA_HOME "
+        f"{url!r} cannot be opened: {reason} cannot be used ({said}). Set HADOOP_HOME, JAVA_HOME "
         "and CLASSPATH as pyarrow's HadoopFileSystem needs them, and fs.defaultFS, or write "
         "hdfs://host:port/path",
         url=url,
     )
 
 
-def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyError:
+def _missing(url: str, scheme: str, error: Exception) -> MissingDependencyError:
     extra = _EXTRAS.get(scheme, "")
     install = f': pip install "mdstorm[{extra}]"' if extra else f" ({error})"
     return MissingDependencyError(
         f"{url!r} needs a library for {scheme}: URLs, which is not installed here. Install "
         f"it{install}",
         extra=extra,
-        name=error.name,
+        name=getattr(error, "name", None),
     )
 
 

@@ -327,8 +327,17 @@ class Location:
         uploaded in one request.
         """
         if not self.is_local_disk:
-            with self._files(name) as (fs, target):
-                fs.pipe_file(target, b"".join(buffers))
+            try:
+                with self._files(name) as (fs, target):
+                    fs.pipe_file(target, b"".join(buffers))
+            except FileNotFoundError as error:
+                if scheme_of(self.url) not in OBJECT_STORES:
+                    raise
+                bucket = "/".join(self.url.split("/")[:3])
+                raise FileNotFoundError(
+                    f"{self.file_url(name)} cannot be written ({error}): create {bucket}, or check "
+                    "its name"
+                ) from error
             return
         target = f"{self.path}/{name}"
         temporary = Path(f"{target}.{uuid.uuid4().hex}.tmp")

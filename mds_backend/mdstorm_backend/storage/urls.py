@@ -62,6 +62,11 @@ def normalize_url(url: str) -> str:
                 f"{url!r} has no bucket. URLs must be of the form {scheme}://bucket/path"
             )
         return f"{scheme}:{rest.rstrip('/')}"
+    if rest.startswith("//~"):
+        raise UnsupportedURLError(
+            f"{url!r} has the host '~': only paths have a home directory. Write {rest[2:]!r}, or "
+            f"{scheme}://{os.path.expanduser(rest[2:])}"
+        )
     if not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
         what = f"the host {rest[2:].partition('/')[0]!r}" if rest.startswith("/") else "no root"
         raise UnsupportedURLError(

@@ -1,12 +1,17 @@
 """What people get wrong on the command line: what is told, and the exit code."""
 
+import os
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tests.compat.mistakes import beside
 
 from mdstorm.cli import main
+from mdstorm_backend import MDSWriter
 
 #: The line, with P and M for the URLs of Parquet and MDS; the exit code; words of the message.
 MISTAKES = [
@@ -60,3 +65,20 @@ def test_a_mistake_is_told_with_its_remedy(
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == code
     assert words in result.output
+
+
+def test_what_may_be_a_secret_is_not_repeated() -> None:
+    result = CliRunner().invoke(main, ["inspect", "/x", "--storage-option", "s3cret"])
+    assert "not of the form KEY=VALUE" in result.output
+    assert "s3cret" not in result.output
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "head", "inspect --format json"])
+def test_a_path_that_is_not_utf_8_is_written_as_escapes(tmp_path: Path, command: str) -> None:
+    path = os.fsdecode(bytes(tmp_path) + b"/d\xff")
+    with MDSWriter(out=path, columns={"n": "int"}) as writer:
+        writer.write({"n": 1})
+    program = [sys.executable, "-m", "mdstorm", *command.split(), path]
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(program, capture_output=True, text=True, check=True, env=strict)
+    assert r"/d\udcff" in done.stdout

@@ -443,6 +443,29 @@ def test_files_and_partitions_of_a_table_are_refused(table: Path, tmp_path: Path
     assert len(open_parquet(str(beside))) == 1
 
 
+@pytest.mark.parametrize(
+    "path", ["../other.parquet", "p/../../other.parquet", "%2E%2E/other.parquet"]
+)
+def test_a_log_that_names_a_file_outside_of_the_table_is_refused(table: Path, path: str) -> None:
+    pq.write_table(numbers(5), table.parent / "other.parquet")
+    entry = add(table, "a.parquet", numbers(1))
+    entry["add"]["path"] = path
+    commit(table, OLD_PROTOCOL, metadata([N]), entry)
+    with pytest.raises(
+        CorruptDatasetError, match=r"names the file '.*\.\./other.parquet', which is"
+    ):
+        open_parquet(str(table))
+
+
+@pytest.mark.parametrize("version", [10_000_001, 2**63, 10**30])
+def test_a_version_that_no_table_has_is_told_at_once(table: Path, version: int) -> None:
+    commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", numbers(1)))
+    with pytest.raises(
+        DatasetNotFoundError, match=f"has no version {version}: the newest one is 0"
+    ):
+        open_parquet(str(table), as_of=AsOf(version=version))
+
+
 def test_files_below_random_prefixes_are_refused(tmp_path: Path) -> None:
     table = tmp_path / "t1"  # may be a prefix itself
     file = add(table, "x7/a.parquet", numbers(1, 2), dead=[0])

@@ -18,7 +18,7 @@ from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
 
 
 def write(path: Path, numbers: Any, **options: Any) -> str:
@@ -174,3 +174,22 @@ def test_metadata_of_the_whole_directory(tmp_path: Path) -> None:
     pq.write_metadata(schema.with_metadata({"a": "2"}), tmp_path / "_common_metadata")
     assert open_parquet(str(tmp_path)).common_metadata[b"a"] == b"2"
     assert open_parquet([f"{tmp_path}/a.parquet"]).common_metadata[b"a"] == b"2"
+
+
+def test_counts_in_a_footer_that_cannot_be_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write(path, [1, None, 3], compression="none")
+    data = path.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    found = set()
+    for place in range(start, len(data) - 8):
+        for bit in (1, 2, 64, 128):  # the sign, the count, the length of the number
+            damaged = bytearray(data)
+            damaged[place] ^= bit
+            path.write_bytes(damaged)
+            try:
+                value_bounds(open_parquet(str(path)), ["n"])
+            except CorruptDatasetError as error:
+                found.add(str(error).partition("footer: ")[2][:20])
+    assert "row group 0 states a" in found
+    assert "row group 0 states 3" in found

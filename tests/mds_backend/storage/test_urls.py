@@ -6,7 +6,12 @@ import fsspec
 import pytest
 
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.errors import InvalidArgumentError, NameNodeError, UnsupportedURLError
+from mdstorm_backend.errors import (
+    InvalidArgumentError,
+    MissingDependencyError,
+    NameNodeError,
+    UnsupportedURLError,
+)
 from mdstorm_backend.storage import Location, check_no_secrets, normalize_url
 
 
@@ -41,6 +46,46 @@ def test_hdfs_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, url: str) 
         Location.of(url).list_names()
     assert isinstance(raised.value, (OSError, RuntimeError))
     assert ("names no name node" in str(raised.value)) == (url == "hdfs:///x")
+
+
+def test_the_places_where_a_library_of_hdfs_was_looked_for_are_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm) failed\ndlopen(/x) failed")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
+    with pytest.raises(NameNodeError, match=r"\(Unable to load libjvm\). Set HADOOP_HOME"):
+        Location.of("hdfs://host/x").list_names()
+
+
+@pytest.mark.parametrize(
+    ("url", "instead"),
+    [
+        ("s3n://bucket/x", "use s3://bucket/path"),
+        ("wasbs://c@a.blob.core.windows.net/x", "use abfss://container@account.dfs.core"),
+        ("file://~/x", r"Write '~/x', or file:///home/me/x"),
+    ],
+)
+def test_urls_of_other_tools_are_told_how_they_are_written_here(
+    monkeypatch: pytest.MonkeyPatch, url: str, instead: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    with pytest.raises(UnsupportedURLError, match=instead):
+        Location.of(url).list_names()
+
+
+@pytest.mark.parametrize(("scheme", "extra"), [("abfss", "azure"), ("oci", "oci"), ("gs", "gcs")])
+@pytest.mark.parametrize("error", [ValueError, ImportError])
+def test_a_library_that_is_not_installed_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, extra: str, error: type[Exception]
+) -> None:
+    def unknown(protocol: str) -> None:
+        raise error(f"Protocol not known: {protocol}")
+
+    monkeypatch.setattr(fsspec, "get_filesystem_class", unknown)
+    with pytest.raises(MissingDependencyError, match=rf'pip install "mdstorm\[{extra}\]"'):
+        Location.of(f"{scheme}://bucket/x").list_names()
 
 
 def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:

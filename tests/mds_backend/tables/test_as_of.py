@@ -36,6 +36,8 @@ def test_versions_are_whole_numbers(version: Any) -> None:
 def test_what_is_no_time() -> None:
     with pytest.raises(InvalidArgumentError, match="'yesterday' is not a time: write it as"):
         AsOf(timestamp="yesterday")
+    with pytest.raises(InvalidArgumentError, match="is not between the years 1 and 9999 in UTC"):
+        AsOf(timestamp="9999-12-31T23:00:00-05:00")
     for other in (1717156800, date(2024, 5, 31)):
         with pytest.raises(ArgumentTypeError, match="must be a string in the form of ISO 8601"):
             AsOf(timestamp=other)  # type: ignore[arg-type]
