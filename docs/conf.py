@@ -6,6 +6,8 @@ imitated, so that the environment of the site has neither PyTorch, TensorFlow no
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import shutil
 from pathlib import Path
@@ -106,13 +108,14 @@ extensions = [
     "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "sphinx.ext.linkcode",
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build"]
 nitpicky = True
 # Names in docstrings are links where they have a page here: arguments, other libraries have none.
 default_role = "py:obj"
-nitpick_ignore_regex = [("py:obj", ".*")]
+nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", ".*")]
 
 # Markdown
 myst_heading_anchors = 4
@@ -132,7 +135,9 @@ with mock(autodoc_mock_imports):  # names that are loaded on first use, when not
     for _module in (mdstorm_backend, text, vision, vision.base):
         for _name in _module.__all__:
             setattr(_module, _name, getattr(_module, _name))
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 88
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -149,6 +154,22 @@ html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": False}
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp"
+
+
+def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
+    """Return where the source of a documented name is; None while the repository has no address."""
+    if not REPOSITORY_URL:
+        return None
+    found: Any = importlib.import_module(info["module"])
+    for name in info["fullname"].split("."):
+        found = getattr(found, name, None)
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(found))
+        line = inspect.getsourcelines(inspect.unwrap(found))[1]
+    except (OSError, TypeError):  # a constant, or an imitation
+        return None
+    path = Path(file or "").resolve()
+    return f"{REPOSITORY_URL}/{path.relative_to(ROOT)}#L{line}" if ROOT in path.parents else None
 
 
 def _copy_notebooks() -> None:

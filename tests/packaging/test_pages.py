@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+import mdstorm
 from mdstorm.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -68,13 +69,20 @@ def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
 
 
-def test_the_readme_tells_the_figures_of_the_benchmarks() -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_first_pages_tell_the_figures_of_the_benchmarks(page: str) -> None:
     table = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     rows = re.findall(r"torch (in order|shuffled).*st BatchedDataLoader.* ([\d.]+) . \|", table)
     figures = dict(reversed(rows))  # of MDS, which come first
-    readme = prose(ROOT / "README.md").replace("\n", " ")
-    assert f"{figures['in order']} times as fast as Petastorm's" in readme
-    assert f"shuffled {figures['shuffled']} times" in readme
+    text = prose(ROOT / page).replace("\n", " ")
+    assert f"{figures['in order']} times as fast as Petastorm's" in text
+    assert f"shuffled {figures['shuffled']} times" in text
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/install.md", "docs/versions.md"])
+def test_pages_for_strangers_name_this_version(page: str) -> None:
+    minor = mdstorm.__version__.rpartition(".")[0]
+    assert re.search(rf"(mdstorm|version) {re.escape(minor)}\b", prose(ROOT / page))
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "quickstart").glob("*.md")))
