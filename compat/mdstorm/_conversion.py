@@ -231,7 +231,7 @@ def _opened(
 
 
 def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> None:
-    """Refuse what only a conversion without Spark can do."""
+    """Raise an error for options that only a conversion without Spark supports."""
     if parquet.table_version is not None:
         raise UnsupportedTableError(
             f"{parquet.url} is a Delta table, which is converted without spark: leave it out, or "
@@ -247,7 +247,7 @@ def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> N
 
 @dataclass(frozen=True)
 class _Plan:
-    """What to read, and how to store it."""
+    """The columns to read, and how they are stored."""
 
     read: list[str]
     schema: Schema
@@ -287,7 +287,7 @@ def _plan(
 
 
 def _check_no_parquet(target: Location) -> None:
-    """Refuse a directory of Parquet files, which readers would not see beside a dataset of MDS."""
+    """Raise DatasetExistsError for a directory with Parquet files, which readers would ignore."""
     for name in target.list_names():
         if name.endswith(".parquet") and not is_hidden(name):
             raise DatasetExistsError(
@@ -297,7 +297,7 @@ def _check_no_parquet(target: Location) -> None:
 
 
 def _remove_dataset(target: Location, overwrite: bool) -> None:
-    """Remove the dataset in a directory, if mdstorm has written it and it is to be replaced."""
+    """Remove a dataset that mdstorm wrote, if it may be replaced."""
     if not overwrite:
         raise DatasetExistsError(
             f"{target.url} already holds a dataset. Choose another directory, or replace it with "
@@ -312,7 +312,7 @@ def _remove_dataset(target: Location, overwrite: bool) -> None:
 
 
 def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> DataFrame:
-    """Read Parquet with partition columns as texts.
+    """Read Parquet files, with partition columns as strings.
 
     Spark would infer dates and fractions from names of directories, which are texts here. Its conf
     against that is one of those that some sessions refuse.
@@ -404,7 +404,7 @@ def mds_plan(
 
 
 def _stored_field(field: DecodedField, source: Column) -> DecodedField:
-    """Keep encoded what MDS cannot hold decoded: arrays of strings and times."""
+    """Keep arrays of strings and times encoded: MDS has no type for them."""
     return DecodedField(source, None) if is_untyped(field.column) else field
 
 
@@ -475,7 +475,7 @@ def open_compared(
 def _rows(
     source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
 ) -> ComparedRows:
-    """Return the rows of a dataset, decoded by its own schema, or what it has of the other one."""
+    """Return the rows of a dataset, decoded by its own schema or by that of the other dataset."""
     if own is not None:
         return _DecodedRows(source, own)
     known = {} if other is None else other.fields
@@ -516,7 +516,7 @@ class _DecodedRows(ComparedRows):
 
 
 def _as_arrays(values: Values) -> pa.StructArray:
-    """Return arrays as what they are (dtype and shape) and their bytes; None for null."""
+    """Return the dtype, shape and bytes of arrays; None for null."""
     return pa.array([c if c is None else _described(c) for c in value_cells(values)], _ARRAY)
 
 

@@ -1,4 +1,4 @@
-"""What the data modules of both of Lightning's packages have in common."""
+"""The data module for both of Lightning's packages."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ class ConverterLoaders(Described):
         return {split: loader.statistics() for split, loader in self.loaders.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what Lightning's checkpoint has beside the state of the training loader."""
+        """Return what a Lightning checkpoint stores beside the state of the training loader."""
         is_counted = "train" not in self.loaders or self.loaders["train"]._mdstorm.has_length
         return {"world_size": self._world_size, "is_counted": is_counted}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Hide the length of the training data if they go on in another world.
+        """Hide the length of the training data if the number of processes has changed.
 
         Lightning takes the length of the epoch with which it begins for that of all, and that one
         is the rest of an epoch. Without a length it trains until there are no more batches.
@@ -143,7 +143,7 @@ class ConverterLoaders(Described):
         return find_world().size if is_auto else int(training.get("shard_count") or 1)
 
     def teardown(self, stage: str) -> None:
-        """End the threads of the loaders, which can be iterated again."""
+        """Stop the loaders' threads. The loaders can be iterated again."""
         for loader in self.loaders.values():
             loader.close()
 
@@ -157,7 +157,7 @@ class ConverterLoaders(Described):
 
 
 def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults for what the options leave open; shard arguments are given as a pair."""
+    """Return defaults for missing options. Shard arguments are passed as a pair or not at all."""
     is_share = not {"cur_shard", "shard_count"}.isdisjoint(options)
     return {name: _DEFAULTS[name] for name in _DEFAULTS if not (is_share and name == "cur_shard")}
 

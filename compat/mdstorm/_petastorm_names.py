@@ -1,4 +1,4 @@
-"""Names in Petastorm's modules that mdstorm has in another module, or lacks."""
+"""Petastorm's names: where mdstorm has them, and which it lacks."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def is_module(package: str, name: str) -> bool:
 
 
 def other_names(module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module: it finds what is elsewhere, and refuses the rest.
+    """Return the ``__getattr__`` of a module: it finds names of other modules, or raises an error.
 
     A package finds its own modules, too. Petastorm's packages import most of theirs, so that
     programs use ``petastorm.etl.dataset_metadata`` after ``import petastorm``.

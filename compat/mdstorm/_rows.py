@@ -53,11 +53,11 @@ def rows_of(
 
 
 class ArrayColumn(Column):
-    """A column of arrays without dimensions, which rows hold as arrays, not as scalars."""
+    """A column of zero-dimensional arrays, which rows hold as arrays, not as scalars."""
 
     @classmethod
     def of(cls, column: Column) -> ArrayColumn:
-        """Return a column as one of these."""
+        """Make one of another column."""
         return cls(**{each.name: getattr(column, each.name) for each in fields(column)})
 
 
@@ -269,13 +269,13 @@ class TFDataset(Protocol[_Element]):
 
 
 class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
-    """A dataset that the converter makes, which has a place and statistics."""
+    """A dataset from a converter, which has a state and statistics."""
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered so far, and what was waited for."""
+        """Return counts of delivered rows and of waiting time."""
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
-        """Return where the iteration that was begun last stands, for `load_state_dict`."""
+        """Return the position of the latest iteration, for `load_state_dict`."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration go on where `state` was taken."""
+        """Resume the next iteration where `state` was taken."""

@@ -52,7 +52,7 @@ _SPARK_TYPES: dict[Any, str] = {
 
 @public("mdstorm.unischema")
 class UnischemaField(NamedTuple):
-    """One field. Fields that differ in nothing but the codec are equal.
+    """One field. Fields that only differ in their codec are equal.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class UnischemaField(NamedTuple):
 
 
 def check_field(field: UnischemaField) -> None:
-    """Raise InvalidArgumentError unless a field has a type, a shape, and a codec or none."""
+    """Raise InvalidArgumentError unless a field has a type, a shape and a valid codec."""
     try:
         np.dtype(field.numpy_dtype)
     except TypeError as error:
@@ -109,14 +109,14 @@ def _invalid(field: UnischemaField, what: str) -> InvalidArgumentError:
 
 
 def fits_shape(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    """Whether an array has a declared shape, in which None is a dimension of any size."""
+    """Whether an array has a declared shape, where None stands for any size."""
     return len(found) == len(shape) and all(
         wanted in (None, size) for wanted, size in zip(shape, found, strict=True)
     )
 
 
 def is_left_out(column: Column) -> bool:
-    """Whether readers leave a column out unless it is named.
+    """Whether readers leave out a column unless `schema_fields` names it.
 
     Those are structs, maps and lists of them and, as in Petastorm, nested lists of Parquet files.
     """
@@ -169,7 +169,7 @@ def fields_of_arrow(dataset: Any, *, omit_unsupported_fields: bool) -> list[Unis
 
 
 def numpy_type_of(arrow_type: pa.DataType) -> Any:
-    """Return the NumPy type of the values of a column or, of lists, of their elements.
+    """Return the NumPy type of a column's values, or of the elements of its lists.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def _scalar_dtype(type_: pa.DataType) -> Any:
 
 @dataclass(frozen=True)
 class NamedSparkType:
-    """A Spark type that is known by Spark's JSON for it, with no need of Spark.
+    """A Spark type, kept as Spark's JSON so that pyspark is not needed.
 
     Attributes
     ----------
@@ -286,12 +286,12 @@ class NamedSparkType:
 
 
 def is_simple(json: SparkType) -> bool:
-    """Whether a type is a decimal or one without parameters, which pickles of Petastorm hold."""
+    """Whether a type is a decimal or has no parameters, as in Petastorm's pickles."""
     return isinstance(json, str) and (json in _CLASSES or _DECIMAL.fullmatch(json) is not None)
 
 
 def class_name(spark_type: Any) -> str:
-    """Name of the class of a Spark type: an instance of it, the class itself, or a named type."""
+    """Return the class name of a Spark type: of an instance, a class or a named type."""
     if isinstance(spark_type, NamedSparkType):
         if isinstance(spark_type.json, dict):
             return f"{str(spark_type.json['type']).capitalize()}Type"

@@ -102,13 +102,13 @@ def dataset_of_ngrams(reader: Any) -> Any:
 
 
 def warn_of_decimals_in(reader: Any) -> None:
-    """Warn if a reader delivers decimals, of which nobody has said what becomes of them."""
+    """Warn if a reader delivers decimals although the user chose no form."""
     if isinstance(reader, DatasetReader):
         reader._mdstorm_warn_of_decimals("TensorFlow")
 
 
 def specs_of_ngram(reader: Any) -> dict[int, list[ColumnSpec]]:
-    """Return how the fields at each offset arrive."""
+    """Return the specs of the fields at each offset."""
     offsets = range(min(reader.ngram.fields), max(reader.ngram.fields) + 1)
     return {offset: specs_of_schema(_schema_at(reader, offset)) for offset in offsets}
 
@@ -119,7 +119,7 @@ def _schema_at(reader: Any, offset: int) -> Unischema:
 
 
 def _with_options(dataset: Any, reader: Any) -> Any:
-    """Keep TensorFlow from sharding what the reader has sharded.
+    """Turn off TensorFlow's sharding, because the reader has sharded the rows.
 
     Raises
     ------
@@ -143,7 +143,7 @@ class _Classes:
         adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
         class RowsDataset(adapter):  # type: ignore[misc, valid-type]
-            """Rows out of a dataset of several at a time."""
+            """A dataset of rows, read several at a time."""
 
             def __init__(self, parts: Callable[[], Any]) -> None:
                 self._parts = parts
@@ -153,20 +153,20 @@ class _Classes:
             def batch(
                 self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
             ) -> Any:
-                """Batch as TensorFlow does, but without taking the rows apart."""
+                """Batch rows as TensorFlow does, without splitting them first."""
                 if others or options or not isinstance(drop_remainder, bool):
                     return super().batch(batch_size, drop_remainder, *others, **options)
                 return adapter(self._parts().rebatch(batch_size, drop_remainder))
 
         class BatchesDataset(adapter):  # type: ignore[misc, valid-type]
-            """Batches as they are stored, which know how to become rows."""
+            """A dataset of stored batches, which can be unbatched to rows."""
 
             def __init__(self, batches: Any, parts: Callable[[], Any]) -> None:
                 self._parts = parts
                 super().__init__(batches)
 
             def unbatch(self, *others: Any, **options: Any) -> Any:
-                """Take the batches apart."""
+                """Split batches into rows."""
                 return RowsDataset(self._parts)
 
         self.plain = adapter
@@ -220,7 +220,7 @@ class Elements:
                 yield part, mark, rows
 
     def _parts(self, batch: Batch) -> Iterator[Any]:
-        """Yield the rows of a batch together; one by one if their arrays have several shapes."""
+        """Yield the rows of a batch together, or one by one if their arrays differ in shape."""
         try:
             yield self._columns(batch)
         except UnequalLengthsError:
@@ -284,7 +284,7 @@ class NGrams:
 
 
 def _from_its_place(reader: Any) -> Iterator[Any]:
-    """Yield what is left of a reader; if that is nothing, everything anew."""
+    """Yield the remaining items of a reader; after its end, all items again."""
     if getattr(reader, "last_row_consumed", False):
         reader.reset()
     yield from reader
@@ -305,7 +305,7 @@ def date_to_nsec_from_epoch(dt: datetime.date) -> int:
 
 
 def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
-    """Return a column of some rows as `spec` declares it.
+    """Return a column of some rows as `spec` declares.
 
     Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their text, strings UTF-8
     bytes. Numbers are cast to the declared type.
@@ -340,7 +340,7 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
 
 
 def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
-    """Return a column of rows, which holds no null but NaN; see `column_for_tf`.
+    """Return a column of rows without nulls; see `column_for_tf`.
 
     As in Petastorm, a date of a row is a number of days, and a timestamp one of microseconds.
     """
@@ -355,7 +355,7 @@ def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) 
 
 
 def refuse_nulls_in_rows(fields: Iterable[tuple[str, Any]]) -> None:
-    """Refuse nulls in rows, all fields that hold some in one message.
+    """Raise NullInRowError that names all fields with nulls.
 
     Parameters
     ----------
@@ -407,7 +407,7 @@ def _days_or_microseconds(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
-    """Return Python objects as the array that TensorFlow's own type is made of."""
+    """Return Python objects as an array that TensorFlow can convert."""
     flat = values.reshape(-1)
     nulls = sum(value is None for value in flat)
     if nulls:
@@ -434,7 +434,7 @@ def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
 
 
 def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> ColumnSpec:
-    """Return how a column of a declared NumPy type arrives.
+    """Return the spec of a column of a declared NumPy type.
 
     Raises
     ------
@@ -456,7 +456,7 @@ def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> 
 
 
 def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:
-    """Return how the fields of a schema arrive; for text with Petastorm's warning.
+    """Return the specs of a schema's fields, with Petastorm's warning for strings.
 
     Raises
     ------

@@ -17,10 +17,10 @@ class CacheBase(abc.ABC):
 
     @abc.abstractmethod
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return what is kept under a key, or else what the function returns, and keep that."""
+        """Return the value of a key; without one, call the function and keep its result."""
 
     def cleanup(self) -> None:  # noqa: B027  # not every cache has something to remove
-        """Remove everything that is kept."""
+        """Remove all values."""
 
 
 class NullCache(CacheBase):

@@ -175,7 +175,7 @@ class NdarrayCodec(_BinaryCodec):
         return bytearray(file.getbuffer())
 
     def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
-        """Return the array, as a copy of its own; pickled objects are never loaded.
+        """Return the array, as a copy; pickled objects are never loaded.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class CompressedNdarrayCodec(_BinaryCodec):
         return bytearray(file.getbuffer())
 
     def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
-        """Return the array, as a copy of its own; pickled objects are never loaded.
+        """Return the array, as a copy; pickled objects are never loaded.
 
         Raises
         ------
@@ -302,14 +302,14 @@ class CompressedImageCodec(_BinaryCodec):
 
 
 def has_length(value: Any) -> bool:
-    """Whether it is a list, an array with an axis, bytes, …: anything but a scalar or a string."""
+    """Whether a value is a list, array, bytes or the like, and neither a scalar nor a string."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return hasattr(value, "__len__") and not isinstance(value, str)
 
 
 def check_array(field: UnischemaField, value: Any) -> None:
-    """Require an array of the dtype and shape of `field`.
+    """Raise an error unless an array has the dtype and shape of `field`.
 
     Raises
     ------
@@ -345,7 +345,7 @@ def check_array(field: UnischemaField, value: Any) -> None:
 
 
 def _is_of_type(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether a dtype is the wanted one, in any byte order; strings and times may have any size."""
+    """Whether a dtype is the wanted one in any byte order; strings and times in any size."""
     if wanted.kind in "SUMm":
         return found.kind == wanted.kind
     return bool(found.newbyteorder("=") == wanted.newbyteorder("="))
@@ -361,7 +361,7 @@ def no_image(field: UnischemaField, value: npt.NDArray[Any]) -> EncodingError:
 
 
 def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
-    """Return the file of an image.
+    """Encode an image as a file.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class LocalDiskCache(CacheBase):
         return value
 
     def _mdstorm_write(self, path: Path, value: tuple[Any]) -> None:
-        """Keep a value if there is, or can be made, room for it."""
+        """Store a value if there is room for it, or can be made."""
         data = pickle.dumps(value, protocol=5)
         size = len(_MAGIC) + _CHECKSUM_BYTES + len(data)
         if not self._mdstorm_make_room(size):

@@ -97,7 +97,7 @@ class NGram(Described):
         return self._timestamp_field
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same fields are requested at the same offsets, as in Petastorm."""
+        """Whether both request the same fields at the same offsets, as in Petastorm."""
         if not isinstance(other, NGram):
             return NotImplemented
         ours = {offset: set(fields) for offset, fields in self._fields.items()}
@@ -134,7 +134,7 @@ class NGram(Described):
     def convert_fields(
         self, unischema: Unischema, field_list: Sequence[_FieldOrPattern]
     ) -> list[Any]:
-        """Return fields: those of the list, and then those that its expressions match."""
+        """Return the fields of the list, then those that its expressions match."""
         given = [item for item in field_list if not isinstance(item, str)]
         patterns = [item for item in field_list if isinstance(item, str)]
         return list(dict.fromkeys([*given, *match_unischema_fields(unischema, patterns)]))
@@ -297,7 +297,7 @@ def _as_array(timestamps: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDArray[np.bool_]:
-    """Say of each step from a row to the next whether an n-gram may contain it."""
+    """Return a mask of the steps between rows that an n-gram may contain."""
     unsorted = np.flatnonzero(~(stamps[:-1] <= stamps[1:]))
     if len(unsorted):
         first, second = stamps[unsorted[0]], stamps[unsorted[0] + 1]
@@ -321,7 +321,7 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
 
 
 def _apart(stamps: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: int) -> list[int]:
-    """Leave out n-grams that begin before the one before them has ended."""
+    """Leave out n-grams that overlap with the one before."""
     chosen: list[int] = []
     for start in starts.tolist():
         if not chosen or stamps[start] > stamps[chosen[-1] + length - 1]:

@@ -317,7 +317,7 @@ def _check_derived(predicate: object) -> None:
 
 
 def as_searched(values: Iterable[Any]) -> set[Any] | list[Any]:
-    """Return the values as what is searched fastest."""
+    """Return the values in the form that is fastest to search."""
     found = [_plain(value) for value in values]
     try:
         return set(found)
@@ -334,5 +334,5 @@ def is_among(value: Any, values: set[Any] | list[Any]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, which can be compared with decimals."""
+    """Return a NumPy number as a Python number, which can be compared with decimals."""
     return value.item() if isinstance(value, (np.number, np.bool_)) else value

@@ -97,7 +97,7 @@ class TransformSpec(Described):
         self._mdstorm_edited()
 
     def _mdstorm_edited(self) -> dict[str, EditedField]:
-        """Return what `edit_fields` declares, by name.
+        """Return the declarations of `edit_fields` by name.
 
         Raises
         ------
@@ -171,7 +171,7 @@ def _edited(field: Any) -> EditedField:
 
 
 def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]) -> None:
-    """Warn of fields that an argument of a TransformSpec names and that are not there."""
+    """Warn about fields that a TransformSpec names but that do not exist."""
     unknown = [name for name in fields if name not in names]
     if unknown:
         warn_user(

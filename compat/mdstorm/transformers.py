@@ -165,7 +165,7 @@ def _is_ours(source: object) -> bool:
 
 
 class _Keywords:
-    """Makes the keywords of a model of a batch, as transformers' default collator does.
+    """Turns a batch into a model's keywords, as transformers' default collator does.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class _Keywords:
         self._names = names
 
     def __call__(self, batch: Any) -> Any:
-        """Return the batch, or what is made of it if it is a dict."""
+        """Return the batch; a dict as the model's keywords."""
         if not isinstance(batch, Mapping):
             return batch
         names = self._names
@@ -202,14 +202,14 @@ def _labels(values: Any) -> Any:
 
 
 class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.ExportableState):  # type: ignore[misc]
-    """Sees to it that the batches which the Trainer skips are those that were trained on."""
+    """Ensures that the Trainer skips exactly the batches that were trained on."""
 
     def __init__(self) -> None:
         #: What batches depend on, as checkpoints hold it; None for datasets that are not ours.
         self.shape: dict[str, int] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Refuse a checkpoint of another number of processes, or of another batch size."""
+        """Raise an error for a checkpoint with a different number of processes or batch size."""
         loader: Any = kwargs.get("train_dataloader")
         self.shape = None
         if not _is_ours(loader):
@@ -228,7 +228,7 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
             )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Tell the loader its epoch, as the Trainer counts it: it does not where it skips."""
+        """Set the loader's epoch as the Trainer counts it, also where it skips batches."""
         loader: Any = kwargs.get("train_dataloader")
         if not _is_ours(loader):
             return
@@ -240,5 +240,5 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
         loader.set_epoch(state.global_step // steps)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds."""
+        """Return what a checkpoint stores."""
         return {"args": {}, "attributes": {"shape": self.shape}}

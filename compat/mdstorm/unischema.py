@@ -243,7 +243,7 @@ def match_unischema_fields(schema: Unischema, field_regex: Sequence[str]) -> lis
 
 
 def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> None:
-    """Set fields that a row lacks to None, in place.
+    """Set missing fields of a row to None, in place.
 
     Raises
     ------
@@ -335,7 +335,7 @@ def _type_name(numpy_dtype: Any) -> str:
 def warn_of_prefixes(
     names: Collection[str], left_out: Iterable[str], expressions: Iterable[str]
 ) -> None:
-    """Say which names expressions match the beginning of that match no name as a whole.
+    """Warn about expressions that only match the beginning of a field's name.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def warn_of_prefixes(
 
 @lru_cache(maxsize=512)
 def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-    """Type of the rows of a schema: a namedtuple that can be pickled by name and fields.
+    """Return the namedtuple type of a schema's rows, which pickles by name and fields.
 
     Raises
     ------

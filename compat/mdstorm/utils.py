@@ -19,7 +19,7 @@ _Result = TypeVar("_Result")
 
 
 def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
-    """Decode the values of a row as they are stored in Parquet files.
+    """Decode a row as it is stored in Parquet files.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ __all__ = ["WeightedSamplingReader"]
 
 
 class WeightedSamplingReader(Described, OwnContext):
-    """Takes each row, or batch, from one of several readers, drawn with given probabilities.
+    """Yields rows or batches from several readers, each drawn with a given probability.
 
     It ends when the first of the readers ends, until that reader is reset. The signature is that of
     ``petastorm.weighted_sampling_reader``, plus `seed`.
@@ -91,7 +91,7 @@ class WeightedSamplingReader(Described, OwnContext):
         readers = list(map(repr, self._readers)) if full else []
         return Description(
             [f"{len(self._readers)} readers", f"probabilities {', '.join(weights)}", delivers],
-            [("readers", str(len(self._readers))), ("delivers", delivers)],
+            [("readers", str(len(self._readers))), ("yields", delivers)],
             ["probability", "reader"],
             list(zip(weights, readers, strict=True)) if full else [],
         )
@@ -155,7 +155,7 @@ def _check_alike(readers: Sequence[Any]) -> None:
 
 
 def _cumulated(probabilities: Sequence[float]) -> Any:
-    """Return the upper bound of each reader's part of the numbers from 0 to 1."""
+    """Return the cumulative probabilities of the readers."""
     weights = np.asarray(probabilities, np.float64)
     if weights.ndim != 1 or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise InvalidArgumentError(

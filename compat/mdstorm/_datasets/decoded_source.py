@@ -189,7 +189,7 @@ class DecodedSource(SampleDataset):
 
     @property
     def decodes(self) -> bool:
-        """Whether any field is more than its stored values."""
+        """Whether any field has to be decoded."""
         return any(field.decode is not None for field in self._fields.values())
 
     @property
@@ -198,7 +198,7 @@ class DecodedSource(SampleDataset):
         return self.stored.is_mapped and not self.decodes
 
     def over(self, stored: Any) -> DecodedSource:
-        """Return the same of a part of the stored samples."""
+        """Return a decoded source over a part of the stored samples."""
         return DecodedSource(stored, self.unischema, self._decimals)
 
     def shard(self, number: int) -> Shard:
@@ -243,19 +243,19 @@ class DecodedShard(Shard):
 
     @property
     def memory(self) -> int:
-        """Bytes that it keeps in memory, about: what is decoded is as large as what is stored."""
+        """Approximate bytes in memory: stored values, and decoded ones of the same size."""
         return 2 * self._stored.memory
 
     def will_need(self) -> None:
-        """Have what is mapped read ahead."""
+        """Ask the system to read mapped files ahead."""
         self._stored.will_need()
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
-        """Decode ahead of use what is kept."""
+        """Decode values that stay in memory ahead of use."""
         self.decoded(columns, exact_nulls=exact_nulls)
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
-        """Return all samples of some columns, not to be changed; None where they are not kept."""
+        """Return all samples of some columns, read-only; None if they are not in memory."""
         if not self._keeps:
             return None
         plain = [name for name in columns if self._fields[name].decode is None]
@@ -311,7 +311,7 @@ class DecodedShard(Shard):
 
 
 def _delivered(column: Column, values: Values, exact_nulls: bool) -> Values:
-    """Return decoded values in the form that the reading core promises for the column."""
+    """Return decoded values in the form in which the engine delivers the column."""
     if isinstance(values, np.ndarray):
         if values.ndim > 1 or values.dtype == object or column.is_numpy(exact_nulls=exact_nulls):
             return values

@@ -53,7 +53,7 @@ _SCALARS: dict[str, tuple[str, SparkType]] = {
 
 @dataclass(frozen=True)
 class DecodedField:
-    """A field, and the way from the stored values to it.
+    """A field, and how it is decoded.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def decoded_field(field: UnischemaField, stored: Column) -> DecodedField:
 
 
 def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
-    """Return the column as one of arrays, or of scalars for no dimensions."""
+    """Return the column as a column of arrays, or of scalars if the shape is empty."""
     if dtype.name not in DTYPES and dtype.kind != "b":
         return replace(column, encoding="bytes", spark_type=None)
     stored = "uint8" if dtype.kind == "b" else dtype.name
@@ -114,7 +114,7 @@ def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
 
 
 def is_untyped(column: Column) -> bool:
-    """Whether a column of `array_column` is for values of which MDS has no type."""
+    """Whether MDS has no type for the values of an array column."""
     return column.encoding == "bytes" and column.spark_type is None
 
 
@@ -131,7 +131,7 @@ def _files_of_arrays(field: UnischemaField, column: Column) -> DecodedField:
 
 
 def _arrays_of_numbers(field: UnischemaField, column: Column) -> DecodedField:
-    """Stored as arrays: by our own writer, or by Spark without a codec."""
+    """Decode columns that are stored as arrays: by mdstorm, or by Spark without a codec."""
     dtype = np.dtype(field.numpy_dtype)
     stored = column.parsed_encoding
     if dtype.kind not in "biuf" or not field.shape:
@@ -157,7 +157,7 @@ def _cast_arrays(values: Values, dtype: np.dtype[Any]) -> Values:
 
 
 def _shaped(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> Values:
-    """Give arrays of several dimensions what the core does not keep: bool, and shapes at nulls."""
+    """Restore what the engine does not store of arrays: booleans, and shapes beside nulls."""
     if isinstance(values, np.ndarray) or shape is None:
         return _cast_arrays(values, dtype)
     rows = column_to_numpy(values, None)
@@ -179,7 +179,7 @@ def _scalars(field: UnischemaField, column: Column) -> DecodedField:
 
 
 def _scalar_column(field: UnischemaField, column: Column) -> Column:
-    """Return the column as one of the field's scalars; untyped if MDS has no type for them."""
+    """Return the column as scalars of the field's type; untyped if MDS has no such type."""
     dtype = np.dtype(field.numpy_dtype)
     encoding, spark_type = _SCALARS.get(dtype.kind, (dtype.name, None))
     if field.numpy_dtype is Decimal:
@@ -282,7 +282,7 @@ def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray
 
 
 def _integer(value: Any) -> int:
-    """Return a number as an integer; ValueError if it is none."""
+    """Return a number as an integer, or raise ValueError."""
     if value != value or value in (np.inf, -np.inf):
         raise ValueError(f"{value} is not an integer")
     return int(value)
@@ -324,7 +324,7 @@ def _float_column(column: Column, dtype: str) -> Column:
 
 
 def schema_with_floats(unischema: Unischema, dtype: str) -> Unischema:
-    """Return the schema of what is read by `with_floats`; its numbers have no codec."""
+    """Return the schema of columns that `with_floats` converted."""
     fields = [_float_field(field, dtype) for field in unischema.fields.values()]
     return Unischema(unischema._name, fields)
 

@@ -151,7 +151,7 @@ class _Files:
         return skipped
 
     def _parse(self) -> None:
-        """Parse every header that there is, once."""
+        """Parse each distinct header once."""
         for length in np.unique(self._skipped).tolist():
             chosen = np.flatnonzero(self._skipped == length)
             found = gather_fixed(self._data, self._starts[chosen], np.dtype(f"V{length}"))

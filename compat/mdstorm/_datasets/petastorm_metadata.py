@@ -235,7 +235,7 @@ def counted_row_groups(source: ParquetDataset) -> dict[str, int]:
 
 
 def counts_entry(source: ParquetDataset) -> bytes:
-    """Return the row groups of each file as metadata keep them."""
+    """Return the metadata entry for the row groups of each file."""
     return json.dumps(counted_row_groups(source)).encode("utf-8")
 
 
@@ -244,7 +244,7 @@ def _note(source: ParquetDataset, indexes: bytes) -> bytes:
 
 
 def _digest(indexes: bytes) -> bytes:
-    """Tell the pickle that the note belongs to from a later one by Petastorm."""
+    """Return a digest that tells this pickle from a later one by Petastorm."""
     return hashlib.sha256(indexes).hexdigest()[:16].encode("ascii")
 
 
@@ -255,7 +255,7 @@ def write_petastorm_metadata(
     with_summary: bool = False,
     files_before: Collection[str] | None = None,
 ) -> None:
-    """Write ``_common_metadata`` for the Parquet files in a directory and below, which stay.
+    """Write ``_common_metadata`` for all Parquet files below a directory.
 
     It is written last, and atomically. The number of row groups of each file is that of its footer,
     and files that come while it is written are in it, too. Indexes of row groups are dropped if
@@ -300,7 +300,7 @@ def write_petastorm_metadata(
 
 
 def open_written(location: Location) -> ParquetDataset:
-    """Open the Parquet files in a directory; waits a moment for one that lacks its footer yet.
+    """Open the Parquet files in a directory; wait a moment for files that are still being written.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def _open(location: Location) -> ParquetDataset:
 
 
 def check_no_table(source: ParquetDataset) -> None:
-    """Refuse to keep metadata of the files of a Delta table, which later versions do not have.
+    """Raise UnsupportedTableError for a Delta table, whose files change with each version.
 
     Raises
     ------
@@ -380,7 +380,7 @@ def check_stored(unischema: Unischema, url: str, names: Sequence[str], remedy: s
 
 
 def _stored_entries(location: Location) -> dict[bytes, bytes]:
-    """Return the entries that are there; {} where they were only half written."""
+    """Return the stored entries; {} if they are damaged."""
     try:
         return entries_of(read_metadata(location))
     except CorruptDatasetError:
@@ -393,7 +393,7 @@ def _check_same_schema(
     unischema: Unischema,
     files_before: Collection[str],
 ) -> None:
-    """Refuse to describe rows of two schemas by one of them."""
+    """Raise an error if files of two schemas would get the metadata of one."""
     try:
         stored = load_unischema(entries[UNISCHEMA_KEY])
     except (KeyError, UnsafePickleError):  # none, or nothing that describes rows

@@ -142,7 +142,7 @@ def open_stored(
 def opened(
     dataset: Dataset | ParquetDataset, *, decode: bool = True, decimals: str | None = None
 ) -> Opened:
-    """Return an open dataset with its fields.
+    """Decode an open dataset by its schema, or infer the schema.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def _of_parquet(dataset: ParquetDataset, decode: bool) -> Opened:
 
 
 def checked_urls(urls: Any) -> Any:
-    """Return a URL, or a list of them, with those of path objects.
+    """Return one URL or a list of URLs; path objects become URLs.
 
     Absolute paths on Databricks' mounts count as URLs.
 
@@ -214,7 +214,7 @@ def checked_urls(urls: Any) -> Any:
 
 
 def checked_url(url: Any) -> str:
-    """Return a URL, or that of a path object.
+    """Return a URL, also for a path object.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def checked_url(url: Any) -> str:
 
 
 def scheme_less(path: str, what: str) -> str:
-    """Return Petastorm's message for a path in place of a URL, and the URL that it is."""
+    """Return Petastorm's message for a path without a scheme, with the URL to use."""
     return (
         f"ERROR! A scheme-less {what} url ({path}) is no longer supported. Please prepend "
         f'"file://" for local filesystem: write {normalize_url(path)}'
@@ -260,7 +260,7 @@ class Piece(NamedTuple):
 
 
 class ReadDataset(Described):
-    """The dataset of a reader: all attributes of its source, and those that Petastorm's has.
+    """The dataset of a reader, with the attributes of its source and of Petastorm's dataset.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ class ReadDataset(Described):
 
     @property
     def fragments(self) -> list[ParquetFileFragment]:
-        """The files as pyarrow has them.
+        """The files as pyarrow fragments.
 
         Raises
         ------
@@ -368,7 +368,7 @@ class ReadDataset(Described):
 
     @cached_property
     def _stored(self) -> Any:
-        """The dataset as it is stored: that behind views, and behind what decodes it."""
+        """The stored dataset below views and decoding."""
         found: Any = self.source
         while not isinstance(found, (Dataset, ParquetDataset)):
             found = found.stored if hasattr(found, "stored") else found.source
@@ -389,7 +389,7 @@ def open_files(
     filesystem: Any = None,
     as_of: AsOf | None = None,
 ) -> Dataset | ParquetDataset:
-    """Open the dataset that some files are, in their order.
+    """Open some files of one dataset, in their order.
 
     Parameters
     ----------
@@ -448,12 +448,12 @@ def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
 
 
 def is_shard(url: str) -> bool:
-    """Whether a URL ends as those of MDS shards do."""
+    """Whether a URL has the ending of an MDS shard."""
     return _SHARD.fullmatch(url) is not None
 
 
 def directory_of(urls: Sequence[str]) -> str:
-    """Return the innermost directory that has all of these files."""
+    """Return the innermost directory that contains all of these files."""
     parts = [normalize_url(url).split("/")[:-1] for url in urls]
     common = takewhile(lambda names: len(set(names)) == 1, zip(*parts, strict=False))
     return "/".join(names[0] for names in common)
@@ -465,7 +465,7 @@ def open_parquet_files(
     filesystem: Any,
     as_of: AsOf | None = None,
 ) -> ParquetDataset:
-    """Open Parquet whose URLs are spelled as they are, or percent-encoded as Spark does it."""
+    """Open Parquet files by plain URLs, or by URLs that Spark has percent-encoded."""
     opened = partial(
         open_parquet, storage_options=storage_options, filesystem=filesystem, as_of=as_of
     )

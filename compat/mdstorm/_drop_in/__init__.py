@@ -83,7 +83,7 @@ def install_as_petastorm() -> None:
 
 
 def _join_loggers() -> None:
-    """Put each of Petastorm's loggers above that of mdstorm; again does nothing.
+    """Make each of Petastorm's loggers the parent of mdstorm's. Repeating the call has no effect.
 
     Levels and handlers of both hold, those of ``mdstorm`` first: a record goes from
     ``mdstorm.reader`` to ``petastorm.reader``, ``mdstorm``, ``petastorm`` and the root logger.
@@ -97,12 +97,12 @@ def _join_loggers() -> None:
 
 
 def keep_conf() -> None:
-    """Let ``spark.conf`` keep what it is refused of our own keys, in this process."""
+    """Let ``spark.conf`` keep our own keys in this process where the session refuses them."""
     when_loaded(_CLASSES, _patch)
 
 
 def _patch(module: ModuleType) -> None:
-    """Patch the methods of the class in a module; again does nothing."""
+    """Patch the methods of the class in a module. Repeating the call has no effect."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):
         return

@@ -116,7 +116,7 @@ _DTYPE = re.compile(
 
 
 def current_name(name: str) -> str:
-    """Return a name as current Petastorm, Python 3 and NumPy 1 spell it."""
+    """Return the name under which Petastorm 0.13, Python 3 and NumPy 1 know an object."""
     for other, current in _RENAMED.items():
         if name.startswith(other):
             return current + name[len(other) :]
@@ -124,7 +124,7 @@ def current_name(name: str) -> str:
 
 
 class StandIn:
-    """Stands for what a pickle names: its subclasses for classes, their instances for objects.
+    """Stand-in for the classes and functions that a pickle names; its instances for objects.
 
     It keeps what the pickle would do with it, and does nothing. Neither instances nor classes can
     be given other attributes, and instances are equal to themselves alone.
@@ -207,7 +207,7 @@ def read_pickle(data: bytes) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds stand-ins for known names, and nothing else: persistent ids and extensions neither."""
+    """Finds stand-ins for known names, and rejects everything else."""
 
     def find_class(self, module: str, name: str) -> type[StandIn]:
         known = current_name(f"{module}.{name}")
@@ -222,7 +222,7 @@ class _Unpickler(pickle.Unpickler):
 
 @contextmanager
 def damage_refused() -> Iterator[None]:
-    """Raise the error for a pickle that is damaged, whatever fails in the block."""
+    """Turn any error in the block into the error for a damaged pickle."""
     try:
         yield
     except UnsafePickleError:
@@ -238,7 +238,7 @@ def damage_refused() -> Iterator[None]:
 
 
 def refused(what: str) -> UnsafePickleError:
-    """Return the error for allowed parts that are combined in a way Petastorm never does."""
+    """Return the error for known names that are combined as Petastorm never does."""
     return UnsafePickleError(
         f"Petastorm would not write this metadata: {what}. It is damaged, or was written by "
         "something else"
@@ -268,7 +268,7 @@ _SPECIAL = {"copyreg._reconstructor": _Reconstructed, "pyspark.serializers._rest
 
 
 class _Value(NamedTuple):
-    """What is known of a value on the stack of the pickle."""
+    """What is known about a value on the stack of the pickle."""
 
     depth: int
     is_tuple: bool
@@ -283,7 +283,7 @@ _FROM_NOTHING = {
 
 
 def check_instructions(data: bytes) -> None:
-    """Follow the instructions of a pickle without making a value.
+    """Check the instructions of a pickle without creating a value.
 
     Whatever passes takes memory and time in proportion to its length: a length ends inside of the
     pickle, a place in the memo is not beyond what the pickle could fill, numbers have 64 bits, and
@@ -326,7 +326,7 @@ def check_instructions(data: bytes) -> None:
 
 
 def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int]) -> None:
-    """Take what an instruction takes from the stack, and put what it makes of that there.
+    """Pop what an instruction consumes from the stack, and push its result.
 
     One that takes more than is there is left to the unpickler, which refuses it.
     """

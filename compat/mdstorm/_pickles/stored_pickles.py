@@ -114,7 +114,7 @@ def dump_unischema(unischema: Unischema) -> bytes:
 
 
 def dump_field(field: UnischemaField) -> bytes:
-    """Return the part of the pickle for one field: equal for fields that are alike in all."""
+    """Return the part of the pickle for one field; equal fields have equal parts."""
     shape = tuple_of(map(integer, field.shape))
     parts = [text(field.name), _type(field), shape, _codec(field), boolean(field.nullable)]
     return imported(_UNISCHEMA, "UnischemaField") + tuple_of(parts) + b"\x81"
@@ -287,7 +287,7 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
 
 
 class _Allowance:
-    """As much as the pickle has bytes: it may refer to one part, which is copied, many times."""
+    """Limits copies to the size of the pickle, which may refer to one part many times."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -355,7 +355,7 @@ def _index(index: StoredIndex) -> bytes:
 
 
 def _values(groups: Mapping[Any, Iterable[int]], field: str) -> bytes:
-    """Push a defaultdict, which Petastorm asks for values that it does not hold."""
+    """Push a defaultdict, because Petastorm looks up missing values in it."""
     empty = called(imported("collections", "defaultdict"), _SET)
     return empty + items((_value(value, field), _numbers(n)) for value, n in groups.items())
 

@@ -132,7 +132,7 @@ class ReaderArguments:
 
     @property
     def is_auto(self) -> bool:
-        """Whether the share is this process's in the world, when a pass begins."""
+        """Whether rank and world size come from the launcher when a pass begins."""
         return is_auto(self.cur_shard) or is_auto(self.shard_count)
 
     @property
@@ -142,24 +142,24 @@ class ReaderArguments:
 
     @property
     def workers(self) -> int:
-        """Threads that read."""
+        """Number of reading threads."""
         if self.reader_pool_type == "dummy":
             return 0
         return min(int(self.workers_count or DEFAULT_WORKERS), os.cpu_count() or 1)
 
     @property
     def prefetch(self) -> int:
-        """Results that may be ready ahead of use, enough to keep all workers busy."""
+        """Number of results to prepare ahead of use, enough to keep all workers busy."""
         return max(min(int(self.results_queue_size or _DEFAULT_RESULTS), self.workers + 2), 1)
 
     @property
     def is_elastic(self) -> bool:
-        """Whether the order is the elastic one, MosaicML Streaming's."""
+        """Whether the order is the elastic one, that of MosaicML Streaming."""
         return self.order == "elastic"
 
     @cached_property
     def cache(self) -> CacheBase:
-        """A cache as the arguments ask for it."""
+        """The cache that the arguments describe."""
         if self.cache_type in (None, "null"):
             return NullCache()
         return LocalDiskCache(
@@ -184,14 +184,14 @@ class ReaderArguments:
 
 
 def no_cache_with(other: str) -> UnsupportedArgumentError:
-    """Return the error that says what does not go with a cache on a local disk."""
+    """Return the error for an argument that a local-disk cache does not support."""
     return UnsupportedArgumentError(
         f"Local cache is not supported together with {other}: leave out one of them"
     )
 
 
 def check_reader(reader: object) -> None:
-    """Raise ArgumentTypeError unless `reader` can be iterated over, and is no place."""
+    """Raise ArgumentTypeError unless `reader` is iterable and not a path."""
     if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:
         raise ArgumentTypeError(
             f"{reader!r} is not a reader: create one with make_reader(url) or "
@@ -227,12 +227,12 @@ def check_predicate(predicate: object) -> None:
 
 
 def is_auto(shard: object) -> bool:
-    """Whether a shard argument is to be that of the launcher."""
+    """Whether a shard argument is ``"auto"``: the launcher's."""
     return isinstance(shard, str) and shard == "auto"
 
 
 def check_share(cur_shard: object, shard_count: object) -> None:
-    """Raise InvalidArgumentError unless both are None, number a share of the rows, or are "auto".
+    """Raise InvalidArgumentError unless both are None, valid rank and count, or "auto".
 
     Either may be left out beside "auto".
     """

@@ -1,4 +1,4 @@
-"""Warn that decimals arrive as values that no model takes."""
+"""Warn about columns of decimals, on which no model can be trained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
 def undecided_decimals(
     options: ReaderOptions, arguments: ReaderArguments, names: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return which of the columns `names` are delivered as decimals, if nobody asked for that.
+    """Return the columns among `names` that are decimals, unless the user chose a form.
 
     What a function of the user's makes of them is not counted.
     """
@@ -38,7 +38,7 @@ def _is_decimal(column: Column) -> bool:
 
 @cache
 def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> None:
-    """Say what becomes of columns of decimals, once in this process; nothing if there is none."""
+    """Warn once per process about how columns of decimals are delivered."""
     if not names:
         return
     columns, hold = ("columns", "hold") if len(names) > 1 else ("column", "holds")

@@ -14,7 +14,7 @@ from mdstorm_backend.loaders import ReaderOptions
 
 
 class KeptShares:
-    """Keeps what a reader makes of shards' shares.
+    """Caches the rows that a reader has read and transformed from parts of shards.
 
     Parameters
     ----------
@@ -58,6 +58,6 @@ class KeptShares:
         self._prefix = hashlib.sha256(repr(what).encode() + code).hexdigest()
 
     def __call__(self, name: str, make: Callable[[], Batch]) -> Batch:
-        """Return what is kept of a share, or make it."""
+        """Return the cached rows of a part of a shard, or read them."""
         batch: Batch = self._cache.get(f"{self._prefix} {name}", make)
         return batch

@@ -1,4 +1,4 @@
-"""The keywords of readers, typed, their explicit signatures, and the rejection of unknown ones."""
+"""The typed keywords of readers, and errors for unknown ones."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ _ELSEWHERE = {
 def signature_of(
     function: Callable[..., _Result],
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Let the decorated function be the signature and the docstring of another one.
+    """Call another function by the decorated function's signature and docstring.
 
     Its own body never runs: `function` is called with all arguments by name, defaults included. The
     keywords beyond Petastorm, which it takes as `AddedReaderKeywords`, have the defaults of
@@ -152,7 +152,7 @@ def signature_of(
 
 
 def _explicit(declared: Signature) -> Signature:
-    """Return a signature that ends with the keywords beyond Petastorm, one by one."""
+    """Return a signature that lists the keywords beyond Petastorm one by one."""
     added = [
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
         for field in fields(ReaderArguments)
@@ -162,7 +162,7 @@ def _explicit(declared: Signature) -> Signature:
 
 
 def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse keywords that a function does not know.
+    """Raise ArgumentTypeError for keywords that a function does not have.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
 
 
 def _remedy(name: str, known: Collection[str]) -> str:
-    """What to use instead of a keyword, as the end of a sentence; empty if nobody knows."""
+    """Return what to use instead of a keyword, as the end of a sentence; empty if unknown."""
     instead, how = _INSTEAD.get(name, ("", ""))
     if instead in known:
         return f": use {instead}, {how}"

@@ -30,7 +30,7 @@ _logger = logging.getLogger("mdstorm.reader")
 
 @public("mdstorm.reader")
 def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
-    """Return URLs, or those of path objects, without a slash at their end.
+    """Return URLs without a trailing slash; path objects become URLs.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _check_parts(reader_pool: object, cache: object, worker_class: object) -> No
 
 
 def _without_local(filesystem: Any) -> Any:
-    """Return a file system, None for the local one, in which a dataset may be of any kind."""
+    """Return a file system; None for the local one, where any kind of dataset can be opened."""
     return None if Location.of("/", filesystem=filesystem).filesystem is None else filesystem
 
 
@@ -182,7 +182,7 @@ def open_batch_reader(dataset_url_or_urls: Any, schema_fields: Any, **arguments:
 def reader_over(
     opened: Opened, arguments: ReaderArguments, ngram: NGram | None = None, *, batched: bool
 ) -> Reader:
-    """Return a reader of a dataset that is open."""
+    """Create a reader over an open dataset."""
     reader = Reader.__new__(Reader)
     DatasetReader.__init__(reader, opened, arguments, ngram, batched=batched)
     return reader
@@ -191,7 +191,7 @@ def reader_over(
 def _opened(
     urls: Any, schema_fields: Any, arguments: ReaderArguments, *, batched: bool
 ) -> tuple[Opened, ReaderArguments, NGram | None]:
-    """Open the dataset of a reader, and complete its arguments by the fields to read."""
+    """Open the dataset of a reader, and work out the fields to read."""
     ngram = None
     if isinstance(schema_fields, NGram):  # which knows its fields once the dataset is open
         ngram, schema_fields = schema_fields, None
@@ -233,7 +233,7 @@ def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> Non
 
 
 def _is_left_in_order(opened: Opened, arguments: ReaderArguments) -> bool:
-    """Whether rows of a dataset of Petastorm that became MDS are to be shuffled, and are not."""
+    """Whether the user shuffles row groups of an MDS dataset whose shards are not row groups."""
     shuffles_more = arguments.shuffle_rows or arguments.shuffle_row_drop_partitions != 1
     filled = sum(size > 0 for size in opened.source.shard_sizes)
     return (
@@ -246,7 +246,7 @@ def _is_left_in_order(opened: Opened, arguments: ReaderArguments) -> bool:
 
 @cache
 def _warn_of_order(url: str) -> None:
-    """Say it once; not as a warning of Python, since the loader may shuffle the rows."""
+    """Log this once; no Python warning, because the loader may shuffle the rows."""
     _logger.warning(
         "%s has a single shard, of one row group, so shuffle_row_groups=True shuffles nothing, "
         "and the reader delivers its rows in stored order. Pass shuffle_rows=True, or "
@@ -269,7 +269,7 @@ def _warn_of_kind(opened: Opened, batched: bool) -> None:
 
 
 class Pool:
-    """Where a reader reads. The workers themselves belong to the reading core.
+    """Where a reader reads. The engine starts the workers.
 
     Attributes
     ----------

@@ -139,14 +139,14 @@ class DatasetReader(Described, OwnContext):
             describe_data(self.dataset, full=False),
             options.order,
             len(self.dataset),
-            [*options.shown, ("delivers", "batches" if self.is_batched_reader else "rows")],
+            [*options.shown, ("yields", "batches" if self.is_batched_reader else "rows")],
         )
         facts = [*found.facts, ("state", "stopped" if self.stopped else "open")]
         return replace(found, facts=facts, headings=FIELDS, rows=shown_fields(self.schema))
 
     @property
     def batched_output(self) -> bool:
-        """Whether batches are delivered."""
+        """Whether the reader yields batches."""
         return self.is_batched_reader
 
     def __iter__(self) -> DatasetReader:
@@ -171,7 +171,7 @@ class DatasetReader(Described, OwnContext):
         return next(self)
 
     def reset(self) -> None:
-        """Start again after the last row was consumed, with other permutations.
+        """Start a new pass after the last row was consumed, with new permutations.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class DatasetReader(Described, OwnContext):
         self.dataset.release()
 
     def join(self) -> None:
-        """Do nothing: `stop` has waited for the threads already."""
+        """Do nothing: `stop` has already waited for the threads."""
 
     def cleanup_cache(self) -> None:
         """Remove the contents of a local-disk cache, unless the cache is to outlive the reader.
@@ -231,7 +231,7 @@ class DatasetReader(Described, OwnContext):
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """The work in progress, under Petastorm's keys for this kind of workers.
+        """Counts of work in progress, under Petastorm's keys.
 
         The batches that were sent to functions in processes are counted. Results that are ready
         ahead of use are not. For a Delta table, there is also the key ``table_version``.
@@ -285,7 +285,7 @@ class DatasetReader(Described, OwnContext):
             self.last_row_consumed, self._mdstorm_untouched = False, False
 
     def _mdstorm_options(self, window: int = 0) -> ReaderOptions:
-        """Return how a loader reads everything that this reader delivers.
+        """Return the options of a loader over this reader.
 
         `window` is the capacity of its shuffling queue.
         """
@@ -293,13 +293,13 @@ class DatasetReader(Described, OwnContext):
         return replace(options, order=with_window(options.order, window))
 
     def _mdstorm_warn_of_decimals(self, framework: Framework) -> None:
-        """Say that a framework is given decimals, of which nobody has said what becomes of them."""
+        """Warn about decimals that a framework gets although the user chose no form."""
         warn_of_decimals(
             self._mdstorm_cursor.options.dataset.url, self._mdstorm_undecided, framework
         )
 
     def _mdstorm_restart(self) -> None:
-        """Begin anew wherever the reader stands, for the next pass of a loader."""
+        """Start a new pass of a loader, wherever the reader is."""
         with self._mdstorm_lock:
             self._mdstorm_cursor.restart()
             self.last_row_consumed, self._mdstorm_untouched = False, True
@@ -313,11 +313,11 @@ class DatasetReader(Described, OwnContext):
             )
 
     def _mdstorm_count_pass(self) -> None:
-        """Note that a pass begins, by a loader or without one."""
+        """Count a pass that begins."""
         self._mdstorm_next_epoch += self.num_epochs or 1
 
     def _mdstorm_mark_consumed(self) -> None:
-        """Note that a loader has read everything."""
+        """Note that a loader has read all rows."""
         self._mdstorm_untouched, self.last_row_consumed = False, True
 
 
@@ -331,7 +331,7 @@ def _warn_of_nothing(url: str) -> None:
 def _cursor(
     options: ReaderOptions, convert: Convert, batched: bool, recorders: PassRecorders
 ) -> ItemCursor:
-    """Return the place of a reader in its passes: a batch is a shard's share of the rows."""
+    """Return the position of a reader, whose batches are shards."""
     reading = reading_of(options)
     _ = reading.rows_per_epoch  # refuses more ranks than rows
     batching = Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)

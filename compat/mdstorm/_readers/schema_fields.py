@@ -138,7 +138,7 @@ def delivered_schema(
     chosen: bool,
     spec: TransformSpec | None,
 ) -> Unischema:
-    """Return the fields of what is delivered, named as Petastorm names such a schema.
+    """Return the schema of the delivered columns, under Petastorm's name for it.
 
     Parameters
     ----------
@@ -177,5 +177,5 @@ def delivered_schema(
 
 
 def delivered_name(name: str, *, chosen: bool, spec: TransformSpec | None) -> str:
-    """Return Petastorm's name for the schema of what is delivered of the schema `name`."""
+    """Return Petastorm's name for the schema of the delivered columns."""
     return name + ("_view" if chosen else "") + ("" if spec is None else "_transformed")

@@ -1,4 +1,4 @@
-"""One condition of ``filters``: which values match, and which row groups can hold a match."""
+"""Pyarrow-style ``filters``: which rows match, and which row groups can hold a match."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Filters:
 
     @classmethod
     def of(cls, filters: Any, schema: Schema, partition_columns: Iterable[str] = ()) -> Filters:
-        """Read what the user gave.
+        """Parse the filters that the user passed.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class RowFilter:
         return keep_rows(batch, self.mask(batch))
 
     def mask(self, batch: Batch) -> Mask:
-        """Return for each row of a batch whether the conditions hold."""
+        """Return a mask of the rows of a batch that match."""
         arrays = {name: _exact(batch[name], self._schema.get(name)) for name in self.filters.fields}
         return self.filters.holds(lambda term: term.holds(arrays[term.column]))
 
@@ -155,7 +155,7 @@ class Term:
     is_partition: bool = False
 
     def holds(self, values: pa.Array) -> Mask:
-        """Return for each value whether the condition holds.
+        """Return a mask of the values that match.
 
         For nulls only comparisons with None, and ``not in``, hold, as in pyarrow.
 

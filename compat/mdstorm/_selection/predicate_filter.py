@@ -1,4 +1,4 @@
-"""The distinct values of a column, for functions called once per value."""
+"""Apply predicates to rows, with one call per distinct value where that is possible."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PredicateFilter:
         return keep_rows(batch, self.mask(batch))
 
     def mask(self, batch: Batch) -> Mask:
-        """Return for each row of a batch whether the predicate includes it."""
+        """Return a mask of the rows of a batch that the predicate includes."""
         fields = {name: batch[name] for name in self.columns if name in self.fields}
         return predicate_mask(self._predicate, FieldRows(fields, self._schema, self._batched))
 
@@ -139,7 +139,7 @@ class FieldRows:
 
 
 def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
-    """Return for each row whether a predicate includes it."""
+    """Return a mask of the rows that a predicate includes."""
     if not len(rows):
         return np.empty(0, np.bool_)
     for class_, vectorised in _VECTORISED.items():
@@ -150,7 +150,7 @@ def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
 
 
 def _mask_by_calling(predicate: PredicateBase, rows: FieldRows) -> Mask:
-    """Ask the predicate itself: with a DataFrame in the batch reader, else for each row."""
+    """Call the predicate itself: with a DataFrame in the batch reader, else row by row."""
     if not rows.batched:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))
     refusal: Exception
@@ -172,7 +172,7 @@ def _mask_by_calling(predicate: PredicateBase, rows: FieldRows) -> Mask:
 
 
 def _shown(result: Any) -> str:
-    """Say what kind of thing a function has returned."""
+    """Describe the type of what a function returned."""
     shape, dtype = getattr(result, "shape", ()), getattr(result, "dtype", None)
     of = "" if dtype is None else f" of {dtype}"
     return f"{type(result).__name__}{of}{f' with shape {shape}' if shape else ''}"
@@ -202,7 +202,7 @@ def _boolean(result: Any, count: int) -> Mask | None:
 
 
 def _by_distinct_value(predicate: Any, rows: FieldRows) -> Mask:
-    """Ask a predicate on one field once for each of the field's distinct values."""
+    """Call a predicate on one field once per distinct value."""
     name = predicate._predicate_field
     found, codes = distinct_cells(rows.batch[name], rows.schema.get(name))
     answers = (predicate.do_include({name: value}) for value in found)
@@ -230,7 +230,7 @@ def _in_intersection(predicate: Any, rows: FieldRows) -> Mask:
 
 
 def _in_lists(predicate: in_intersection, lists: pa.ListArray) -> Mask:
-    """Ask once for each different element, and gather the answers of each row's elements."""
+    """Test each distinct element once, and combine the results per row."""
     found, codes = distinct_cells(lists.flatten())
     answers = np.fromiter(
         (is_among(v, predicate._inclusion_values) for v in found), np.bool_, len(found)
@@ -241,7 +241,7 @@ def _in_lists(predicate: in_intersection, lists: pa.ListArray) -> Mask:
 
 
 def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:
-    """Return the wanted values that a column of numbers can have.
+    """Return the wanted values that the dtype of a column can represent.
 
     None for another column, and where numbers of other types are wanted, as decimals.
     """
@@ -254,7 +254,7 @@ def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:
 
 
 def _fits(value: float, dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype has exactly this value."""
+    """Whether a dtype can represent exactly this value."""
     if dtype.kind != "f":
         limits = np.iinfo(dtype)
         return limits.min <= value <= limits.max and value == int(value)

@@ -42,16 +42,16 @@ class RowGroupIndexerBase(abc.ABC):
     @property
     @abc.abstractmethod
     def column_names(self) -> list[str]:
-        """Fields that it is built of."""
+        """Fields that are indexed."""
 
     @property
     @abc.abstractmethod
     def indexed_values(self) -> list[Any]:
-        """Values that it knows."""
+        """Values in the index."""
 
     @abc.abstractmethod
     def get_row_group_indexes(self, value_key: Any) -> set[int]:
-        """Return the numbers of the row groups that hold a value; none for one it does not know."""
+        """Return the numbers of the row groups that hold a value; none if it is not indexed."""
 
     @abc.abstractmethod
     def build_index(self, decoded_rows: Sequence[Mapping[str, Any]], piece_index: int) -> Any:
@@ -59,7 +59,7 @@ class RowGroupIndexerBase(abc.ABC):
 
     @abc.abstractmethod
     def __add__(self, other: Any) -> Any:
-        """Add what another indexer of the same field has found."""
+        """Merge another indexer of the same field."""
 
 
 class _FieldIndexer(RowGroupIndexerBase):
@@ -80,7 +80,7 @@ class _FieldIndexer(RowGroupIndexerBase):
         return [self._column_name]
 
     def __add__(self, other: Any) -> Any:
-        """Add what another indexer of the same field has found, in place.
+        """Merge another indexer of the same field, in place.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class SingleFieldIndexer(_FieldIndexer):
         return list(self._index_data)
 
     def get_row_group_indexes(self, value_key: Any) -> set[int]:
-        """Return the numbers of the row groups that hold a value; none for one it does not know."""
+        """Return the numbers of the row groups that hold a value; none if it is not indexed."""
         return self._index_data.get(value_key, set())
 
     def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> dict[Any, set[int]]:
@@ -182,11 +182,11 @@ class FieldNotNullIndexer(_FieldIndexer):
 
     @property
     def indexed_values(self) -> list[Any]:
-        """A description: the index knows no values."""
+        """A description, because the index holds no values."""
         return ["Field is Not Null"]
 
     def get_row_group_indexes(self, value_key: Any = None) -> set[int]:
-        """Return the numbers of the row groups with values, whatever the `value_key`."""
+        """Return the numbers of the row groups with values; `value_key` is ignored."""
         return self._index_data
 
     def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> set[int]:
@@ -199,7 +199,7 @@ class FieldNotNullIndexer(_FieldIndexer):
 
 
 def elements_of(value: Any) -> Iterable[Any]:
-    """Return the elements of an array; of another value, itself."""
+    """Return the elements of an array; any other value as the only element."""
     return value.reshape(-1) if isinstance(value, np.ndarray) else (value,)
 
 
@@ -270,12 +270,12 @@ def _of_mds(dataset: Dataset) -> bytes | None:
 
 
 def _first_line(dataset: Dataset) -> bytes:
-    """Return what the file begins with, which tells the shards that it was built for."""
+    """Return the first line of the file, which identifies the shards it was built for."""
     return f"{dataset.fingerprint}\n".encode("ascii")
 
 
 def indexers_of(stored: Mapping[str, StoredIndex]) -> dict[str, Indexer]:
-    """Return indexes that Petastorm has pickled as indexers, by name."""
+    """Return Petastorm's pickled indexes as indexers, by name."""
     indexers: dict[str, Indexer] = {}
     for name, index in stored.items():
         indexers[name] = _CLASSES[index.kind](index.index_name, index.column_name)
@@ -292,7 +292,7 @@ def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError
 
 
 def _kind(indexer: Indexer) -> str:
-    """Name the class of Petastorm that knows the same as an indexer, which may be a subclass."""
+    """Return the name of Petastorm's class for an indexer, also for a subclass."""
     return next(name for name, class_ in _CLASSES.items() if isinstance(indexer, class_))
 
 

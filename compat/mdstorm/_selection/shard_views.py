@@ -182,7 +182,7 @@ class _ShardPiece(Shard):
 
 
 def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSource, bool]:
-    """Leave out the row groups in which no row can match filters.
+    """Leave out row groups in which no row can match filters.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSour
 
 
 def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:
-    """Keep the row groups in which filters can hold, judging by partitions and any bounds."""
+    """Keep row groups that can match filters, by partition values and bounds."""
     partitions = _partitions(source)
 
     def may_hold(term: Term) -> Mask:
@@ -227,7 +227,7 @@ def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) ->
 def prune_by_predicate(
     source: SampleSource, predicate: PredicateFilter
 ) -> tuple[SampleSource, bool]:
-    """Leave out the row groups from which a predicate on partition columns includes no row.
+    """Leave out row groups that a predicate on partition columns excludes.
 
     Returns
     -------

@@ -64,7 +64,7 @@ class ModelInputs:
             )
 
     def __bool__(self) -> bool:
-        """Whether any is given."""
+        """Whether any column is named."""
         return bool(self._columns_by_argument)
 
     def __call__(self, batch: Mapping[str, Any]) -> Any:
@@ -84,7 +84,7 @@ class ModelInputs:
         return inputs[0] if len(inputs) == 1 else inputs
 
     def columns(self, delivered: Collection[str]) -> list[str]:
-        """Return which of some columns are used, all of them if none is named.
+        """Return the columns that are used; all if none is named.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class ModelInputs:
         return [name for name in delivered if name in used]
 
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
-        """Return how to read the columns that are used, and no others.
+        """Return options that read only the columns that are used.
 
         Where a transform looks at rows all of them are read: it may need any.
         """
@@ -168,7 +168,7 @@ def _unknown(argument: str, unknown: list[str], delivered: Collection[str]) -> I
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """What a loader of a converter reads, and how. Nothing is open yet.
+    """What a converter's loader reads, and how. Nothing is open yet.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ class ReadFiles:
         )
 
     def dataset(self) -> SampleSource:
-        """Open the dataset, with decimals as the arguments say."""
+        """Open the dataset, with decimals converted if the arguments say so."""
         dataset = self.stored()
         if not become_floats(self.arguments.decimals):
             return dataset
@@ -222,17 +222,17 @@ class ReadFiles:
         return source
 
     def options(self, dataset: SampleSource, order: ExactOrder | ElasticShare) -> ReaderOptions:
-        """Return how to read what `dataset` has opened."""
+        """Return the options for reading an opened dataset."""
         options = reader_options(self.arguments, dataset, order, begins=self.begins)
         slices = not self.arguments.transform_whole_shards
         return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:
-        """Return the same for a loader that is being made, with an epoch to begin with."""
+        """Return a copy for a new loader, with the epoch that it begins with."""
         return replace(self, begins=first_epoch(self.arguments, self.directory))
 
     def warn_of_decimals(self, options: ReaderOptions, framework: Framework) -> None:
-        """Warn once of columns of decimals that are used, and of which nobody has decided."""
+        """Warn once about columns of decimals that are used although the user chose no form."""
         used = self.inputs.columns(options.delivered)
         names = undecided_decimals(options, self.arguments, used)
         warn_of_decimals(options.dataset.url, names, framework)

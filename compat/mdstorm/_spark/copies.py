@@ -141,7 +141,7 @@ def forget(dir_url: str) -> None:
 
 
 def _remembered(identity: Identity, df: DataFrame) -> str | None:
-    """Return the copy that this process has made, if it is still there."""
+    """Return the copy that this process made, if it still exists."""
     found = _conversions.get(identity.content)
     usable = found and _exists(found.cache_dir_url) and _same_plan(found.frame, df)
     return found.cache_dir_url if found and usable else None
@@ -152,7 +152,7 @@ def _exists(dir_url: str) -> bool:
 
 
 def _same_plan(known: DataFrame | None, df: DataFrame) -> bool:
-    """Rule out that two plans share a 32-bit hash by accident, where plans can be compared."""
+    """Whether two frames have the same plan, where plans can be compared: hashes may collide."""
     return known is None or not hasattr(df, "_jdf") or known.sameSemantics(df)
 
 
@@ -161,7 +161,7 @@ def _note_name(cache_key: str) -> str:
 
 
 def _read_note(parent_dir_url: str, cache_key: str, identity: Identity) -> str | None:
-    """Return the copy that another process noted, if it is of the same source and still there."""
+    """Return the copy that another process noted, if it has the same source and still exists."""
     try:
         note = parse_json(Location.of(parent_dir_url).read(_note_name(cache_key)))
         dir_url, source = str(note["directory"]), note["source"]
@@ -193,7 +193,7 @@ class Identity:
 
 
 def identify(df: DataFrame, options: dict[str, Any]) -> Identity:
-    """Take the identity of a frame as it is now.
+    """Compute the identity of a frame as it is now.
 
     Source files count with their sizes and times where they can be read, so that overwritten ones
     are noticed. A new frame is made for the hash: on Spark Connect a frame remembers its first one.
@@ -270,7 +270,7 @@ def delete_at_exit(dir_url: str) -> None:
 
 
 def keep_after_exit(dir_url: str) -> None:
-    """Take back `delete_at_exit`."""
+    """Undo `delete_at_exit`."""
     _doomed.pop(dir_url, None)
 
 
@@ -287,12 +287,12 @@ def _delete_doomed() -> None:
 
 
 def unfinished_copies(parent: str) -> list[CachedDataset]:
-    """List what killed jobs have left of copies in a parent cache directory of this machine."""
+    """List unfinished copies that killed jobs left in a local parent cache directory."""
     return list(list_unfinished(parent, _COPIES))
 
 
 def delete_abandoned(parent_url: str) -> None:
-    """Remove what jobs that were killed a day ago, or earlier, have left of copies."""
+    """Remove unfinished copies of jobs that were killed at least a day ago."""
     try:
         for copy in unfinished_copies(parent_url):
             if copy.last_use is not None and datetime.now(timezone.utc) - copy.last_use > _DAY:
@@ -349,7 +349,7 @@ def checked_directory(url: str | os.PathLike[str], what: str = "directory") -> s
 
 
 def _warn_if_not_shared(session: SparkSession, url: str) -> None:
-    """On a Databricks cluster, local directories belong to one machine."""
+    """Warn about a local directory on a Databricks cluster, which executors cannot see."""
     on_cluster = "DATABRICKS_RUNTIME_VERSION" in os.environ and not is_local(session)
     shared = url.startswith(("file:///dbfs/", "file:///Volumes/", "file:///Workspace/"))
     if on_cluster and url.startswith("file:") and not shared:
@@ -407,7 +407,7 @@ def staging_dir(
 
 
 def _configured(session: SparkSession) -> str:
-    """Return what the conf, or else the variable, says; empty if neither is set."""
+    """Return the staging mode from the conf or the variable; empty if neither is set."""
     mode = (read_conf(session, STAGING_CONF) or os.environ.get(STAGING_VARIABLE) or "").lower()
     if mode and mode not in _MODES:
         raise InvalidArgumentError(
@@ -418,7 +418,7 @@ def _configured(session: SparkSession) -> str:
 
 
 def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
-    """Find out, with a job of one task, whether executors cannot write below a directory."""
+    """Whether executors cannot write below a directory, by a job of one task."""
     location = Location.of(parent)
     # Serverless compute does not tell the application; sessions of Spark Connect have an id.
     application = read_conf(session, "spark.app.id") or getattr(session, "session_id", None)

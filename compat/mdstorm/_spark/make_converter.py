@@ -225,12 +225,12 @@ def _write(df: DataFrame, dir_url: str, staged_in: str | None, options: dict[str
 
 @cache
 def _tell_of_dtype(dtype: str) -> None:
-    """Log what becomes of floating-point columns, once in this process."""
+    """Log once per process that floating-point columns are converted."""
     _logger.warning("Converting floating-point columns to %s", dtype)
 
 
 def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:
-    """Return a converter over data that are there already."""
+    """Return a converter over existing data."""
     if is_table_without_catalog(path) and not os.path.exists(path):
         raise DatasetNotFoundError(
             f"there is no file or directory {path!r}. If it is a table, pass its catalog as well, "
@@ -314,7 +314,7 @@ def check_driver() -> None:
 
 
 def session_of(df: Any) -> SparkSession:
-    """Return the session of a DataFrame, classic or Connect; for a name that of the process.
+    """Return the session of a DataFrame, classic or Connect; for a table name, the active one.
 
     Raises
     ------
@@ -361,6 +361,6 @@ def named_table(session: SparkSession, name: str) -> DataFrame:
 
 
 def directory_name(session: SparkSession) -> str:
-    """Name for a new copy in Petastorm's pattern: time, application, unique id."""
+    """Return a name for a new copy in Petastorm's pattern: time, application, unique id."""
     application = read_conf(session, "spark.app.id") or "unknown"
     return f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"

@@ -23,7 +23,7 @@ from mdstorm_backend.loaders.tf import (
 
 
 def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
-    """Make the dataset, for eager and for graph mode; of namedtuples unless inputs are named."""
+    """Make the dataset, for eager and graph mode, of namedtuples unless inputs are named."""
     check_integer("prefetch", prefetch, lowest=-1)
     files = files.begun()
     arguments, inputs = files.arguments, files.inputs

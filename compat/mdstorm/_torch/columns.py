@@ -36,7 +36,7 @@ Row: TypeAlias = dict[Any, Any]
 
 
 def array_for_torch(values: Any) -> Any:
-    """Return an array, or a NumPy scalar, promoted as Petastorm does; anything else as it is.
+    """Promote an array or NumPy scalar as Petastorm does; return anything else unchanged.
 
     Booleans become uint8, uint16 int32, uint32 int64.
     """
@@ -46,7 +46,7 @@ def array_for_torch(values: Any) -> Any:
 
 
 def column_to_torch(values: Any, name: str) -> torch.Tensor | list[Any]:
-    """Return a column that a reader delivered as a tensor, or as a list where there is none.
+    """Return a reader's column as a tensor, or as a list if PyTorch has no type for it.
 
     Raises
     ------
@@ -63,17 +63,17 @@ def column_to_torch(values: Any, name: str) -> torch.Tensor | list[Any]:
 
 
 def tensors_of(item: Any) -> Columns:
-    """Return a batch that a reader delivered, with its columns by `column_to_torch`."""
+    """Convert the columns of a reader's batch by `column_to_torch`."""
     return {name: column_to_torch(values, name) for name, values in item._asdict().items()}
 
 
 def arrays_of(item: Any) -> Columns:
-    """Return a batch that a reader delivered, with its columns by `array_for_torch`."""
+    """Convert the columns of a reader's batch by `array_for_torch`."""
     return {n: array_for_torch(np.asarray(values)) for n, values in item._asdict().items()}
 
 
 def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
-    """Return a column that is a tensor.
+    """Return a column if it is a tensor, or raise UnsupportedTypeError.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
 
 
 def no_tensor(name: str, found: object) -> UnsupportedTypeError:
-    """Return the error for a column of which PyTorch has no tensor."""
+    """Return the error for a column that cannot be a tensor."""
     return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
         f"{_DECODE.format(name) if found == 'bytes' else ''}Leave it out with schema_fields=[…], "
@@ -107,7 +107,7 @@ def rows_of_columns(columns: Columns) -> list[dict[str, Any]]:
 def shuffled(
     parts: Iterable[Columns], capacity: int, permutation: Permutation
 ) -> Iterator[Columns]:
-    """Draw the rows at random from a pool that always holds `capacity` others, but at the end.
+    """Draw rows at random from a pool of `capacity` rows.
 
     The pool is mixed whenever half as many rows again have come, so that a row is copied three
     times on the way however small the parts are.
@@ -169,7 +169,7 @@ def _concatenate_columns(parts: list[Columns]) -> Columns:
 
 
 def _concatenate_values(parts: list[Any]) -> Any:
-    """Join pieces of one column; what differs in more than its dtype becomes a list of rows."""
+    """Join pieces of one column; pieces that differ in shape become a list of rows."""
     shapes = {getattr(part, "shape", (0, None))[1:] for part in parts}
     if len(shapes) == 1 and all(isinstance(part, torch.Tensor) for part in parts):
         return torch.cat(parts)
@@ -181,7 +181,7 @@ def _concatenate_values(parts: list[Any]) -> Any:
 def first_rows(
     batches: Iterable[Columns], capacity: int, *, is_endless: bool
 ) -> dict[str, torch.Tensor]:
-    """Return the first `capacity` rows, and warn if there are more, unless they never end."""
+    """Return the first `capacity` rows; warn if there are more, unless the loader is endless."""
     parts: list[Columns] = []
     missing = capacity
     for batch in batches:
@@ -218,7 +218,7 @@ def row_for_torch(item: Any) -> Row:
 
 
 def refuse_nulls_in_rows(counts: Mapping[str, int]) -> None:
-    """Refuse nulls in rows, where no column decides what stands for them.
+    """Raise NullValueError for nulls in rows.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
 
 
 def collate_rows(rows: Sequence[Row]) -> dict[Any, Any]:
-    """Return rows as a batch: tensors, and lists of what PyTorch has no type for."""
+    """Collate rows: tensors, and lists of values for which PyTorch has no type."""
     return {name: _collated([row[name] for row in rows], name) for name in rows[0]}
 
 

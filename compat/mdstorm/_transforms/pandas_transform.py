@@ -131,7 +131,7 @@ def _stack(
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known about a column before the function has returned it.
+    """What is known about a column before the function returns it.
 
     Each shard is converted by itself; without this, one whose values are all null or empty would
     get another type than the others.
@@ -159,7 +159,7 @@ class Expected:
 
     @classmethod
     def of_field(cls, field: EditedField) -> Expected:
-        """Return what a declaration says. It is a hint: values of other types stay unchanged."""
+        """Return what a declaration says, as a hint: values of other types stay unchanged."""
         type_ = _declared_type(field[1])
         return cls(pa.list_(type_) if type_ is not None and len(field[2]) == 1 else type_)
 
@@ -174,7 +174,7 @@ def _declared_type(numpy_type: Any) -> pa.DataType | None:
 
 
 def series_to_values(series: pd.Series[Any], expected: Expected) -> Values:
-    """Return a DataFrame's column as NumPy if values have one size, otherwise as Arrow.
+    """Return a DataFrame's column as NumPy if all values have one size, otherwise as Arrow.
 
     Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
     timedeltas become microseconds.
@@ -219,7 +219,7 @@ def _holds_nan(type_: pa.DataType | None) -> bool:
 
 
 def _all_missing(rows: int, type_: pa.DataType | None) -> Values:
-    """Return a column of nulls in the type that it would have with other values."""
+    """Return a column of nulls in the type that the column has elsewhere."""
     if type_ is None:
         return pa.nulls(rows)
     if pa.types.is_floating(type_):
@@ -306,7 +306,7 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
 
 
 def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) -> Values:
-    """Return arrays of several shapes as nested lists if their column holds such, or as objects."""
+    """Return arrays of several shapes as nested lists if the column holds such, or as objects."""
     depth = 0 if type_ is None else depth_of(type_)
     present = [array for array in arrays if array is not None]
     if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
@@ -316,7 +316,7 @@ def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) ->
 
 
 def _nested_list(cell: Any) -> Any:
-    """Return a list of arrays, or of such lists, as Arrow takes it."""
+    """Return a nested list of arrays in the form that Arrow takes."""
     if isinstance(cell, np.ndarray):
         return list(cell) if cell.ndim == 1 else list(map(_nested_list, cell))
     return [_nested_list(item) for item in cell] if isinstance(cell, (list, tuple)) else cell
@@ -361,7 +361,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def batch_to_frame(batch: Batch, schema: Schema) -> pd.DataFrame:
-    """Return a batch as a DataFrame, which its receiver may change.
+    """Return a batch as a DataFrame, which the user's function may change.
 
     Array columns have one `numpy.ndarray` per cell, dates are `datetime.date`, strings objects;
     rows are numbered from 0. Names that are not in `schema` are columns that were made here.
@@ -394,7 +394,7 @@ def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
 
 
 def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
-    """Name the column that pandas rejects: it stores timestamps as nanoseconds."""
+    """Raise an error that names the column whose timestamps pandas cannot hold."""
     try:
         arrays_to_pandas({name: array})
     except (ValueError, OverflowError) as error:

@@ -44,7 +44,7 @@ class _TransformWorker:
         self._unsent: bytes | None = pickled
 
     def call(self, argument: Any) -> tuple[Any, bytes | None, str]:
-        """Return what the function returned, or its pickled error and traceback."""
+        """Return the function's result, or its pickled error and traceback."""
         if self._unsent is not None:
             send(self.channel, self._unsent)
             self._unsent = None
@@ -142,7 +142,7 @@ class WorkerPool:
         self.calls_begun = self.calls_returned = 0
 
     def _begin(self) -> None:
-        """Begin without workers, in this process."""
+        """Start without workers, in this process."""
         self._idle: list[_TransformWorker] = []
         self._alive: list[_TransformWorker] = []
         self._free = threading.Condition()
@@ -223,7 +223,7 @@ def _end_all(workers: list[_TransformWorker]) -> None:
 
 
 def _leave_workers() -> None:
-    """Let go of workers in a fork, so that they notice when their own process ends."""
+    """Drop the workers in a fork, so that they notice when their own parent ends."""
     for pool in _pools:
         while pool._alive:
             worker = pool._alive.pop()

@@ -65,13 +65,13 @@ class DeclaredTransform:
             )
 
     def enforce(self, name: str, values: Values) -> Values:
-        """Return a declared column as `as_declared` does; others unchanged."""
+        """Convert a declared column by `as_declared`; return others unchanged."""
         field = self.edited.get(name)
         return values if field is None else as_declared(values, field)
 
 
 def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of a declaration; object for what NumPy does not have."""
+    """Return the NumPy dtype of a declaration; object for other types."""
     try:
         dtype: np.dtype[Any] = np.dtype(numpy_type)
     except TypeError:
@@ -161,7 +161,7 @@ def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDAr
 
 
 def _wraps(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether integers change their sign, which casting back does not reveal."""
+    """Whether integers would wrap around, which casting back does not reveal."""
     if not values.size or dtype.kind not in "iu":
         return False
     limits = np.iinfo(dtype)
@@ -240,7 +240,7 @@ class RowTransform(DeclaredTransform):
         return column_of_cells(values)
 
     def _decoded(self, name: str, values: Values) -> Values:
-        """Return a stored column, decoded if readers would decode it, as nothing does later."""
+        """Return a stored column, decoded now if readers would decode it later."""
         if not self._is_late(name):
             return values
         return column_of_cells(cells(values, self.schema[name]))
@@ -313,7 +313,7 @@ def column_of_cells(values: list[Any]) -> Values:
 
 
 def _as_array(value: Any) -> npt.NDArray[Any]:
-    """Return a number, an array or a tensor as an array; what is none of them as an object."""
+    """Return a number, an array or a tensor as an array; anything else as an object."""
     if value is None or isinstance(value, (str, bytes, list, tuple, dict)):
         return _OBJECT
     array = np.asarray(value)

@@ -55,7 +55,7 @@ def _listen(channel: socket.socket, messages: queue.SimpleQueue[Any]) -> None:
 
 
 def _loaded(pickled: bytes) -> Callable[[Any], Any]:
-    """Return the function; one that cannot be loaded here fails in its first call."""
+    """Load the function. If that fails, return one that raises the error when called."""
     try:
         function: Callable[[Any], Any] = unpickle_function(pickled)
         return function
@@ -69,7 +69,7 @@ def _loaded(pickled: bytes) -> Callable[[Any], Any]:
 
 
 def _outcome(call: Callable[[Any], Any], argument: Any) -> tuple[Any, bytes | None, str]:
-    """Return what the call returned, or the pickled error and its traceback."""
+    """Call the function; return its result, or its pickled error and traceback."""
     try:
         return call(argument), None, ""
     except Exception as error:
@@ -130,7 +130,7 @@ def _read(channel: socket.socket, size: int) -> memoryview:
 
 
 def pickle_function(function: Any) -> bytes:
-    """Pickle a function, or an object that holds functions, by value if needed.
+    """Pickle a function, or an object with functions, by value if needed.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def unpickle_function(pickled: bytes) -> Any:
 
 
 def function_identity(function: Callable[..., Any] | None) -> bytes:
-    """Return an identity that changes with a function, or with what it calls in its module.
+    """Return bytes that change with a function, and with what it calls in its module.
 
     Equal functions may have different identities; different functions never share one, unless they
     differ only in what they call in other modules.

@@ -43,7 +43,7 @@ class WorkerPoolType(Enum):
 
 
 class ReadMethod(Enum):
-    """What takes the rows: a TensorFlow graph by `tf_tensors`, or Python."""
+    """What consumes the rows: a TensorFlow graph by `tf_tensors`, or Python."""
 
     TF = "tf"
     PYTHON = "python"

@@ -1,4 +1,4 @@
-"""What sub-commands share: options, and how results are printed."""
+"""Options and output that the sub-commands share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _WIDTH = 160
 
 
 def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
-    """Return the directory of a dataset, also if the URL names its index."""
+    """Return the directory of a dataset, also for the URL of its index."""
     from mdstorm_backend.format import INDEX_NAME  # not for commands that have no dataset
 
     if url == INDEX_NAME:
@@ -62,7 +62,7 @@ def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
 
 
 def examples(*lines: str) -> str:
-    """Return what the help of a command ends with: command lines to copy."""
+    """Return the end of a command's help: command lines to copy."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 

@@ -120,7 +120,7 @@ def _show(report: VerifyReport, quick: bool) -> None:
 
 
 def show_comparison(found: Comparison, format_: str) -> None:
-    """Write what was found to standard output, as a table or as JSON."""
+    """Write the comparison to standard output, as a table or as JSON."""
     if format_ == "json":
         write_json(found.to_json())
         return

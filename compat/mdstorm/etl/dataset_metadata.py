@@ -304,7 +304,7 @@ def _no_unischema(url: str) -> PetastormMetadataError:
 
 @contextmanager
 def parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[None]:
-    """Make Spark write row groups of a given size, without summaries, in a ``with`` block.
+    """Make Spark write row groups of a given size, and no summaries, in a ``with`` block.
 
     The previous settings are restored at its end, also if it raises. Sessions of Spark Connect have
     no Hadoop options, and hand those of their own configuration over to Parquet.
@@ -360,7 +360,7 @@ def _hadoop_configuration(spark: Any) -> Any:
 
 
 def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
-    """Return the format to write.
+    """Return the storage format to write.
 
     The first that is set takes precedence: `argument`, the conf
     ``mdstorm.materialize.storageFormat`` of the session, the environment variable
@@ -393,7 +393,7 @@ def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
 
 
 class WrittenParquet:
-    """Knows which files of a directory are new since it was made.
+    """Finds the files of a directory that are new since it was created.
 
     Parameters
     ----------
@@ -471,7 +471,7 @@ class WrittenParquet:
         self._remove(new)
 
     def _states(self) -> dict[str, tuple[int, str]]:
-        """Return for each file what tells one version of it from another."""
+        """Return the size and modification time of each file."""
         found = self._location.list_files()
         return {name: (info["size"], modification_of(info)) for name, info in found}
 
@@ -486,7 +486,7 @@ class WrittenParquet:
 
     @contextmanager
     def _generation(self, failure: str) -> Iterator[None]:
-        """Raise errors about the files as PetastormMetadataGenerationError."""
+        """Turn errors about the files into PetastormMetadataGenerationError."""
         try:
             yield
         except (DatasetNotFoundError, DatasetExistsError):

@@ -15,7 +15,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print what the arguments of a command line ask for.
+    """Run the command line.
 
     Raises
     ------

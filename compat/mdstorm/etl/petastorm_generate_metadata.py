@@ -36,7 +36,7 @@ def generate_petastorm_metadata(
     use_summary_metadata: bool = False,
     hdfs_driver: str = "libhdfs3",
 ) -> None:
-    """Write the schema of a dataset beside its rows, which are not changed.
+    """Write the schema of a dataset beside its Parquet files, which are not changed.
 
     For Parquet files, it is written to ``_common_metadata``, with the number of row groups of each
     file, in the form of Petastorm: see `materialize_dataset`. An existing schema is replaced. For

@@ -158,7 +158,7 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
 def _indexed(
     source: SampleSource, number: int, fields: list[str], indexers: Sequence[Any]
 ) -> list[Any]:
-    """Return for each indexer what it needs of one row group: values, or rows."""
+    """Return what each indexer needs of one row group: values or rows."""
     rows = np.arange(source.shard_sizes[number])
     batch = source.shard(number).read(rows, fields, exact_nulls=True)
     return [
@@ -170,7 +170,7 @@ def _indexed(
 
 
 def _takes_values(indexer: Any) -> bool:
-    """Whether it is one of our indexers, and not a subclass that builds its index otherwise."""
+    """Whether an indexer is ours, and no subclass that builds its index differently."""
     return type(indexer).build_index in (
         SingleFieldIndexer.build_index,
         FieldNotNullIndexer.build_index,
@@ -185,7 +185,7 @@ def _add(indexer: Any, found: Any, number: int) -> None:
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the values of a column, those of arrays one by one; distinct where that is quick."""
+    """Return the values of a column, or the elements of its arrays; distinct if that is fast."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [element for value in values for element in elements_of(value)]

@@ -1,4 +1,4 @@
-"""Buffers from which whole batches of tensors are drawn in random order."""
+"""Buffers that return batches of tensors in random order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BatchedShufflingBufferBase(ShufflingBufferBase):
 
 
 class _TensorBuffer(BatchedShufflingBufferBase):
-    """Counts rows, and keeps what was added apart until a batch is removed."""
+    """Counts rows, and joins added tensors when a batch is removed."""
 
     def __init__(self, batch_size: int = 1) -> None:
         super().__init__(batch_size)
@@ -62,11 +62,11 @@ class _TensorBuffer(BatchedShufflingBufferBase):
 
     @property
     def size(self) -> int:
-        """How many rows are inside."""
+        """Number of rows in the buffer."""
         return self._size
 
     def finish(self) -> None:
-        """Say that nothing will be added any more, so that all rows may be removed."""
+        """Allow all rows to be removed: nothing will be added any more."""
         self._done_adding = True
 
 
@@ -165,7 +165,7 @@ class BatchedRandomShufflingBuffer(_TensorBuffer):
         return [column[rows] for column in self._mdstorm_columns]
 
     def can_add(self) -> bool:
-        """Whether the capacity is not reached, and the buffer not finished."""
+        """Whether the buffer is neither full nor finished."""
         return self._size < self._mdstorm_capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
@@ -174,7 +174,7 @@ class BatchedRandomShufflingBuffer(_TensorBuffer):
         return self._size >= least
 
     def _mdstorm_mix(self) -> None:
-        """Join what is left with what has come, and permute all of it."""
+        """Join remaining and new rows, and permute them."""
         left = [column[self._mdstorm_order] for column in self._mdstorm_columns]
         self._mdstorm_columns = joined(left, self._mdstorm_parts)
         self._mdstorm_parts = []
@@ -182,6 +182,6 @@ class BatchedRandomShufflingBuffer(_TensorBuffer):
 
 
 def joined(columns: list[torch.Tensor], parts: list[list[torch.Tensor]]) -> list[torch.Tensor]:
-    """Return columns, of which there may be none yet, with the rows of further ones behind."""
+    """Append the rows of further columns to columns, of which there may be none yet."""
     pieces = [columns, *parts] if columns and len(columns[0]) else parts
     return pieces[0] if len(pieces) == 1 else list(map(torch.cat, zip(*pieces, strict=True)))

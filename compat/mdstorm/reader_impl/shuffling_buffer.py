@@ -1,4 +1,4 @@
-"""Buffers from which single rows are drawn in random order."""
+"""Buffers that return single rows in random order."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class ShufflingBufferBase(abc.ABC):
     @property
     @abc.abstractmethod
     def size(self) -> int:
-        """How many items are inside."""
+        """Number of items in the buffer."""
 
     @abc.abstractmethod
     def finish(self) -> None:
-        """Say that nothing will be added any more, so that all items may be removed."""
+        """Allow all items to be removed: nothing will be added any more."""
 
 
 class NoopShufflingBuffer(ShufflingBufferBase):
@@ -79,11 +79,11 @@ class NoopShufflingBuffer(ShufflingBufferBase):
 
     @property
     def size(self) -> int:
-        """How many items are inside."""
+        """Number of items in the buffer."""
         return len(self.store)
 
     def finish(self) -> None:
-        """Do nothing: all items may be removed anyway."""
+        """Do nothing: all items can be removed anyway."""
 
 
 class RandomShufflingBuffer(ShufflingBufferBase):
@@ -135,7 +135,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         return items.pop()
 
     def can_add(self) -> bool:
-        """Whether the capacity is not reached, and the buffer not finished."""
+        """Whether the buffer is neither full nor finished."""
         return self.size < self._mdstorm_capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
@@ -144,11 +144,11 @@ class RandomShufflingBuffer(ShufflingBufferBase):
 
     @property
     def size(self) -> int:
-        """How many items are inside."""
+        """Number of items in the buffer."""
         return len(self._items)
 
     def finish(self) -> None:
-        """Say that nothing will be added any more, so that all items may be removed."""
+        """Allow all items to be removed: nothing will be added any more."""
         self._done_adding = True
 
 

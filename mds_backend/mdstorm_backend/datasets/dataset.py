@@ -255,7 +255,7 @@ def describe_place(
         location = Location.of(place, storage_options)
         if location.is_local_disk and not os.path.exists(location.path):
             state = "nothing is there"
-    return Description([repr(shown)], [("place", shown), ("state", state)])
+    return Description([repr(shown)], [("location", shown), ("state", state)])
 
 
 def _at_hand(place: str, storage_options: dict[str, Any] | None) -> Dataset | None:

@@ -35,7 +35,7 @@ def describe_dataset(
     rows, number = sum(dataset.shard_sizes), len(dataset.shard_sizes)
     size, place = human_bytes(dataset.nbytes), shown_place(dataset.url)
     line = [repr(place), counted(rows, "row"), counted(number, shards), size]
-    facts = [("place", place), ("rows", f"{rows:,}"), (f"{shards}s", f"{number:,}")]
+    facts = [("location", place), ("rows", f"{rows:,}"), (f"{shards}s", f"{number:,}")]
     facts += [("bytes", size), *further]
     if schema is None:
         return Description(line, facts)

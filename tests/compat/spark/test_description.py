@@ -86,7 +86,7 @@ def test_loaders_and_readers_show_data_order_and_share(converter: SparkDatasetCo
         assert len(list(narrow)) == 1
     arguments: dict[str, Any] = {"shuffle_row_groups": False, "schema_fields": ["id"]}
     with make_batch_reader(converter.file_urls, **arguments) as reader:
-        assert re.search("3 rows, .* exact order, sequential, delivers=batches", repr(reader))
+        assert re.search("3 rows, .* exact order, sequential, yields=batches", repr(reader))
         assert "state open" in text(reader._repr_html_())
         assert "id int64 scalar" in text(reader._repr_html_())
         assert repr(BatchedDataLoader(reader, batch_size=2)).endswith("batch_size=2)")
