@@ -13,22 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._datasets.decoded_source import (
-    decoded,
-    stored_unischema,
-    unischema_to_json,
-    value_cells,
-    with_declared_partitions,
-)
+from mdstorm import errors
+from mdstorm._datasets import decoded_source
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field, is_untyped
 from mdstorm._datasets.petastorm_metadata import UNISCHEMA_EXTRA, check_stored
 from mdstorm._datasets.sources import open_stored
-from mdstorm.errors import (
-    DatasetExistsError,
-    DecodeFieldError,
-    InvalidArgumentError,
-    UnsupportedTableError,
-)
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import (
     ComparedRows,
@@ -181,9 +170,9 @@ def convert(
     parquet = _opened(source, target, storage_options, AsOf(version, timestamp))
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
-    unischema = stored_unischema(parquet)
+    unischema = decoded_source.stored_unischema(parquet)
     if unischema is not None:
-        parquet = with_declared_partitions(parquet, unischema)
+        parquet = decoded_source.with_declared_partitions(parquet, unischema)
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     plan = _plan(parquet, unischema, columns, dtype, decimals)
     _check_no_parquet(target)
@@ -224,7 +213,7 @@ def _opened(
         check_no_table_name(source)
     url = Location.of(source, storage_options).url
     if f"{target.url}/".startswith(f"{url}/") or url.startswith(f"{target.url}/"):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{target.url} is, holds, or is inside what you convert: choose another directory"
         )
     return open_parquet(url, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
@@ -233,13 +222,13 @@ def _opened(
 def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> None:
     """Raise an error for options that only a conversion without Spark supports."""
     if parquet.table_version is not None:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             f"{parquet.url} is a Delta table, which is converted without spark: leave it out, or "
             f"use make_spark_converter(spark.read.format('delta').load({parquet.url!r}))",
             url=parquet.url,
         )
     if keep_row_groups:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             "keep_row_groups=True cannot be combined with spark, whose tasks do not follow row "
             "groups: convert without spark"
         )
@@ -264,16 +253,18 @@ def _plan(
 ) -> _Plan:
     fields = chosen_fields(parquet.arrow_schema, columns)
     if columns is not None and not 0 < len(set(columns)) == len(columns):
-        raise InvalidArgumentError(f"columns must name columns, each once; found {[*columns]}")
+        raise errors.InvalidArgumentError(
+            f"columns must name columns, each once; found {[*columns]}"
+        )
     if unischema is None:
         return _Plan(fields.names, plan_parquet(fields, dtype, decimals), None, {})
     if dtype is not None:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{parquet.url} was written by Petastorm, and its schema states the dtypes: convert it "
             "without dtype"
         )
     if become_floats(decimals):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{parquet.url} was written by Petastorm, and its schema states its decimals: convert "
             f"it without decimals, and read it with make_reader(…, decimals={decimals!r})"
         )
@@ -282,7 +273,9 @@ def _plan(
         unischema = unischema.create_schema_view(kept)
     planned = mds_plan(unischema, parquet, columns)
     # Without a field that is chosen, readers infer the schema.
-    extra = {UNISCHEMA_EXTRA: unischema_to_json(unischema)} if unischema.fields else {}
+    extra = (
+        {UNISCHEMA_EXTRA: decoded_source.unischema_to_json(unischema)} if unischema.fields else {}
+    )
     return _Plan(fields.names, planned.schema, planned.recode, extra)
 
 
@@ -290,7 +283,7 @@ def _check_no_parquet(target: Location) -> None:
     """Raise DatasetExistsError for a directory with Parquet files, which readers would ignore."""
     for name in target.list_names():
         if name.endswith(".parquet") and not is_hidden(name):
-            raise DatasetExistsError(
+            raise errors.DatasetExistsError(
                 f"{target.url} holds Parquet files, such as {name}, which readers would ignore "
                 "beside a dataset of MDS: choose another directory"
             )
@@ -299,12 +292,12 @@ def _check_no_parquet(target: Location) -> None:
 def _remove_dataset(target: Location, overwrite: bool) -> None:
     """Remove a dataset that mdstorm wrote, if it may be replaced."""
     if not overwrite:
-        raise DatasetExistsError(
+        raise errors.DatasetExistsError(
             f"{target.url} already holds a dataset. Choose another directory, or replace it with "
             "overwrite=True (--overwrite)"
         )
     if not target.exists(MARKER_NAME):
-        raise DatasetExistsError(
+        raise errors.DatasetExistsError(
             f"{target.url} holds a dataset that was written by neither a converter nor `mdstorm "
             "convert`, so it is not replaced: remove it yourself, or choose another directory"
         )
@@ -420,7 +413,7 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
         return _storable(field.decode(values), field.column)
     except Exception as error:  # codecs, a user's own among them, raise whatever they like
         name = field.column.name
-        raise DecodeFieldError(
+        raise errors.DecodeFieldError(
             f'Decoding field "{name}" failed: {error}. Encode its values with '
             "dict_to_spark_row(schema, row), and let a codec of your own return values of its field"
         ) from error
@@ -468,7 +461,7 @@ def open_compared(
     """
     opened = partial(open_stored, storage_options=storage_options, keep_row_groups=True)
     left, right = opened(first, as_of=as_of), opened(second)
-    schemas = stored_unischema(left), stored_unischema(right)
+    schemas = decoded_source.stored_unischema(left), decoded_source.stored_unischema(right)
     return _rows(left, *schemas), _rows(right, *reversed(schemas))
 
 
@@ -492,7 +485,7 @@ class _DecodedRows(ComparedRows):
     """The fields of a Unischema; arrays are compared by dtype, shape and bytes."""
 
     def __init__(self, source: Dataset | ParquetDataset, unischema: Unischema) -> None:
-        self._source = decoded(source, unischema)
+        self._source = decoded_source.decoded(source, unischema)
         types = {
             column.name: _ARRAY
             if unischema.fields[column.name].shape and not column.is_image
@@ -517,7 +510,9 @@ class _DecodedRows(ComparedRows):
 
 def _as_arrays(values: Values) -> pa.StructArray:
     """Return the dtype, shape and bytes of arrays; None for null."""
-    return pa.array([c if c is None else _described(c) for c in value_cells(values)], _ARRAY)
+    return pa.array(
+        [c if c is None else _described(c) for c in decoded_source.value_cells(values)], _ARRAY
+    )
 
 
 def _described(array: npt.NDArray[Any]) -> dict[str, Any]:

@@ -28,8 +28,6 @@
 can import all of them from here.
 """
 
-from __future__ import annotations
-
 from pickle import UnpicklingError
 
 import mdstorm_backend.errors as _engine

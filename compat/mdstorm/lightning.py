@@ -1,7 +1,5 @@
 """`StreamingDataModule` for ``lightning.pytorch``."""
 
-from __future__ import annotations
-
 from mdstorm._lightning import ConverterLoaders
 from mdstorm_backend.base import require
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm._transforms.worker_process import function_identity
+from mdstorm._transforms.process_transform import function_identity
 
 
 @pytest.fixture

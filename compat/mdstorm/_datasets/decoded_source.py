@@ -12,22 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mdstorm import codecs
+from mdstorm._datasets import petastorm_metadata
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field, with_floats
-from mdstorm._datasets.petastorm_metadata import (
-    UNISCHEMA_EXTRA,
-    UNISCHEMA_KEY,
-    check_stored,
-    common_metadata_of,
-)
 from mdstorm._pickles.stored_pickles import load_unischema
 from mdstorm._schema import NamedSparkType, UnischemaField, spark_type_json
-from mdstorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    DataframeColumnCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
 from mdstorm.errors import CorruptDatasetError, DecodeFieldError, MDStormError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets import Dataset, SampleDataset
@@ -53,9 +42,9 @@ _NUMPY_TYPES: dict[str, Any] = {
     "str": np.str_,
     "timedelta64": np.timedelta64,
 }
-_PLAIN_CODECS: dict[str, type[DataframeColumnCodec]] = {
-    "CompressedNdarrayCodec": CompressedNdarrayCodec,
-    "NdarrayCodec": NdarrayCodec,
+_PLAIN_CODECS: dict[str, type[codecs.DataframeColumnCodec]] = {
+    "CompressedNdarrayCodec": codecs.CompressedNdarrayCodec,
+    "NdarrayCodec": codecs.NdarrayCodec,
 }
 
 
@@ -76,9 +65,13 @@ def stored_unischema(source: Any) -> Unischema | None:
         If the index holds something else, or ``_common_metadata`` was truncated.
     """
     if isinstance(source, ParquetDataset):
-        data = common_metadata_of(source).get(UNISCHEMA_KEY)
+        data = petastorm_metadata.common_metadata_of(source).get(petastorm_metadata.UNISCHEMA_KEY)
         return None if data is None else load_unischema(data)
-    value = source.index.extra.get(UNISCHEMA_EXTRA) if isinstance(source, Dataset) else None
+    value = (
+        source.index.extra.get(petastorm_metadata.UNISCHEMA_EXTRA)
+        if isinstance(source, Dataset)
+        else None
+    )
     return None if value is None else unischema_from_json(value, url=source.url)
 
 
@@ -104,7 +97,7 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     MissingColumnError
         If a field is not stored.
     """
-    check_stored(
+    petastorm_metadata.check_stored(
         unischema, source.url, source.schema.names, "Leave the field out with schema_fields=[…]"
     )
     source = with_declared_partitions(source, unischema)
@@ -411,9 +404,9 @@ def _type_of(name: str) -> Any:
 
 
 def _codec_to_json(codec: Any) -> dict[str, Any] | None:
-    if type(codec) is ScalarCodec:
+    if type(codec) is codecs.ScalarCodec:
         return {"type": "ScalarCodec", "spark_type": spark_type_json(codec._spark_type)}
-    if type(codec) is CompressedImageCodec:
+    if type(codec) is codecs.CompressedImageCodec:
         return {
             "type": "CompressedImageCodec",
             "image_codec": codec.image_codec,
@@ -425,12 +418,12 @@ def _codec_to_json(codec: Any) -> dict[str, Any] | None:
     return None
 
 
-def _codec(value: dict[str, Any] | None) -> DataframeColumnCodec | None:
+def _codec(value: dict[str, Any] | None) -> codecs.DataframeColumnCodec | None:
     if value is None:
         return None
     kind = value["type"]
     if kind == "ScalarCodec":
-        return ScalarCodec(NamedSparkType(value["spark_type"]))
+        return codecs.ScalarCodec(NamedSparkType(value["spark_type"]))
     if kind == "CompressedImageCodec":
-        return CompressedImageCodec(value["image_codec"], value["quality"])
+        return codecs.CompressedImageCodec(value["image_codec"], value["quality"])
     return _PLAIN_CODECS[kind]()

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm import codecs
 from mdstorm._array_files import Shape, inflate_npz
 from mdstorm._datasets.npy_arrays import decode_npy
 from mdstorm._rows import ArrayColumn
 from mdstorm._schema import UnischemaField
-from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.errors import UnsupportedTypeError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.format import (
@@ -38,7 +38,13 @@ from mdstorm_backend.read import column_to_numpy, objects
 Decode: TypeAlias = Callable[[Values], Values]
 
 #: Codecs whose values are decoded a column at a time; subclasses may do anything.
-_KNOWN = {type(None), CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec}
+_KNOWN = {
+    type(None),
+    codecs.CompressedImageCodec,
+    codecs.CompressedNdarrayCodec,
+    codecs.NdarrayCodec,
+    codecs.ScalarCodec,
+}
 
 _IMAGE_ENCODINGS = {"jpeg": "jpeg", "jpg": "jpeg", "jpe": "jpeg"}
 _BOOLEANS: SparkType = {"type": "array", "elementType": "boolean", "containsNull": False}
@@ -82,11 +88,11 @@ def decoded_field(field: UnischemaField, stored: Column) -> DecodedField:
         return _by_codec(field, column)
     if stored.is_array:
         return _arrays_of_numbers(field, column)
-    if codec is CompressedImageCodec:
+    if codec is codecs.CompressedImageCodec:
         encoding = _IMAGE_ENCODINGS.get(field.codec.image_codec, "png")
         image = column if stored.is_image else replace(column, encoding=encoding, spark_type=None)
         return DecodedField(image, None)
-    if codec is NdarrayCodec or codec is CompressedNdarrayCodec:
+    if codec is codecs.NdarrayCodec or codec is codecs.CompressedNdarrayCodec:
         column = column if field.shape else ArrayColumn.of(column)
         # Those of no dimensions are stored in MDS as what they are.
         return (
@@ -120,7 +126,7 @@ def is_untyped(column: Column) -> bool:
 
 def _files_of_arrays(field: UnischemaField, column: Column) -> DecodedField:
     dtype = np.dtype(field.numpy_dtype)
-    is_compressed = type(field.codec) is CompressedNdarrayCodec
+    is_compressed = type(field.codec) is codecs.CompressedNdarrayCodec
     has_nulls = column.null_count > 0
 
     def decode(values: Values) -> Values:

@@ -14,16 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm import errors
 from mdstorm._pickles.stored_pickles import dump_field, dump_unischema, load_unischema
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
-from mdstorm.errors import (
-    ArgumentTypeError,
-    CorruptDatasetError,
-    MissingColumnError,
-    PetastormMetadataGenerationError,
-    UnsafePickleError,
-    UnsupportedTableError,
-)
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import parse_json
 from mdstorm_backend.parquet import ParquetDataset, has_same_files, open_parquet, read_file_metadata
@@ -69,7 +62,7 @@ def location_of(dataset: Any) -> Location:
         return dataset.location
     # Not by its class: older versions of pyarrow have two.
     if not hasattr(dataset, "fragments") or not dataset.files:
-        raise ArgumentTypeError(
+        raise errors.ArgumentTypeError(
             "expected a ParquetDataset of mdstorm or pyarrow with at least one file, found "
             f"{type(dataset).__name__}"
         )
@@ -91,7 +84,7 @@ def common_metadata_of(dataset: Any) -> Mapping[bytes, bytes]:
     if isinstance(dataset, ParquetDataset):
         try:
             return dataset.common_metadata
-        except CorruptDatasetError as error:
+        except errors.CorruptDatasetError as error:
             raise _damaged(error.url) from error
     found = read_metadata(location_of(dataset))
     return dict(found.metadata or {}) if found is not None else {}
@@ -177,8 +170,8 @@ def _first(dataset: Any) -> pq.FileMetaData:
     return fragment.metadata
 
 
-def _damaged(url: str) -> CorruptDatasetError:
-    return CorruptDatasetError(
+def _damaged(url: str) -> errors.CorruptDatasetError:
+    return errors.CorruptDatasetError(
         f"{url} was truncated, or is not a Parquet file: its writer was probably interrupted. The "
         "rows beside it are not affected. Write it again with generate_petastorm_metadata(spark, "
         "url, 'package.module.MySchema'), or with an empty block: with "
@@ -310,7 +303,7 @@ def open_written(location: Location) -> ParquetDataset:
         If a file is not a Parquet file, or its columns are not those of the others.
     """
     for _ in range(_FOOTER_ROUNDS - 1):
-        with suppress(CorruptDatasetError):
+        with suppress(errors.CorruptDatasetError):
             return _open(location)
         time.sleep(_FOOTER_PAUSE_S)
     return _open(location)
@@ -336,7 +329,7 @@ def check_no_table(source: ParquetDataset) -> None:
         If it is one.
     """
     if source.table_version is not None:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             f"{source.url} is a Delta table: Petastorm's metadata and indexes describe files, and "
             "its files change with each version. Convert it first, with mdstorm convert",
             url=source.url,
@@ -362,7 +355,7 @@ def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
         type_ = source.arrow_schema.field(name).type
         is_bytes = pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
         if type(field.codec) in _ENCODED and not is_bytes:
-            raise PetastormMetadataGenerationError(
+            raise errors.PetastormMetadataGenerationError(
                 f"column {name!r} in {source.url} is {type_}, but {field.codec} stores bytes. "
                 "Encode the rows with dict_to_spark_row(schema, row)"
             )
@@ -372,7 +365,7 @@ def check_stored(unischema: Unischema, url: str, names: Sequence[str], remedy: s
     """Raise MissingColumnError, which ends with `remedy`, unless `names` has each field."""
     missing = [name for name in unischema.fields if name not in names]
     if missing:
-        raise MissingColumnError(
+        raise errors.MissingColumnError(
             f"{url} has no column {missing[0]!r}, which the schema names: it has {list(names)}. "
             f"{remedy}",
             column=missing[0],
@@ -383,7 +376,7 @@ def _stored_entries(location: Location) -> dict[bytes, bytes]:
     """Return the stored entries; {} if they are damaged."""
     try:
         return entries_of(read_metadata(location))
-    except CorruptDatasetError:
+    except errors.CorruptDatasetError:
         return {}
 
 
@@ -396,7 +389,7 @@ def _check_same_schema(
     """Raise an error if files of two schemas would get the metadata of one."""
     try:
         stored = load_unischema(entries[UNISCHEMA_KEY])
-    except (KeyError, UnsafePickleError):  # none, or nothing that describes rows
+    except (KeyError, errors.UnsafePickleError):  # none, or nothing that describes rows
         return
     before, now = ({n: dump_field(f) for n, f in s.fields.items()} for s in (stored, unischema))
     differing = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
@@ -404,7 +397,7 @@ def _check_same_schema(
     described = {*files_before, *(row_group_counts(entries) or {})} & files
     if not differing or not described or described == files:
         return
-    raise PetastormMetadataGenerationError(
+    raise errors.PetastormMetadataGenerationError(
         f"{source.url} holds {len(described)} files of the schema {stored._name!r}, whose fields "
         f"{differing} are not those of {unischema._name!r}, and new ones: "
         f"{sorted(files - described)}. Its metadata still describe the former. Remove the new "
@@ -439,7 +432,7 @@ def _summary(source: ParquetDataset, footers: list[pq.FileMetaData]) -> bytes:
         try:
             summary.append_row_groups(footer)
         except (RuntimeError, pa.ArrowException) as error:
-            raise PetastormMetadataGenerationError(
+            raise errors.PetastormMetadataGenerationError(
                 f"{source.url} can have no {SUMMARY_METADATA}: {file.name} stores its columns "
                 f"otherwise than {source.files[0].name} ({error}). Use use_summary_metadata=False, "
                 f"and remove {SUMMARY_METADATA} if it is there"

@@ -12,17 +12,10 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 
+from mdstorm import errors
 from mdstorm._datasets.decoded_source import decoded, stored_unischema, with_float_decimals
 from mdstorm._datasets.field_decoders import schema_with_floats
 from mdstorm._datasets.petastorm_metadata import entries_of, read_metadata, row_group_counts
-from mdstorm.errors import (
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    MDStormError,
-    MissingAttributeError,
-    UnsupportedArgumentError,
-)
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import cached_property, warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
@@ -204,9 +197,9 @@ def checked_urls(urls: Any) -> Any:
     for url in several:
         check_no_table_name(url)
         if not has_scheme(url):
-            raise InvalidArgumentError(scheme_less(url, "dataset"))
+            raise errors.InvalidArgumentError(scheme_less(url, "dataset"))
     if len({(urlparse(url).scheme, urlparse(url).netloc) for url in several}) > 1:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"The dataset url list must contain url with the same scheme and netloc, found "
             f"{several}: read datasets in different storages one after the other"
         )
@@ -223,7 +216,7 @@ def checked_url(url: Any) -> str:
     """
     url = url_of(url)
     if not isinstance(url, str) or not url:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"directory url must be a string, found {url!r}: pass a URL or a list of them"
         )
     return url
@@ -375,8 +368,8 @@ class ReadDataset(Described):
         return found
 
 
-def _missing(name: str) -> MissingAttributeError:
-    return MissingAttributeError(
+def _missing(name: str) -> errors.MissingAttributeError:
+    return errors.MissingAttributeError(
         f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} instead", name=name
     )
 
@@ -416,14 +409,14 @@ def open_files(
         If there is no such dataset.
     """
     if not urls and directory is None:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             "the list of files is empty: name at least one file, or the dataset's directory"
         )
     if urls and not any(map(is_shard, urls)):
         return open_parquet_files(list(urls), storage_options, filesystem, as_of)
     check_as_of(as_of, directory or directory_of(urls))
     if filesystem is not None:
-        raise UnsupportedArgumentError(
+        raise errors.UnsupportedArgumentError(
             "filesystem= reads Parquet files, and these are MDS shards: leave it out, and pass "
             "storage_options if their storage needs them"
         )
@@ -433,14 +426,14 @@ def open_files(
 
 def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
     if not urls and dataset.file_urls:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"the list of files is empty, but the dataset at {dataset.url} has "
             f"{len(dataset.file_urls)} shards: pass those to read, as in converter.file_urls"
         )
     numbers = {normalize_url(url): number for number, url in enumerate(dataset.file_urls)}
     unknown = [url for url in urls if normalize_url(url) not in numbers]
     if unknown:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{unknown[0]} is none of the {len(numbers)} shards of the dataset at {dataset.url}: "
             "pass shards of one dataset, as in converter.file_urls"
         )
@@ -471,12 +464,12 @@ def open_parquet_files(
     )
     try:
         return opened(urls)
-    except CorruptDatasetError:
+    except errors.CorruptDatasetError:
         listed = None if as_of else _listed_files(urls, storage_options, filesystem)
         if listed is None:
             raise
         return opened(urls, only=listed)
-    except DatasetNotFoundError:
+    except errors.DatasetNotFoundError:
         decoded = unquote(urls) if isinstance(urls, str) else [unquote(url) for url in urls]
         if decoded == urls:
             raise
@@ -493,7 +486,7 @@ def _listed_files(
     if not isinstance(urls, str):
         return None
     location = Location.of(urls, storage_options, filesystem)
-    with suppress(MDStormError, OSError):
+    with suppress(errors.MDStormError, OSError):
         listed = row_group_counts(entries_of(read_metadata(location)))
         names = [name for name in location.list_names() if not is_hidden(name)]
         others = [name for name in names if listed and name not in listed]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdstorm import codecs
 from mdstorm._pickles.restricted_unpickler import (
     StandIn,
     attributes,
@@ -24,13 +25,6 @@ from mdstorm._pickles.restricted_unpickler import (
     text_of,
 )
 from mdstorm._schema import NamedSparkType, UnischemaField, class_name, is_simple, spark_type_json
-from mdstorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    DataframeColumnCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 
@@ -38,7 +32,7 @@ _UNISCHEMA = "petastorm.unischema"
 _CODECS = "petastorm.codecs"
 _SPARK = "pyspark.sql.types"
 _FIELD_KINDS = ("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec")
-_PLAIN_CODECS = (CompressedNdarrayCodec, NdarrayCodec)
+_PLAIN_CODECS = (codecs.CompressedNdarrayCodec, codecs.NdarrayCodec)
 #: As many as an array of NumPy has.
 _MOST_DIMENSIONS = 64
 _INDEXERS = "petastorm.etl.rowgroup_indexers"
@@ -85,17 +79,17 @@ def _stored_field(node: Any) -> UnischemaField:
     )
 
 
-def _stored_codec(node: Any) -> DataframeColumnCodec:
+def _stored_codec(node: Any) -> codecs.DataframeColumnCodec:
     made = expect(node, "codec", *(f"{_CODECS}.{kind}" for kind in _FIELD_KINDS))
     state = attributes(made)
     if made.name.endswith(".ScalarCodec"):
-        return ScalarCodec(spark_type(state["_spark_type"]))
+        return codecs.ScalarCodec(spark_type(state["_spark_type"]))
     if made.name.endswith(".CompressedImageCodec"):
         quality = state.get("_quality", 80)
         if type(quality) is not int:
             raise refused("an image has no quality")
-        return CompressedImageCodec(text_of(state["_image_codec"]), quality)
-    return CompressedNdarrayCodec() if "Compressed" in made.name else NdarrayCodec()
+        return codecs.CompressedImageCodec(text_of(state["_image_codec"]), quality)
+    return codecs.CompressedNdarrayCodec() if "Compressed" in made.name else codecs.NdarrayCodec()
 
 
 def dump_unischema(unischema: Unischema) -> bytes:
@@ -137,13 +131,13 @@ def _codec(field: UnischemaField) -> bytes:
         return b"N"
     if type(codec) in _PLAIN_CODECS:
         return instance(_CODECS, type(codec).__name__, [])
-    if type(codec) is CompressedImageCodec:
+    if type(codec) is codecs.CompressedImageCodec:
         state = [
             ("_image_codec", text(f".{codec.image_codec}")),
             ("_quality", integer(codec.quality)),
         ]
         return instance(_CODECS, "CompressedImageCodec", state)
-    if type(codec) is ScalarCodec:
+    if type(codec) is codecs.ScalarCodec:
         return instance(_CODECS, "ScalarCodec", [("_spark_type", _spark_type(codec._spark_type))])
     raise InvalidArgumentError(
         f"field {field.name!r} has the codec {type(codec).__name__}, which is not one of "

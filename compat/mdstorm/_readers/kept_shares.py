@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdstorm._transforms.worker_process import function_identity
+from mdstorm._transforms.process_transform import function_identity
 from mdstorm.cache import CacheBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.format import Batch

@@ -7,17 +7,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from mdstorm import errors
 from mdstorm._datasets.sources import Opened, checked_url, open_urls, opened
 from mdstorm._petastorm_names import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.reader import DatasetReader
 from mdstorm.cache import CacheBase, NullCache
-from mdstorm.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    MissingAttributeError,
-    UnsupportedArgumentError,
-)
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
@@ -39,7 +34,7 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     """
     if isinstance(dataset_url_or_urls, list):
         if not dataset_url_or_urls:
-            raise InvalidArgumentError("dataset url list must be non-empty. Name a file")
+            raise errors.InvalidArgumentError("dataset url list must be non-empty. Name a file")
         return [checked_url(url).removesuffix("/") for url in dataset_url_or_urls]
     return checked_url(dataset_url_or_urls).removesuffix("/")
 
@@ -137,16 +132,16 @@ class Reader(DatasetReader):
 
 def _check_parts(reader_pool: object, cache: object, worker_class: object) -> None:
     if reader_pool is not None and not isinstance(reader_pool, Pool):
-        raise ArgumentTypeError(
+        raise errors.ArgumentTypeError(
             f"reader_pool must be a ThreadPool, ProcessPool or DummyPool, found {reader_pool!r}"
         )
     if cache is not None and not isinstance(cache, NullCache):
-        raise UnsupportedArgumentError(
+        raise errors.UnsupportedArgumentError(
             f"Reader takes no cache, found {cache!r}: pass cache_type='local-disk', "
             "cache_location=… and cache_size_limit=… to make_reader or make_batch_reader"
         )
     if worker_class is not None:
-        raise UnsupportedArgumentError(
+        raise errors.UnsupportedArgumentError(
             f"Reader takes no worker class, found {worker_class!r}: leave it out, and pass "
             "is_batched_reader=True for batches. See docs/differences.md#workers-and-their-queues"
         )
@@ -216,17 +211,17 @@ def _opened(
 
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:
     if batched:
-        raise UnsupportedArgumentError(
+        raise errors.UnsupportedArgumentError(
             "ngrams are not supported by ArrowReaderWorker: n-grams are made of rows, use "
             "make_reader"
         )
     if not ngram.timestamp_overlap and arguments.shuffle_row_drop_partitions != 1:
-        raise UnsupportedArgumentError(
+        raise errors.UnsupportedArgumentError(
             "Using timestamp_overlap=False is not implemented with shuffle_row_drop_partitions "
             "> 1: n-grams would depend on where a row group is cut"
         )
     if arguments.shuffle_rows or arguments.is_elastic:
-        raise UnsupportedArgumentError(
+        raise errors.UnsupportedArgumentError(
             "n-grams are made of consecutive rows: leave out shuffle_rows and order, and shuffle "
             "with shuffle_row_groups, or in the loader"
         )
@@ -290,7 +285,7 @@ class Pool:
         self.results_queue_size = results_queue_size
 
     def __getattr__(self, name: str) -> Any:
-        raise MissingAttributeError(
+        raise errors.MissingAttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}: it is an argument of "
             "Reader, and runs no workers of other classes. See "
             "docs/differences.md#workers-and-their-queues of mdstorm"

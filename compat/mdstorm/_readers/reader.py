@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, cast
 
+from mdstorm import errors
 from mdstorm._datasets.sources import Opened, ReadDataset
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
@@ -16,7 +17,6 @@ from mdstorm._readers.sample_order import first_epoch, sample_order, with_window
 from mdstorm._readers.schema_fields import delivered_schema
 from mdstorm._rows import Row
 from mdstorm._transforms.process_transform import ProcessTransform
-from mdstorm.errors import NotPicklableError
 from mdstorm.ngram import NGram
 from mdstorm.unischema import FIELDS, shown_fields
 from mdstorm_backend.base import OwnContext, warn_user
@@ -125,7 +125,7 @@ class DatasetReader(Described, OwnContext):
 
     def __reduce__(self) -> NoReturn:
         name = "make_batch_reader" if self.is_batched_reader else "make_reader"
-        raise NotPicklableError(
+        raise errors.NotPicklableError(
             "a Reader cannot be sent to other processes, because it has threads and a position "
             "in the data. Create it in the worker: pass the URL to the function that Spark, or "
             f"the worker of a DataLoader, calls, and call {name}(url, …) there, with cur_shard=… "

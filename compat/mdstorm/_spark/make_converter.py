@@ -10,26 +10,11 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from mdstorm import errors
 from mdstorm._datasets.sources import open_stored
 from mdstorm._petastorm_names import public
+from mdstorm._spark import copies
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm._spark.copies import (
-    delete_abandoned,
-    delete_at_exit,
-    find_or_convert,
-    identify,
-    keep_after_exit,
-    parent_cache_dir,
-    staging_dir,
-)
-from mdstorm.errors import (
-    CompressionCodecError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    NotADataFrameError,
-    NotOnDriverError,
-    UnsupportedURLError,
-)
 from mdstorm_backend.base import check_flag, check_text, suggests_keywords
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
@@ -177,9 +162,9 @@ def make_spark_converter(
     if isinstance(df, str) and not (is_table_name(df) and not os.path.exists(df)):
         return _converter_of_path(df, decimals, as_of)
     session = session_of(df)
-    parent = parent_cache_dir(session, parent_cache_dir_url)
+    parent = copies.parent_cache_dir(session, parent_cache_dir_url)
     if as_of:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{as_of} chooses a version of a Delta table, but df is not a table's path: use "
             "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
         )
@@ -197,16 +182,18 @@ def make_spark_converter(
         options["decimals"] = decimals
 
     def convert() -> str:
-        delete_abandoned(parent)
-        staged_in = staging_dir(session, parent, staging, staging_dir_url)
+        copies.delete_abandoned(parent)
+        staged_in = copies.staging_dir(session, parent, staging, staging_dir_url)
         return _write(df, f"{parent}/{directory_name(session)}", staged_in, options)
 
     # Another version of this package may have stored a type in another form.
     encodings = {column.name: column.encoding for column in plan}
-    identity = identify(df, {**options, "parent": parent, "encodings": encodings})
-    dataset = open_dataset(find_or_convert(df, identity, parent, options, convert, cache_key))
+    identity = copies.identify(df, {**options, "parent": parent, "encodings": encodings})
+    dataset = open_dataset(
+        copies.find_or_convert(df, identity, parent, options, convert, cache_key)
+    )
     if cache_key if keep is None else keep:
-        keep_after_exit(dataset.url)
+        copies.keep_after_exit(dataset.url)
     return _converter(dataset.url, dataset, decimals)
 
 
@@ -219,7 +206,7 @@ def _write(df: DataFrame, dir_url: str, staged_in: str | None, options: dict[str
     else:
         check_driver_writes(Location.of(dir_url.rpartition("/")[0]))
         materialize_staged(df, dir_url, staged_in, **options)
-    delete_at_exit(dir_url)
+    copies.delete_at_exit(dir_url)
     return dir_url
 
 
@@ -232,7 +219,7 @@ def _tell_of_dtype(dtype: str) -> None:
 def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:
     """Return a converter over existing data."""
     if is_table_without_catalog(path) and not os.path.exists(path):
-        raise DatasetNotFoundError(
+        raise errors.DatasetNotFoundError(
             f"there is no file or directory {path!r}. If it is a table, pass its catalog as well, "
             f"such as 'spark_catalog.{path}', or the DataFrame spark.table({path!r})",
             url=path,
@@ -268,7 +255,7 @@ def mds_compression(codec: str | None) -> str | None:
     """
     name = str(codec or "uncompressed").lower()
     if name not in _CODECS:
-        raise CompressionCodecError(
+        raise errors.CompressionCodecError(
             f"compression_codec should be None or one of the following values: "
             f"{', '.join(map(repr, _CODECS))}; found {codec!r}"
         )
@@ -292,7 +279,7 @@ def databricks_path(path: str) -> str:
         return path
     if path.startswith("dbfs:///") or (path.startswith("dbfs:/") and path[6:7] != "/"):
         return "file:/dbfs/" + path.removeprefix("dbfs:").lstrip("/")
-    raise UnsupportedURLError(
+    raise errors.UnsupportedURLError(
         "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
         f"file:/dbfs/xx or dbfs:/xx, found {path!r}. Read other storages with "
         "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
@@ -307,7 +294,7 @@ def check_driver() -> None:
     from pyspark import TaskContext
 
     if TaskContext.get() is not None:
-        raise NotOnDriverError(
+        raise errors.NotOnDriverError(
             "make_spark_converter should not be invoked from executor side: convert on the "
             "driver, and send the converter to the tasks"
         )
@@ -326,12 +313,12 @@ def session_of(df: Any) -> SparkSession:
     if isinstance(df, str):
         return start_session()
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
-        raise NotADataFrameError(
+        raise errors.NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
             "Spark DataFrame, or the path of data. Create one with spark.createDataFrame(…)"
         )
     if df.isStreaming:
-        raise NotADataFrameError(
+        raise errors.NotADataFrameError(
             "the DataFrame is a stream, which never ends: write it to a table by writeStream, and "
             "convert the table"
         )
@@ -352,7 +339,7 @@ def named_table(session: SparkSession, name: str) -> DataFrame:
         frame = session.table(name)
         _ = frame.schema  # Spark Connect looks for the table when it has to
     except AnalysisException as error:
-        raise DatasetNotFoundError(
+        raise errors.DatasetNotFoundError(
             f"Spark finds no table {name!r} ({str(error).splitlines()[0]}). Check the name, and "
             "whether this session may read it; the path of a directory needs a slash",
             url=name,

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mdstorm.cli._common import (
-    columns_option,
-    decimals_option,
-    dtype_option,
-    examples,
-    format_option,
-    storage_option,
-    threads_option,
-    version_options,
-    write_json,
-)
+from mdstorm.cli import _common
 from mdstorm_backend.base import require
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.format import parse_size
@@ -30,16 +20,18 @@ __all__ = ["convert"]
 
 
 @click.command(
-    epilog=examples(
+    epilog=_common.examples(
         "mdstorm convert /data/parquet /data/mds",
         "mdstorm convert s3://bucket/table s3://bucket/mds --dtype float32 --compression zstd",
     )
 )
 @click.argument("source", metavar="SRC")
 @click.argument("url", metavar="DST")
-@columns_option("Names of the columns to convert, separated by commas; by default all.")
-@dtype_option("Type of floating-point numbers; by default they keep theirs.")
-@decimals_option("Type of decimals, and of the elements of arrays of them; by default decimal.")
+@_common.columns_option("Names of the columns to convert, separated by commas; by default all.")
+@_common.dtype_option("Type of floating-point numbers; by default they keep theirs.")
+@_common.decimals_option(
+    "Type of decimals, and of the elements of arrays of them; by default decimal."
+)
 @click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
 @click.option(
     "--keep-row-groups/--fill-shards",
@@ -65,11 +57,11 @@ __all__ = ["convert"]
     help="Resume an interrupted conversion.",
 )
 @click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's order of rows.")
-@threads_option("Row groups to convert at a time")
+@_common.threads_option("Row groups to convert at a time")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
-@version_options
-@storage_option
-@format_option
+@_common.version_options
+@_common.storage_option
+@_common.format_option
 def convert(
     source: str,
     url: str,
@@ -117,7 +109,7 @@ def convert(
             "bytes": stored,
             "columns": {column.name: column.encoding for column in dataset.schema},
         }
-        write_json(found)
+        _common.write_json(found)
         return
     compared = {name: options[name] for name in ("dtype", "decimals", "version", "timestamp")}
     compared["columns"] = ",".join(options["columns"] or []) or None

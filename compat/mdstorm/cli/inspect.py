@@ -7,15 +7,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._common import (
-    columns_option,
-    dataset_argument,
-    examples,
-    format_option,
-    storage_option,
-    write_json,
-    write_table,
-)
+from mdstorm.cli import _common
 from mdstorm_backend.display import human_bytes
 from mdstorm_backend.maintenance import ColumnSummary, Inspection
 from mdstorm_backend.maintenance import head as head_of_dataset
@@ -27,15 +19,15 @@ _LONGEST = 60
 
 
 @click.command(
-    epilog=examples(
+    epilog=_common.examples(
         "mdstorm inspect /data/events",
         "mdstorm inspect s3://bucket/events --statistics --format json",
     )
 )
-@dataset_argument
+@_common.dataset_argument
 @click.option("--statistics", is_flag=True, help="Also read and describe all values.")
-@storage_option
-@format_option
+@_common.storage_option
+@_common.format_option
 def inspect(url: str, statistics: bool, storage_options: dict[str, Any], format_: str) -> None:
     """Describe the dataset at URL: its columns, shards and sizes.
 
@@ -43,9 +35,9 @@ def inspect(url: str, statistics: bool, storage_options: dict[str, Any], format_
     """
     found = inspect_dataset(url, storage_options=storage_options, statistics=statistics)
     if format_ == "json":
-        write_json(found.to_json())
+        _common.write_json(found.to_json())
         return
-    write_table(found.url, ["property", "value"], _overview(found))
+    _common.write_table(found.url, ["property", "value"], _overview(found))
     _write_columns(found)
     if statistics:
         _write_statistics(found)
@@ -101,12 +93,12 @@ def _write_columns(found: Inspection) -> None:
         )
         for column in found.columns
     ]
-    write_table("columns", names, rows, numbers=names[-2:])
+    _common.write_table("columns", names, rows, numbers=names[-2:])
 
 
 def _write_statistics(found: Inspection) -> None:
     names = ["column", "nulls", "NaN", "min", "max", "mean", "lengths", "mean length"]
-    write_table("statistics", names, map(_cells, found.columns), numbers=names[1:])
+    _common.write_table("statistics", names, map(_cells, found.columns), numbers=names[1:])
 
 
 def _cells(column: ColumnSummary) -> Iterator[object]:
@@ -131,14 +123,14 @@ def _short(value: object) -> str:
     return "" if value is None else str(value)
 
 
-@click.command(epilog=examples("mdstorm head /data/events -n 3 --columns id,label"))
-@dataset_argument
+@click.command(epilog=_common.examples("mdstorm head /data/events -n 3 --columns id,label"))
+@_common.dataset_argument
 @click.option(
     "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
 )
-@columns_option("Names of the columns to show, separated by commas; by default all.")
-@storage_option
-@format_option
+@_common.columns_option("Names of the columns to show, separated by commas; by default all.")
+@_common.storage_option
+@_common.format_option
 def head(
     url: str, rows: int, columns: list[str] | None, storage_options: dict[str, Any], format_: str
 ) -> None:
@@ -148,10 +140,10 @@ def head(
     """
     found = head_of_dataset(url, rows, columns=columns, storage_options=storage_options)
     if format_ == "json":
-        write_json(found.to_json())
+        _common.write_json(found.to_json())
         return
     shown = ([_one_line(row[name]) for name in found.columns] for row in found.rows)
-    write_table(found.url, found.columns, shown)
+    _common.write_table(found.url, found.columns, shown)
 
 
 def _one_line(value: object) -> str:

@@ -7,20 +7,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli import PROBLEMS_FOUND
-from mdstorm.cli._common import (
-    columns_option,
-    dataset_argument,
-    decimals_option,
-    dtype_option,
-    examples,
-    format_option,
-    storage_option,
-    threads_option,
-    version_options,
-    write_json,
-    write_table,
-)
+from mdstorm.cli import PROBLEMS_FOUND, _common
 from mdstorm_backend.convert import Comparison, RowDifference
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.maintenance import VerifyReport
@@ -34,25 +21,27 @@ _MOST_COLUMNS = 10
 
 
 @click.command(
-    epilog=examples(
+    epilog=_common.examples(
         "mdstorm verify /data/events",
         "mdstorm verify --against /data/parquet /data/events",
     )
 )
-@dataset_argument
+@_common.dataset_argument
 @click.option("--quick", is_flag=True, help="Check only that the files exist with the right sizes.")
 @click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in any order.")
-@columns_option(
+@_common.columns_option(
     "With --against: names of the columns to compare, separated by commas; by default all."
 )
-@dtype_option(
+@_common.dtype_option(
     "With --against: what floating-point numbers of SRC were converted to; by default nothing."
 )
-@decimals_option("With --against: what decimals of SRC were converted to; by default nothing.")
-@version_options
-@threads_option("Shards to check at a time")
-@storage_option
-@format_option
+@_common.decimals_option(
+    "With --against: what decimals of SRC were converted to; by default nothing."
+)
+@_common.version_options
+@_common.threads_option("Shards to check at a time")
+@_common.storage_option
+@_common.format_option
 @click.pass_context
 def verify(
     ctx: click.Context,
@@ -95,7 +84,7 @@ def verify(
         raise click.UsageError("--version and --timestamp need --against: name the Delta table")
     report = verify_dataset(url, quick=quick, threads=threads, storage_options=storage_options)
     if format_ == "json":
-        write_json(report.to_json())
+        _common.write_json(report.to_json())
     else:
         _show(report, quick)
     if not report.is_good:
@@ -106,7 +95,7 @@ def _show(report: VerifyReport, quick: bool) -> None:
     for title, found in (("problems", report.problems), ("notes", report.notes)):
         if found:
             rows = [(problem.file, problem.problem) for problem in found]
-            write_table(title, ["file", title[:-1]], rows)
+            _common.write_table(title, ["file", title[:-1]], rows)
     if not report.is_good:
         verdict = counted(len(report.problems), "problem")
     elif quick:
@@ -122,15 +111,15 @@ def _show(report: VerifyReport, quick: bool) -> None:
 def show_comparison(found: Comparison, format_: str) -> None:
     """Write the comparison to standard output, as a table or as JSON."""
     if format_ == "json":
-        write_json(found.to_json())
+        _common.write_json(found.to_json())
         return
     if found.columns:
         problems = [(column.column, column.problem) for column in found.columns]
-        write_table("columns", ["column", "problem"], problems)
+        _common.write_table("columns", ["column", "problem"], problems)
     if found.examples:
         titles = ["row in SRC", "row in DST", "column", "value in SRC", "value in DST"]
         lines = [line for example in found.examples for line in _lines(example)]
-        write_table("rows that differ, for example", titles, lines)
+        _common.write_table("rows that differ, for example", titles, lines)
     rows = counted(found.source_rows, "row")
     if found.is_same:
         click.echo(f"{found.other}: holds the same {rows} as {found.source}")
@@ -154,12 +143,12 @@ def _lines(example: RowDifference) -> list[tuple[object, ...]]:
     return lines
 
 
-@click.command(epilog=examples("mdstorm reindex /data/events"))
-@dataset_argument
+@click.command(epilog=_common.examples("mdstorm reindex /data/events"))
+@_common.dataset_argument
 @click.option("--force", is_flag=True, help="Replace an existing index.")
-@threads_option("Shards to read at a time")
-@storage_option
-@format_option
+@_common.threads_option("Shards to read at a time")
+@_common.storage_option
+@_common.format_option
 def reindex(
     url: str, force: bool, threads: int | None, storage_options: dict[str, Any], format_: str
 ) -> None:
@@ -172,7 +161,7 @@ def reindex(
     for note in report.notes:
         click.echo(f"warning: {note.file} {note.problem}", err=True)
     if format_ == "json":
-        write_json(report.to_json())
+        _common.write_json(report.to_json())
     else:
         click.echo(
             f"{report.url}/index.json lists {counted(report.shards, 'shard')} with "

@@ -1,7 +1,5 @@
 """Write dataset metadata and index row groups: the mirror of ``petastorm.etl``."""
 
-from __future__ import annotations
-
 from mdstorm._petastorm_names import other_names
 from mdstorm.etl.rowgroup_indexers import RowGroupIndexerBase
 

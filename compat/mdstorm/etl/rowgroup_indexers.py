@@ -1,7 +1,5 @@
 """Row group indexers: the mirror of ``petastorm.etl.rowgroup_indexers``."""
 
-from __future__ import annotations
-
 from mdstorm._petastorm_names import other_names
 from mdstorm._selection.row_group_index import (
     FieldNotNullIndexer,

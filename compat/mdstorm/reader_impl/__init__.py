@@ -1,7 +1,5 @@
 """Parts that copies of Petastorm's loaders are made of: the mirror of ``petastorm.reader_impl``."""
 
-from __future__ import annotations
-
 from mdstorm._petastorm_names import other_names
 
 __getattr__ = other_names(__name__)

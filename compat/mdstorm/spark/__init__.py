@@ -1,7 +1,5 @@
 """Spark DataFrames for training: the mirror of ``petastorm.spark``."""
 
-from __future__ import annotations
-
 from mdstorm._petastorm_names import other_names
 from mdstorm.spark import spark_dataset_converter
 from mdstorm.spark.spark_dataset_converter import SparkDatasetConverter, make_spark_converter

@@ -1,7 +1,5 @@
 """Converting Spark DataFrames: the mirror of ``petastorm.spark.spark_dataset_converter``."""
 
-from __future__ import annotations
-
 from mdstorm._petastorm_names import other_names
 from mdstorm._spark.context_managers import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm._spark.converter import SparkDatasetConverter

@@ -1,7 +1,5 @@
 """Test helpers for code that reads datasets: the mirror of ``petastorm.test_util``."""
 
-from __future__ import annotations
-
 from mdstorm._petastorm_names import other_names
 
 __getattr__ = other_names(__name__)

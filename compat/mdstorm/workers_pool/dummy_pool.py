@@ -1,7 +1,5 @@
 """The mirror of ``petastorm.workers_pool.dummy_pool``."""
 
-from __future__ import annotations
-
 from mdstorm._readers.open_reader import DummyPool
 
 __all__ = ["DummyPool"]

@@ -16,8 +16,7 @@ import pytest
 from tests.compat.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm._transforms.process_transform import ProcessTransform, WorkerPool
-from mdstorm._transforms.worker_process import pickle_function
+from mdstorm._transforms.process_transform import ProcessTransform, WorkerPool, pickle_function
 from mdstorm.errors import WorkerDiedError
 from mdstorm.predicates import in_lambda
 
@@ -138,7 +137,7 @@ class TestWorkerPool:
         program = (
             "import time\n"
             "from mdstorm._transforms.process_transform import WorkerPool\n"
-            "from mdstorm._transforms.worker_process import pickle_function\n"
+            "from mdstorm._transforms.process_transform import pickle_function\n"
             "work = lambda _: (print('begun', flush=True), time.sleep(1000))\n"
             "WorkerPool(pickle_function(work), 1)(0)\n"
         )
