@@ -46,8 +46,8 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 #: Formats whose names for Pillow are not theirs in capitals.
 _PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-#: Bits of a sample, and the kind of its colours.
-_RGB16 = bytes([16, 2])
+#: Kinds of colours.
+_GREY, _RGB = 0, 2
 #: The filter that stores the difference from the pixel to the left.
 _SUB = 1
 
@@ -379,11 +379,13 @@ def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
     KeyError, ValueError, OSError
         If Pillow does not write the format.
     """
-    if pixels.dtype == np.uint16 and pixels.ndim == 3 and format_ == "png":
-        return _encode_rgb16(pixels)
-    allowed = ("uint8", "uint16") if pixels.ndim == 2 and format_ == "png" else ("uint8",)
+    allowed = ("uint8", "uint16") if format_ == "png" else ("uint8",)
     if pixels.dtype.name not in allowed:
         raise TypeError(f"pixels must be {' or '.join(allowed)}")
+    if not pixels.size:
+        raise ValueError(f"an image of shape {pixels.shape} has no pixels")
+    if format_ == "png":
+        return _encode_png(pixels)
     require("PIL")
     image = importlib.import_module("PIL.Image").fromarray(np.ascontiguousarray(pixels))
     file = io.BytesIO()
@@ -391,15 +393,20 @@ def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
     return file.getvalue()
 
 
-def _encode_rgb16(pixels: npt.NDArray[Any]) -> bytes:
-    height, width, _ = pixels.shape
-    samples = np.ascontiguousarray(pixels, ">u2").view(np.uint8).reshape(height, -1)
-    rows = np.empty((height, 1 + samples.shape[1]), np.uint8)
+def _encode_png(pixels: npt.NDArray[Any]) -> bytes:
+    """Encode as OpenCV does, several times as fast as Pillow: rows of differences, in runs."""
+    height, width = pixels.shape[:2]
+    samples = np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">"))
+    step = samples[:1, :1].nbytes
+    stored = samples.view(np.uint8).reshape(height, -1)
+    rows = np.empty((height, 1 + stored.shape[1]), np.uint8)
     rows[:, 0] = _SUB
-    rows[:, 1:7] = samples[:, :6]
-    np.subtract(samples[:, 6:], samples[:, :-6], out=rows[:, 7:])
-    header = struct.pack(">II5B", width, height, *_RGB16, 0, 0, 0)
-    content = zlib.compress(rows.data)
+    rows[:, 1 : 1 + step] = stored[:, :step]
+    np.subtract(stored[:, step:], stored[:, :-step], out=rows[:, 1 + step :])
+    kind = _GREY if pixels.ndim == 2 else _RGB
+    header = struct.pack(">II5B", width, height, 8 * pixels.itemsize, kind, 0, 0, 0)
+    packer = zlib.compressobj(1, strategy=zlib.Z_RLE)
+    content = packer.compress(rows.data) + packer.flush()
     return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", content) + _chunk(b"IEND", b"")
 
 

@@ -241,6 +241,7 @@ def test_jpeg_images_come_back_nearly_as_they_were(name: str) -> None:
         ("png", np.zeros((2, 2), np.float32), "float32 .* cannot be written as png"),
         ("jpeg", np.zeros((2, 2), np.uint16), "uint16 .* cannot be written as jpeg"),
         ("nothing", np.zeros((2, 2), np.uint8), "cannot be written as nothing"),
+        ("png", np.zeros((0, 2), np.uint8), r"an image of shape \(0, 2\) has no pixels"),
     ],
 )
 def test_what_is_no_image_is_refused(image_codec: str, image: Any, message: str) -> None:
