@@ -40,7 +40,8 @@ def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, i
         raise ValueError("it is nested too deeply")
     fields: Struct = {}
     number = 0
-    while head := data[at]:
+    while data[at]:  # TensorFlow's AutoGraph, in whose functions readers open, knows no ":="
+        head = data[at]
         at += 1
         kind = head & 0x0F
         if head > 0x0F:
