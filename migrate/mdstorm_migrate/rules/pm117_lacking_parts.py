@@ -80,21 +80,18 @@ def _class_of(module: PythonModule, node: ast.expr) -> set[str]:
 def _behind_readers(module: PythonModule) -> dict[str, str]:
     """Return the names of what is taken from readers, and from which of their attributes."""
     found: dict[str, str] = {}
-    size = -1
-    while len(found) > size:
-        size = len(found)
-        for node in module.scopes.parents:
-            match node:
-                case ast.Assign(targets=[ast.Tuple(elts=[target, *_])], value=value):
-                    is_pair = "get_filesystem_and_path_or_paths" in _makers(module, value)
-                    found |= {name_of(target): "filesystem"} if is_pair else {}
-                case ast.Assign(targets=[target], value=value) | ast.For(target=target, iter=value):
-                    if name_of(target) and (kind := _behind(module, value, found)):
-                        found[name_of(target)] = kind
-                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                    for one in node.generators:
-                        if name_of(one.target) and (kind := _behind(module, one.iter, found)):
-                            found[name_of(one.target)] = kind
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=[target, *_])], value=value):
+                is_pair = "get_filesystem_and_path_or_paths" in _makers(module, value)
+                found |= {name_of(target): "filesystem"} if is_pair else {}
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.For(target=target, iter=value)
+                | ast.comprehension(target=target, iter=value)
+            ):
+                if name_of(target) and (kind := _behind(module, value, found)):
+                    found[name_of(target)] = kind
     return found
 
 
