@@ -40,6 +40,8 @@ _IMPORTS = re.compile(
 )
 
 
+#: A command that is commented out.
+_COMMENTED = re.compile(r"^[ \t]*#[ \t]*(?P<magic>[!%]?[ \t]?pip3?[ \t]+install\b[^\r\n]*)", re.M)
 #: What becomes of cells in other languages than Python.
 _KINDS: dict[Language, Kind] = {"shell": "shell", "settings": "cluster", "other": "other"}
 
@@ -122,7 +124,8 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
             found, masked_code = _python(cell, masked.code)
             segments += found
             code.append(masked_code)
-            others += [Document("magic", [one], path) for one in _magics(cell, masked.magics)]
+            magics = (*_magics(cell, masked.magics), *_commented(cell))
+            others += [Document("magic", [one], path) for one in magics]
         else:
             others.append(Document(_KINDS[language], [cell.segment(body, len(cell.text))], path))
     python = Document("python", segments, path, code="".join(code))
@@ -192,6 +195,12 @@ def _python(cell: Cell, code: str) -> tuple[list[Segment], str]:
 def _magics(cell: Cell, magics: Iterable[Magic]) -> Iterator[Segment]:
     for magic in magics:
         yield cell.segment(magic.line, magic.stop)
+
+
+def _commented(cell: Cell) -> Iterator[Segment]:
+    """Yield the commands that a reader uncomments to install something."""
+    for found in _COMMENTED.finditer(cell.text):
+        yield cell.segment(*found.span("magic"))
 
 
 Language: TypeAlias = Literal["python", "shell", "settings", "other"]

@@ -248,3 +248,10 @@ def test_cells_of_markdown_that_mention_petastorm_are_reported_and_stay() -> Non
     result = check_rewrite(made(before), made(before.replace("petastorm", "mdstorm")), "a.ipynb")
     (said,) = result.findings
     assert (said.rule, said.cls, said.cell, said.line) == ("PM100", "note", 1, 2)
+
+
+@pytest.mark.parametrize(
+    "line", ["# !pip install petastorm", "#%pip install -q petastorm x", "# pip install petastorm"]
+)
+def test_commands_that_are_commented_out_install_mdstorm(line: str) -> None:
+    check_cells([f"{line}\n", "import petastorm\n", "petastorm.make_reader(url)"])
