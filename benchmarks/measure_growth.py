@@ -58,9 +58,9 @@ _REQUESTS_OF_S3 = 5500
 def exact(ranks: int, rows: int, shards: int) -> None:
     """Find the shards of a rank's share, in windows, and permute the rows of the first window."""
     order = ExactOrder(seed=1, shuffle_shards=True, window=WINDOW, rank=ranks - 1, world_size=ranks)
-    sizes = [rows // shards] * shards
-    pieces = order.pieces(sizes, 1)
-    order.permutation(min(WINDOW, sum(piece.stop - piece.start for piece in pieces)), 1, 0)
+    bounds = np.linspace(0, rows, shards + 1, dtype=np.int64)
+    share = order.rows(rows, first_place=rows)
+    next(order.chunks(bounds, share, 1, range(len(share))))
 
 
 def elastic(ranks: int, rows: int, shards: int, *, shuffle: bool = True) -> None:
@@ -120,13 +120,9 @@ def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
         def moved(taken: dict[str, Any], size: int) -> dict[str, Any]:
             """Let all ranks of a world have had more batches since a state was loaded there."""
             ours = taken["mdstorm"]
-            segment = {"world_size": size, "batch_size": BATCH_SIZE, "batches": batches}
-            begun = [one for one in (ours["history"] or {}).get("segments", []) if one["batches"]]
-            ours["history"] = {"epoch": 0, "rows_left": [], "segments": [*begun, segment]}
-            for one in ours["history"]["segments"]:
-                one.update(drop_last=False, padded=False)
-            ours.update(started=True, batches=batches, row=batches * BATCH_SIZE, rank=0)
-            ours["world_size"] = size
+            if [lanes[1] for lanes in ours["lanes"]][-1:] != [size]:
+                ours["lanes"].append([taken["sample_in_epoch"], size, 0])
+            ours["world_size"], taken["epoch"] = size, 0
             taken["sample_in_epoch"] += batches * BATCH_SIZE * size
             return taken
 

@@ -46,8 +46,8 @@ def write_table(folder: str, rows: int) -> SparkDatasetConverter:
 def unrecorded(runner: PassRunner, deliver: Callable[[Any], Any]) -> Iterator[Any]:
     """Go through a pass as `PassRunner.run` does, without a recorder."""
     current = runner.begin()
-    for leg in current.legs():
-        yield from runner.stretch(current, deliver(leg))
+    for rest in current.rests():
+        yield from runner.stretch(current, deliver(rest))
     current.finish()
     runner._move(current)
 

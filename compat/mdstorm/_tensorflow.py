@@ -31,7 +31,7 @@ from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsE
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, Column, Values, num_rows, shapes_of, slice_batch
-from mdstorm_backend.loaders import NOTHING, Delivered, mark_and_rows, null_error
+from mdstorm_backend.loaders import NOTHING, Delivered, null_error
 from mdstorm_backend.loaders.tf import (
     ColumnSpec,
     check_nulls_of,
@@ -214,7 +214,7 @@ class Elements:
 
     def _of_blocks(self, blocks: Iterator[Block]) -> Delivered:
         for block in blocks:
-            mark, rows = mark_and_rows(block)
+            mark, rows = block.marks[-1], sum(block.sizes)
             parts = self._parts(block.batch) if num_rows(block.batch) else iter([NOTHING])
             for part in parts:
                 yield part, mark, rows

@@ -194,7 +194,7 @@ MISTAKES: list[Row] = [
     # states, too early, too late
     (lambda p, m: len(loader(m)), TypeError, "num_epochs=None never"),
     (lambda p, m: loader(m).load_state_dict(None), ValueError, "the dict that state_dict() return"),
-    (lambda p, m: loader(m).load_state_dict({}), ValueError, "was not taken from a loader"),
+    (lambda p, m: loader(m).load_state_dict({}), ValueError, "was not taken in the order"),
     (lambda p, m: loader(m).load_state_dict(b"x"), ValueError, "state_dict() returned, found b"),
     (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),
     (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "another dataset"),

@@ -6,12 +6,12 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.read.readers import batches, exact
 from tests.mds_backend.small_datasets import same_values, write_dataset
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_formats import to_record_batch
-from mdstorm_backend.read.batch_reader import BatchReader
 
 SHARD_SIZES = st.sampled_from([1, 1500, 3000, 1 << 20])
 BATCH_ROWS = st.integers(1, 31)
@@ -67,16 +67,13 @@ def test_any_order_and_projection_delivers_whole_rows(
             directory, table, fields, shard_size=shard_size, batch_rows=batch_rows
         )
         order = ExactOrder(seed=5, shuffle_shards=True, shuffle_rows=True, window=window)
-        reader = BatchReader(
-            dataset,
-            order,
-            batch_size=batch_size,
-            columns=[*columns, number],
-            exact_nulls=True,
-            block_rows=block_rows,
+        names = [*columns, number]
+        options = {"columns": names, "exact_nulls": True, "block_rows": block_rows}
+        schema = dataset.schema.select(names)
+        found = pa.Table.from_batches(
+            to_record_batch(batch, schema)
+            for batch in batches(exact(dataset, order, batch_size, **options))
         )
-        parts = [to_record_batch(batch, reader.schema) for batch in reader]
-        found = pa.Table.from_batches(parts)
     rows = found[number].to_numpy()
     assert sorted(rows) == list(range(len(table)))
-    assert same_values(found, table.select([*columns, number]).take(rows))
+    assert same_values(found, table.select(names).take(rows))

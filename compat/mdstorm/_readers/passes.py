@@ -8,7 +8,7 @@ from typing import Any
 from mdstorm._readers.arguments import rows_of_batch
 from mdstorm._readers.reader import DatasetReader
 from mdstorm_backend.base import PassThreads
-from mdstorm_backend.loaders import Batching, Convert, PassRunner, reading_of
+from mdstorm_backend.loaders import Batching, Convert, PassRunner, Schedule
 from mdstorm_backend.order import ExactOrder
 
 
@@ -65,11 +65,11 @@ class ReaderPasses:
                 is_elastic=not isinstance(options.order, ExactOrder),
                 may_add_rows=options.transform is not None,
             )
-        reading = reading_of(options)
-        reading.next_epoch = reader._mdstorm_next_epoch
+        schedule = Schedule(options)
+        schedule.next_epoch = reader._mdstorm_next_epoch
         self._times_set = reader._mdstorm_times_set
         self._runner = PassRunner(
-            reading,
+            schedule,
             Batching(rows, by_shard=by_shard),
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
@@ -88,9 +88,9 @@ class ReaderPasses:
         reader._mdstorm_check_running()
         if self._times_set != reader._mdstorm_times_set:
             self._times_set = reader._mdstorm_times_set
-            runner.reading.next_epoch = reader._mdstorm_next_epoch
+            runner.schedule.next_epoch = reader._mdstorm_next_epoch
         reader._mdstorm_count_pass()
-        yield from runner.run(lambda leg: runner.converted(leg.blocks(), convert))
+        yield from runner.run(lambda rest: runner.converted(rest.blocks(), convert))
         reader._mdstorm_mark_consumed()
 
     def state_dict(self) -> dict[str, Any]:

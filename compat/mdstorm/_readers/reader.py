@@ -28,10 +28,10 @@ from mdstorm_backend.loaders import (
     PassRecorders,
     PassRunner,
     ReaderOptions,
+    Schedule,
     Statistics,
     describe_data,
     in_order,
-    reading_of,
 )
 
 #: The counts of a pool of processes that has no function to call.
@@ -332,8 +332,8 @@ def _cursor(
     options: ReaderOptions, convert: Convert, batched: bool, recorders: PassRecorders
 ) -> ItemCursor:
     """Return the position of a reader, whose batches are shards."""
-    reading = reading_of(options)
-    _ = reading.rows_per_epoch  # refuses more ranks than rows
+    schedule = Schedule(options)
+    _ = schedule.sampler(Batching(1)).rows_per_epoch  # refuses more ranks than rows
     batching = Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
-    runner = PassRunner(reading, batching, by_item=not batched, recorders=recorders)
-    return ItemCursor(runner, lambda leg: runner.converted(leg.blocks(), convert))
+    runner = PassRunner(schedule, batching, by_item=not batched, recorders=recorders)
+    return ItemCursor(runner, lambda rest: runner.converted(rest.blocks(), convert))

@@ -126,9 +126,12 @@ class RankShare(ShardView):
     """
 
     def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
-        pieces = replace(order, shuffle_shards=False).pieces(source.shard_sizes, 0)
-        found = np.array([(p.shard, p.start, p.stop) for p in pieces], np.int64).reshape(-1, 3)
-        owners, starts, stops = found.T
+        bounds, rows = source.bounds, order.rows(len(source))
+        pieces = replace(order, shuffle_shards=False).pieces(bounds, rows, 0)
+        first = np.array([piece.start for piece in pieces], np.int64)
+        owners = np.searchsorted(bounds, first, side="right") - 1
+        starts = first - bounds[owners]
+        stops = starts + np.array([len(piece) for piece in pieces], np.int64)
         stops = np.minimum(stops + overlap, np.array(source.shard_sizes, np.int64)[owners])
         rank = f"rank {order.rank} of {order.world_size} with {overlap}"
         super().__init__(source, owners, starts, stops - starts, rank)

@@ -17,7 +17,8 @@ from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact import ExactOrder, ExactSampler
+from mdstorm_backend.order.sampler import Place
 from mdstorm_backend.order.world import find_world
 from mdstorm_backend.read.shard import Shard
 
@@ -233,22 +234,24 @@ class SampleDataset(Described, ABC):
             Passes over the data; None never ends.
         """
         from mdstorm_backend.read.batch_formats import formatter
-        from mdstorm_backend.read.batch_reader import BatchReader
+        from mdstorm_backend.read.reader import Reader, check_num_epochs
 
         order = ExactOrder() if order is None else order
         if not isinstance(order, ExactOrder):
             raise ArgumentTypeError(f"order must be an ExactOrder, found {order!r}")
+        check_num_epochs(num_epochs)
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
-        reader = BatchReader(
-            self,
-            order.resolved().share_of(find_world()) if order.follows_world else order,
-            batch_size=batch_size,
-            num_epochs=num_epochs,
-            columns=names,
-            exact_nulls=format == "arrow",
+        reader = Reader(
+            dataset=self, batch_size=batch_size, columns=names, exact_nulls=format == "arrow"
         )
-        return (convert(batch) for batch in reader)
+        order = order.resolved()
+        if order.follows_world:
+            order = order.share_of(find_world())
+        sampler = ExactSampler(order, self.bounds, batch_size, num_epochs)
+        place = sampler.begun(Place())
+        blocks = reader.blocks(*sampler.part(place))
+        return (convert(batch) for block in blocks for batch in block.batches())
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the whole dataset as one Arrow table."""

@@ -13,8 +13,7 @@ from torch.utils.data import IterableDataset
 
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.integrations.repeated_rows import repeated_rows
-from mdstorm_backend.loaders.exact_pass import ExactPass
-from mdstorm_backend.loaders.reading import Pass
+from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches, source_of
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
@@ -77,10 +76,10 @@ class PreparedBatches(IterableDataset[Any]):
         TypeError
             If a transform may drop rows.
         """
-        reading = source_of(self.loader)._mdstorm.reading
-        if reading.options.transform is not None:
+        schedule = source_of(self.loader)._mdstorm.schedule
+        if schedule.options.drops_rows:
             raise TypeError("the number of rows is not known: a transform may drop some")
-        return reading.epoch_size
+        return schedule.sampler().num_samples
 
     def __iter__(self) -> Generator[Any, None, None]:
         loader, state = self.loader, GradientState()
@@ -107,16 +106,20 @@ class PreparedBatches(IterableDataset[Any]):
     @property
     def order(self) -> ExactOrder | ElasticShare:
         """The order with the share that a pass would have if it began now."""
-        return source_of(self.loader)._mdstorm.reading.options.in_world().order
+        return source_of(self.loader)._mdstorm.schedule.options.in_world().order
 
     def _padding(self) -> Padding | None:
         """Return how the last global batch of the pass that has begun is padded; None if not."""
-        order = BlockBatches(self.loader, self.loader._mdstorm).passes.place.order
-        if not isinstance(order, ExactOrder) or not order.padded_to:
+        current = BlockBatches(self.loader, self.loader._mdstorm).passes.place
+        order = current.order
+        if not getattr(order, "padded_to", 0):
             return None
-        split, total = order.split, order.rows_left(len(self))
-        self.remainder = split.remainder(total)
-        return Padding(split.last_rows(total, order.rank), split.last_size(total))
+        size, left = order.padded_to, current.rows_left
+        self.remainder = left % (size * order.world_size)
+        rest = self.remainder or size * order.world_size
+        # These are full batches, as Accelerate's own are. One rank alone needs no padding.
+        wanted = rest if order.world_size == 1 else size
+        return Padding(min(max(rest - order.rank * size, 0), size), wanted)
 
     def _finished(self, batch: Any) -> Any:
         if self.batch_map is not None:
@@ -162,7 +165,7 @@ class PreparedBatches(IterableDataset[Any]):
         It is the same on all ranks: they may write it to one file.
         """
         place = self._place or BlockBatches(self.loader, self.loader._mdstorm).passes.place
-        return (place.of_first_rank() if isinstance(place, ExactPass) else place).state_dict()
+        return place.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration go on where a state was taken, in any world.

@@ -84,7 +84,7 @@ def _with_share(
         and wanted["even_batches"]
         and not loader.drop_last
         and source.settings.num_epochs == 1
-        and shared.options.transform is None
+        and not shared.options.drops_rows
     ):
         shared = shared.in_order(replace(order, padded_to=batch_size))
     other = copy(loader)
@@ -121,7 +121,7 @@ def _world_of_data(mesh: Any) -> World:
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
     """Return the state that was loaded, of which nothing was delivered yet; None for none."""
     # The dataset may have loaded it too, but not before it has something to read.
-    if loader.num_samples_yielded or "reading" not in vars(source_of(loader)._mdstorm):
+    if loader.num_samples_yielded or "schedule" not in vars(source_of(loader)._mdstorm):
         return None
     state = loader.state_dict()
     assert state is not None

@@ -5,19 +5,18 @@ from __future__ import annotations
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.item_cursor import ItemCursor
-from mdstorm_backend.loaders.legs import Batching
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, null_error
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.rest import Batching
 from mdstorm_backend.loaders.runner import (
     NOTHING,
     Convert,
     Delivered,
     PassRunner,
-    mark_and_rows,
-    reading_of,
 )
 from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 
@@ -33,11 +32,10 @@ __all__ = [
     "PassRecorders",
     "PassRunner",
     "ReaderOptions",
+    "Schedule",
     "Statistics",
     "beyond_nanoseconds",
     "describe_data",
     "in_order",
-    "mark_and_rows",
     "null_error",
-    "reading_of",
 ]

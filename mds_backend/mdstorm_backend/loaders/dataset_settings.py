@@ -15,9 +15,9 @@ from mdstorm_backend.datasets.stream_registry import streams_registry
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.decoded_images import Decode, Size, check_decode
+from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
 
 #: Samples whose shards are opened ahead, at least, if nobody says how many.
 _LEAST_AHEAD = 64

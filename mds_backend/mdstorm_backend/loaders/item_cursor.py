@@ -38,7 +38,7 @@ class ItemCursor:
     @property
     def options(self) -> ReaderOptions:
         """What is read, and how: a state that was loaded may have another seed."""
-        return self._runner.reading.options
+        return self._runner.schedule.options
 
     def take(self) -> Any:
         """Return the next item.
@@ -90,7 +90,7 @@ class ItemCursor:
         InvalidArgumentError
             If it is not an integer of at least 0.
         """
-        self._runner.reading.next_epoch = epoch
+        self._runner.schedule.next_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
         """Return what `load_state_dict` needs to go on with the next item."""

@@ -15,10 +15,10 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
-from mdstorm_backend.read.batch_reader import Keep
 from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.block_reader import BLOCK_ROWS
 from mdstorm_backend.read.decoded_images import ImageDecoder
+from mdstorm_backend.read.pieces import Keep
+from mdstorm_backend.read.reader import BLOCK_ROWS
 from mdstorm_backend.read.source import SampleSource
 
 #: Rows of a block that holds images.
@@ -82,7 +82,7 @@ class ReaderOptions:
     transform : Transform, optional
         Called with the rows that are read of each shard.
     slices : bool
-        Whether to call it with slices of these rows, in the exact order: see `BatchReader`.
+        Whether to call it with slices of these rows, in the exact order: see `PieceReader`.
     images : ImageDecoder, optional
         Decodes images. A transform that changes their columns has to be made by its `before`;
         images of others are decoded after the transform.
@@ -91,7 +91,7 @@ class ReaderOptions:
     null_masks : tuple of str
         Columns for which a boolean column that marks nulls is added.
     keep : callable, optional
-        Keeps what the transform returns, in the exact order: see `BatchReader`.
+        Keeps what the transform returns, in the exact order: see `PieceReader`.
     workers, prefetch : int
         Number of threads that read ahead, and of blocks that may be ready.
     predownload : int or None
@@ -124,16 +124,9 @@ class ReaderOptions:
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
-    def exact_order(self) -> ExactOrder:
-        """The order, which is the exact one."""
-        assert isinstance(self.order, ExactOrder)
-        return self.order
-
-    @property
-    def elastic_share(self) -> ElasticShare:
-        """The order, which is the elastic one."""
-        assert isinstance(self.order, ElasticShare)
-        return self.order
+    def drops_rows(self) -> bool:
+        """Whether the transform may return another number of rows than it is given."""
+        return self.transform is not None and not getattr(self.transform, "keeps_rows", False)
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
         """Return the same with a share that is known: if it follows the world, this process's.

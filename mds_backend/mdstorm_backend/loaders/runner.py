@@ -1,8 +1,8 @@
 """Run passes for PyTorch, TensorFlow and readers: the one loop.
 
-An order says what a pass consists of (`Pass`, `Leg`), an adapter what is made of it (`Deliver`).
-Here is what they have in common: epochs, batches that span them, short last batches, the threads
-that read ahead and their end, where the pass stands, and the state that says so.
+A sampler says which samples a pass has, an adapter what is made of them (`Deliver`). Here is what
+they have in common: short last batches, the threads that read ahead and their end, where the pass
+stands, and the state that says so.
 """
 
 from __future__ import annotations
@@ -15,15 +15,10 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.elastic import ElasticShare
-from mdstorm_backend.loaders.elastic_reading import ElasticReading
-from mdstorm_backend.loaders.exact_reading import ExactReading
-from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Pass, Reading
-from mdstorm_backend.loaders.state_values import number, state_mapping
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.loaders.passes import Pass, Schedule
+from mdstorm_backend.loaders.rest import Batching, Rest
+from mdstorm_backend.loaders.state import number, state_mapping
 from mdstorm_backend.read.block import Block
 
 #: In place of a batch: the pass is advanced, and nothing delivered.
@@ -31,30 +26,12 @@ NOTHING: Any = object()
 #: Batches, each with the block's mark for it and its number of rows.
 Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
 #: Makes the batches of a stretch.
-Deliver: TypeAlias = Callable[[Leg], Delivered]
+Deliver: TypeAlias = Callable[[Rest], Delivered]
 #: Makes batches of the blocks of a stretch.
 Convert: TypeAlias = Callable[[Iterator[Block]], Delivered]
 
 #: Where a state says how many items of the batch that comes next were delivered.
 _ITEMS = "items"
-
-
-def reading_of(options: ReaderOptions) -> Reading:
-    """Return how to read in the order of the options."""
-    if isinstance(options.order, ExactOrder):
-        return ExactReading(options)
-    return ElasticReading(options)
-
-
-def order_name(order: object) -> str:
-    """Return the name of the kind of an order; a dataset that has none counts as exact."""
-    return "elastic" if isinstance(order, ElasticShare) else "exact"
-
-
-def mark_and_rows(block: Block) -> tuple[Any, int]:
-    """Return the mark and the number of rows of all batches of a block together."""
-    # In the elastic order marks count samples.
-    return (block.ends[-1] if block.ends else sum(block.counts)), sum(block.sizes)
 
 
 @dataclass(eq=False)
@@ -66,7 +43,7 @@ class PassRunner:
 
     Parameters
     ----------
-    reading : Reading
+    schedule : Schedule
         How the dataset is read; a state that is loaded may change it.
     batching : Batching
         How batches are made.
@@ -83,7 +60,7 @@ class PassRunner:
         Record the passes; by default the runner has its own.
     """
 
-    reading: Reading
+    schedule: Schedule
     batching: Batching
     threads: PassThreads = field(default_factory=PassThreads)
     _: KW_ONLY
@@ -105,7 +82,7 @@ class PassRunner:
     @property
     def place(self) -> Pass:
         """Where the passes stand."""
-        return self._pass or self.reading.first_pass(self.batching)
+        return self._pass or Pass(self.schedule, self.batching)
 
     @property
     def rows(self) -> int:
@@ -124,8 +101,8 @@ class PassRunner:
         current = self.begin()
         stretch = self._items_of if self.by_item else self.stretch
         try:
-            for leg in current.legs():
-                yield from stretch(current, deliver(leg.recorded(recorder)), recorder)
+            for rest in current.rests():
+                yield from stretch(current, deliver(rest.recorded(recorder)), recorder)
             current.finish()
             self._move(current)
             is_waiting = True
@@ -134,9 +111,9 @@ class PassRunner:
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
         """Return what records a pass that begins, which may be a given one."""
-        options = self.reading.options.in_world()
+        options = self.schedule.options.in_world()
         return self.recorders.begin(
-            order_name(options.order),
+            options.order.name,
             self.batching.num_workers,
             recorder=recorder,
             # Of a share nobody knows how many, before it is laid out.
@@ -231,9 +208,9 @@ class PassRunner:
         StateMismatchError
             If it was taken from another dataset or another way of reading, or is not a state.
         """
-        reading, place = self.reading.resumed(state, self.batching)
+        self.schedule.load_state_dict(state, self.batching)
         self._items = _items_of_state(state) if self.by_item else 0
-        self.reading, self._pass, self._before = reading, place, None
+        self._pass = self._before = None
 
     def go_to(self, place: Pass) -> None:
         """Let the next iteration go on at a place where an iteration of this runner stood."""

@@ -24,7 +24,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
-from mdstorm_backend.read.window import Range, Source, Window
+from mdstorm_backend.read.located import Located
 
 
 class SampleMaker:
@@ -68,9 +68,10 @@ class SampleMaker:
             for name, finish in self._finish.items():
                 sample[name] = finish(sample[name])
             return sample
-        shard, row = self._dataset.locate(number)
-        source = Source(self._dataset.shard(shard), row, row + 1)
-        batch = self._gather([Range(Window([source], None), 0, 1)])
+        shard, _ = self._dataset.locate(number)
+        located = Located(range(number, number + 1), self._dataset.bounds)
+        located.shards = [self._dataset.shard(shard)]
+        batch = self._gather([located])
         if not self._options.nulls.is_trivial:
             batch = self._options.nulls(batch)
         if self._options.images is not None:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, ExactSampler
+from mdstorm_backend.order.sampler import Chunk, Place, Sampler
 from mdstorm_backend.order.world import World, find_world
 
-__all__ = ["DEFAULT_SEED", "ExactOrder", "World", "find_world"]
+__all__ = [
+    "DEFAULT_SEED",
+    "Chunk",
+    "ExactOrder",
+    "ExactSampler",
+    "Place",
+    "Sampler",
+    "World",
+    "find_world",
+]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mdstorm_backend.format.values.batch import Batch, slice_batch
-from mdstorm_backend.read.row_stream import Position
-from mdstorm_backend.read.window import Range
+from mdstorm_backend.read.located import Located
 
 
 class Transform(Protocol):
     """A function on batches that may change columns and rows.
 
     One that leaves columns as they are stored says so by an attribute ``unchanged``, a set of their
-    names; one that leaves out rows for their values by a true attribute ``leaves_out_rows``.
+    names; one that leaves out rows for their values by a true attribute ``leaves_out_rows``; and
+    one that returns each row in its place, however many it is given, by a true ``keeps_rows``.
     """
 
     @property
@@ -34,31 +34,26 @@ class Block:
     ----------
     sizes : list of int
         Rows of each batch.
-    ends : list of Position
-        Where the reader stands after each batch; empty in the elastic order.
-    counts : list of int
-        Samples of the dataset that each batch was made of; empty in the exact order.
+    marks : list
+        For each batch what tells a pass where it stands after it: the samples of the dataset that
+        it was made of, or a `Position` where nobody can count them.
+    parts : list of Located
+        The samples of all of them, until they are read.
     batch : Batch
-        The rows of all of them.
+        The rows of all of them, once they are.
     """
 
     sizes: list[int] = field(default_factory=list)
-    ends: list[Position] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
+    marks: list[Any] = field(default_factory=list)
+    parts: list[Located] = field(default_factory=list)
     batch: Batch = field(default_factory=dict)
-
-    @property
-    def marks(self) -> list[Any]:
-        """What tells a loader's pass how far it is after each batch: `ends` or `counts`."""
-        return self.ends or self.counts
 
     def numbers(self) -> list[int]:
         """Numbers of the samples in the dataset, while the block is unread."""
         return [
             number
-            for range_ in self.ranges
-            for number in range_.window.numbers(range_.start, range_.stop).tolist()
+            for part in self.parts
+            for number in (part.chunk if isinstance(part.chunk, range) else part.chunk.tolist())
         ]
 
     def batches(self) -> Iterator[Batch]:

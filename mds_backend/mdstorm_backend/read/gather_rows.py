@@ -23,15 +23,15 @@ from mdstorm_backend.format.values.batch import (
     copy_values,
     take_values,
 )
+from mdstorm_backend.read.located import Located, Positions, Selection
 from mdstorm_backend.read.logical import no_values
 from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.shard import MemoryShard
-from mdstorm_backend.read.window import Positions, Range, Selection
 
 
 class Gatherer:
-    """Copies rows of some windows into one batch. Safe to share between threads.
+    """Copies samples into one batch. Safe to share between threads.
 
     Parameters
     ----------
@@ -48,29 +48,29 @@ class Gatherer:
         self._packing = Packing(schema.names)
         self._of_records: dict[np.dtype[np.void], RecordGatherer] = {}
 
-    def __call__(self, ranges: Sequence[Range]) -> Batch:
-        """Copy the rows of `ranges`, one after the other.
+    def __call__(self, parts: Sequence[Located]) -> Batch:
+        """Copy the samples of `parts`, one after the other.
 
         Returns
         -------
         Batch
             Freshly allocated, writable where it is NumPy.
         """
-        if not ranges:
+        if not parts:
             return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
-        dtype = _common_record(ranges)
+        dtype = _common_record(parts)
         if dtype is None or not RecordGatherer.accepts(self._schema, dtype):
             names, exact_nulls = self._schema.names, self._exact_nulls
-            return gather_columns(ranges, names, exact_nulls=exact_nulls, packing=self._packing)
+            return gather_columns(parts, names, exact_nulls=exact_nulls, packing=self._packing)
         if dtype not in self._of_records:
             gatherer = RecordGatherer(self._schema, dtype, exact_nulls=self._exact_nulls)
             self._of_records[dtype] = gatherer
-        return self._of_records[dtype](ranges)
+        return self._of_records[dtype](parts)
 
 
-def _common_record(ranges: Sequence[Range]) -> np.dtype[np.void] | None:
+def _common_record(parts: Sequence[Located]) -> np.dtype[np.void] | None:
     """Return the dtype of a record if all shards share one, else None."""
-    dtypes = {range_.window.record_dtype for range_ in ranges}
+    dtypes = {part.record_dtype for part in parts}
     return dtypes.pop() if len(dtypes) == 1 else None
 
 
@@ -86,7 +86,7 @@ def _keep_freed_memory() -> None:
 
 
 def gather_columns(
-    ranges: Sequence[Range],
+    parts: Sequence[Located],
     columns: Sequence[str],
     *,
     exact_nulls: bool = False,
@@ -95,9 +95,9 @@ def gather_columns(
     """Copy rows of shards of any kind, a column at a time, or packed by `packing`."""
     selections: list[Selection] = []
     total = 0
-    for range_ in ranges:
-        selections += range_.window.select(range_.start, range_.stop, total)
-        total += range_.stop - range_.start
+    for part in parts:
+        selections += part.selections(0, len(part), total)
+        total += len(part)
     decoded: list[Batch] = []
     for selection in selections:
         found = selection.shard.decoded(columns, exact_nulls=exact_nulls)

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.read.located import Selection
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.strips import record_view, strips_of
-from mdstorm_backend.read.window import Selection
 
 #: Fewer columns, or larger values, are as fast by themselves.
 _FEWEST_COLUMNS = 4

@@ -7,7 +7,7 @@ processor's cache. What can be known of the columns beforehand is worked out onc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.read.located import Located, Positions, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.strips import Strip, record_view, strips_of
-from mdstorm_backend.read.window import Located, Positions, Range, Selection
 
 #: Bytes of records that are split into columns at a time: every column's pass reads all of them, so
 #: they should not be many more than a second-level cache holds.
@@ -63,32 +63,18 @@ class RecordGatherer:
             for column in schema
         )
 
-    def __call__(self, ranges: Sequence[Range]) -> Batch:
-        """Copy the rows of `ranges`, one after the other, into new arrays."""
-        total = sum(range_.stop - range_.start for range_ in ranges)
+    def __call__(self, parts: Sequence[Located]) -> Batch:
+        """Copy the samples of `parts`, one after the other, into new arrays."""
+        total = sum(map(len, parts))
         strips = [(strip, strip.empty(total)) for strip in self._strips]
         columns = dict(chain.from_iterable(strip.split(memory) for strip, memory in strips))
         batch: dict[str, Any] = {name: columns[name] for name in self._names}
         masks = {c.name: _Masks(c, batch[c.name].shape) for c in self._masked}
         position = 0
-        for range_ in ranges:
-            for start in range(range_.start, range_.stop, self._chunk_rows):
-                stop = min(start + self._chunk_rows, range_.stop)
-                located = range_.window.located(start, stop)
-                if located is None or located.is_sorted:
-                    selections = list(
-                        range_.window.select(start, stop, position)
-                        if located is None
-                        else located.selections(position)
-                    )
-                    for selection in selections:
-                        self._split(_records(selection), strips, selection.positions)
-                else:
-                    filled = slice(position, position + stop - start)
-                    self._split(self._gathered(located), strips, filled)
-                    selections = list(located.selections(position)) if masks else []
-                for mask in masks.values():
-                    mask.fill(selections)
+        for part in parts:
+            for start in range(0, len(part), self._chunk_rows):
+                stop = min(start + self._chunk_rows, len(part))
+                self._fill(part, start, stop, position, strips, masks)
                 position += stop - start
         for column in self._converted:
             valid, elements = masks[column.name].found if column.name in masks else (None, None)
@@ -97,24 +83,50 @@ class RecordGatherer:
             )
         return batch
 
-    def _gathered(self, located: Located) -> npt.NDArray[np.void]:
+    def _fill(
+        self,
+        part: Located,
+        start: int,
+        stop: int,
+        position: int,
+        strips: Sequence[tuple[Strip, npt.NDArray[Any]]],
+        masks: Mapping[str, _Masks],
+    ) -> None:
+        """Put the samples `start` to `stop` of a part at `position`."""
+        scattered = part.scattered(start, stop)
+        if scattered is None or scattered.is_sorted:
+            selections = list(
+                part.selections(start, stop, position)
+                if scattered is None
+                else scattered.selections(position)
+            )
+            for selection in selections:
+                self._split(_records(selection), strips, selection.positions)
+        else:
+            filled = slice(position, position + stop - start)
+            self._split(self._gathered(scattered), strips, filled)
+            selections = list(scattered.selections(position)) if masks else []
+        for mask in masks.values():
+            mask.fill(selections)
+
+    def _gathered(self, scattered: Scattered) -> npt.NDArray[np.void]:
         """Copy records in any order, from one shard after the other.
 
         Those of many shards are put in their places at once: a block may have thousands of shards
         with a record or two of each.
         """
-        records = np.empty(len(located.rows), self._opaque)
-        few = located.by_shard
+        records = np.empty(len(scattered.rows), self._opaque)
+        few = scattered.by_shard
         if few is not None:
             for shard, places in few:
-                chosen = _records_of(shard).take(located.rows[places], mode="clip")
+                chosen = _records_of(shard).take(scattered.rows[places], mode="clip")
                 np.put(records, places, chosen, mode="clip")
             return records
         in_sequence = np.empty_like(records)
-        rows = located.rows[located.places]
-        for shard, first, last in located.groups:
+        rows = scattered.rows[scattered.places]
+        for shard, first, last in scattered.groups:
             _records_of(shard).take(rows[first:last], out=in_sequence[first:last], mode="clip")
-        np.put(records, located.places, in_sequence, mode="clip")
+        np.put(records, scattered.places, in_sequence, mode="clip")
         return records
 
     def _split(

@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.base.pass_threads import PoolContext
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.read.id_window import IdWindow
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.located import Opened
 from mdstorm_backend.read.shard import Shard
 
 #: Threads that open shards: most of their time they wait for a disk or a network.
@@ -21,7 +22,7 @@ _MANY = 32
 
 
 class ShardsAhead(PoolContext):
-    """Opens the shards of windows before they are used.
+    """Opens the shards of blocks before they are used.
 
     Parameters
     ----------
@@ -54,28 +55,32 @@ class ShardsAhead(PoolContext):
         )
         self._find = find
         self._ahead = ahead
-        #: Kept by the windows that wait for them.
+        #: Kept by the blocks that wait for them.
         self._under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
-        #: Shards opened since the last window was yielded, without threads.
+        #: Shards opened since the last block was yielded, without threads.
         self._opened = 0
         self._pool = (
             OrderedPool(OPENING_THREADS, thread_name_prefix="mdstorm-open") if threads else None
         )
 
-    def __call__(self, windows: Iterable[IdWindow]) -> Iterator[IdWindow]:
-        """Yield the windows in their order, the shards of those that follow under way."""
-        waiting: deque[IdWindow] = deque()
+    def __call__(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Yield blocks in their order, with the shards of those that follow under way."""
+        waiting: deque[tuple[int, Block]] = deque()
         samples = 0
-        for window in windows:
-            window.shards = {number: self._begin(number) for number in window.shard_numbers}
-            window.recorder = self._recorder
-            waiting.append(window)
-            samples += len(window)
+        for block in blocks:
+            for part in block.parts:
+                part.shards = [self._begin(n, part.kept) for n in part.shard_numbers]
+                part.recorder = self._recorder
+            rows = sum(block.sizes)
+            waiting.append((rows, block))
+            samples += rows
             # Many shards are not waited for: the first samples are to be there soon.
-            while waiting and (samples - len(waiting[0]) >= self._ahead or self._are_many()):
-                samples -= len(waiting[0])
-                yield waiting.popleft()
-        yield from waiting
+            while waiting and (samples - waiting[0][0] >= self._ahead or self._are_many()):
+                rows, first = waiting.popleft()
+                samples -= rows
+                yield first
+        for _, block in waiting:
+            yield block
 
     def _are_many(self) -> bool:
         if self._pool is None:
@@ -85,12 +90,17 @@ class ShardsAhead(PoolContext):
             sum(not future.done() for future in self._under_way.values()) >= _MANY
         )
 
-    def _begin(self, number: int) -> Shard | Future[Any]:
-        found: Shard | Future[Any] | None = self._find(number) or self._under_way.get(number)
-        if found is None and self._pool is None:
+    def _begin(self, number: int, kept: Opened | None) -> Shard | Future[Any]:
+        found = None if kept is None else kept.get(number)
+        if found is None:
+            found = self._find(number) or self._under_way.get(number) or self._open(number)
+            if kept is not None:
+                kept[number] = found
+        return found
+
+    def _open(self, number: int) -> Shard | Future[Any]:
+        if self._pool is None:
             self._opened += 1
-            found = self._open_shard(number)
-        elif found is None:
-            assert self._pool is not None
-            found = self._under_way[number] = self._pool.submit(self._task, number)
+            return self._open_shard(number)
+        found = self._under_way[number] = self._pool.submit(self._task, number)
         return found

@@ -142,7 +142,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
     # too early, too late
     (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),
-    (lambda p, m: reader(p).load_state_dict({}), ValueError, "was not taken from a loader with"),
+    (lambda p, m: reader(p).load_state_dict({}), ValueError, "was not taken in the order"),
 ]
 
 

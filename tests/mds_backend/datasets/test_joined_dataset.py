@@ -3,12 +3,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mds_backend.read.readers import batches, numbered
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import as_arrow
-from mdstorm_backend.read.elastic_reader import ElasticReader
 
 
 def joined(directory: Path, *parts: tuple[dict[str, Any], dict[str, Any]]) -> JoinedDataset:
@@ -27,8 +27,7 @@ def numbers(start: int, stop: int, **others: Any) -> tuple[dict[str, Any], dict[
 
 
 def read(dataset: JoinedDataset, ids: list[int], columns: Any = None) -> dict[str, list[Any]]:
-    reader = ElasticReader(dataset, np.array(ids), batch_size=len(ids), columns=columns)
-    ((batch,),) = (block.batches() for block in reader.blocks())
+    (batch,) = batches(numbered(dataset, ids, len(ids), columns=columns))
     return {name: as_arrow(values).to_pylist() for name, values in batch.items()}
 
 
@@ -69,8 +68,7 @@ def test_nulls_and_lengths_are_those_of_all(tmp_path: Path) -> None:
     assert read(dataset, [3, 2, 0]) == {"n": [4, None, 1], "list": [[4, 4], [3, 3], [1]]}
     # Of one type in every batch, also where no null and one length is at hand.
     assert read(dataset, [0, 1]) == {"n": [1, 2], "list": [[1], [2]]}
-    reader = ElasticReader(dataset, np.array([0, 1]), batch_size=2)
-    ((batch,),) = (block.batches() for block in reader.blocks())
+    (batch,) = batches(numbered(dataset, [0, 1]))
     assert not any(isinstance(values, np.ndarray) for values in batch.values())
 
 

@@ -23,9 +23,10 @@ from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.loaders.legs import Batching
+from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.runner import PassRunner, reading_of
+from mdstorm_backend.loaders.rest import Batching
+from mdstorm_backend.loaders.runner import PassRunner
 from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -139,13 +140,13 @@ def attack_compression(codec: str, random: Random) -> bool:
 def attack_state(order: str, random: Random) -> bool:
     """Load a damaged state and read on; whether it was taken for one."""
     options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
-    passes = PassRunner(reading_of(options), Batching(2))
+    passes = PassRunner(Schedule(options), Batching(2))
     begun = passes.begin()
-    block = next(iter(next(iter(begun.legs())).blocks()))
+    block = next(iter(next(iter(begun.rests())).blocks()))
     begun.advance(block.marks[0], block.sizes[0])
     try:
         passes.load_state_dict(damaged_json(begun.state_dict(), random))
-        sum(len(block.sizes) for leg in passes.begin().legs() for block in leg.blocks())
+        sum(len(block.sizes) for rest in passes.begin().rests() for block in rest.blocks())
     except (MDStormError, UserWarning):  # of fewer samples than canonical nodes
         return False
     return True

@@ -144,7 +144,7 @@ def test_samples_that_no_batch_ends_with_are_split_evenly(url: str) -> None:
     rows(loader_of(dataset))
     assert dataset.state_dict(0, True)["mdstorm"]["finished"]
     state = dataset.state_dict(20, True)
-    assert (state["epoch"], state["mdstorm"]["row"]) == (0, 10)
+    assert (state["epoch"], state["sample_in_epoch"]) == (0, 20)
 
 
 def test_a_state_that_a_transform_makes_unknown_is_refused(url: str) -> None:

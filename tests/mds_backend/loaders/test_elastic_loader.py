@@ -241,7 +241,7 @@ def test_a_state_of_the_exact_order_is_refused(numbers: Dataset) -> None:
     state = StreamingDataLoader(exact).state_dict()
     with pytest.raises(StateMismatchError, match="not taken in the order 'elastic'"):
         make(numbers).load_state_dict(state)
-    with pytest.raises(StateMismatchError, match="not taken from a loader with the order 'exact'"):
+    with pytest.raises(StateMismatchError, match="not taken in the order 'exact'"):
         exact.load_state_dict(make(numbers).state_dict())
 
 

@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from tests.mds_backend.foreign import foreign_dataset, variable
 from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.read.readers import batches, exact
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import (
@@ -89,9 +90,8 @@ def make_specs(dataset: Dataset) -> Any:
     """Deliver to TensorFlow without its generator, which would wrap the error."""
     from mdstorm_backend.loaders.tf.tf_specs import spec_of_column
     from mdstorm_backend.loaders.tf.tf_tensors import to_tf
-    from mdstorm_backend.read.batch_reader import BatchReader
 
-    for batch in BatchReader(dataset, ExactOrder(), batch_size=100):
+    for batch in batches(exact(dataset, batch_size=100)):
         yield to_tf(batch["x"], spec_of_column(dataset.schema["x"]))
 
 

@@ -52,16 +52,23 @@ def test_a_state_of_other_columns_is_refused(tmp_path: Path) -> None:
     [
         ("epoch", None, "'epoch' has to be an integer"),
         ("epoch", 7, "it stands in epoch 7 of a pass of 1"),
-        ("shuffle_seed", "1", "'shuffle_seed' has to be an integer from 1 on, found '1'"),
-        ("row", -1, "'row' has to be an integer from 0 on, found -1"),
-        ("row", ROWS + 1, f"it stands at row {ROWS + 1} of an epoch of {ROWS} rows"),
-        ("batches", 1.5, "'batches' has to be"),
-        ("batch_size", True, "'batch_size' has to be"),
-        ("started", 1, "'started' has to be true or false, found 1"),
+        ("shuffle_seed", "1", "'shuffle_seed' has to be an integer from 0 on, found '1'"),
+        ("sample_in_epoch", -1, "'sample_in_epoch' has to be an integer from 0 on, found -1"),
+        ("sample_in_epoch", ROWS + 1, f"it stands after {ROWS + 1} samples of an epoch of {ROWS}"),
+        ("finished", 1, "'finished' has to be true or false, found 1"),
+        ("lanes", "none", "'lanes' has to be a list"),
+        ("lanes", [[0, 1]], "'lanes' has to be a list of"),
+        ("lanes", [[0, 0, 0]], "'size' has to be an integer from 1 on"),
+        ("lanes", [[1, 1, 0]], "lanes that begin after"),
+        ("lanes", [[0, 1, 0], [4, 2, 0], [4, 3, 0]], "lanes that begin after"),
+        ("lanes", [[0, ROWS + 1, 0]], f"it names {ROWS + 1} ranks, and there are {ROWS} rows"),
+        ("lanes", [], "does not say how its epoch lies"),
     ],
 )
 def test_damaged_states_are_refused(numbers: Dataset, key: str, value: Any, text: str) -> None:
-    state = torch_loader(numbers).state_dict()
+    loader = torch_loader(numbers)
+    next(iter(loader))
+    state = loader.state_dict()
     place = state if key in state else state["mdstorm"]
     for _ in range(2):
         place[key] = value
@@ -70,9 +77,13 @@ def test_damaged_states_are_refused(numbers: Dataset, key: str, value: Any, text
         assert "start again" in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["row", "dataset", "first_epoch", "world_size", "num_epochs"])
+@pytest.mark.parametrize(
+    "key", ["dataset", "first_epoch", "world_size", "num_epochs", "lanes", "finished"]
+)
 def test_states_without_a_key_are_refused(numbers: Dataset, key: str) -> None:
-    state = torch_loader(numbers).state_dict()
+    loader = torch_loader(numbers)
+    next(iter(loader))
+    state = loader.state_dict()
     del state["mdstorm"][key]
     with pytest.raises(StateMismatchError, match=key):
         torch_loader(numbers).load_state_dict(state)

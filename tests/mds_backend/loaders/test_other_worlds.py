@@ -105,11 +105,7 @@ def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
         if len(seen) == ROWS * epochs:
             break
     else:
-        last = Ranks(numbers, 1, 7, state, **options)
-        left = ROWS * epochs - len(seen)
-        if state is not None and state["mdstorm"]["world_size"] > 1:
-            assert last.num_batches == -(-left // 7)
-        seen += last.take(None)
+        seen += Ranks(numbers, 1, 7, state, **options).take(None)
     assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
 
 
@@ -151,72 +147,6 @@ def test_endless_epochs_go_on_in_another_world(
     last = Ranks(numbers, 1, 1, state, **options)
     seen.update(last.take(ROWS * epochs - seen.total()))
     assert seen == Counter(dict.fromkeys(range(ROWS), epochs))
-
-
-def test_a_rank_that_has_had_other_batches_than_the_one_of_the_state_says_so(
-    numbers: Dataset,
-) -> None:
-    first, second = Ranks(numbers, 2, 4).loaders
-    iterators = [iter(first), iter(second)]
-    batches = [next(iterators[0]), next(iterators[1])]
-    state = first.state_dict()
-    second.load_state_dict(state)  # both have had one batch
-    iterators[1] = iter(second)
-    batches += [next(iterators[1]), next(iterators[1])]
-    with pytest.warns(UserWarning, match="rank 1 has had 3 batches .* rank 0 after 1 batches"):
-        second.load_state_dict(state)
-    second.load_state_dict(second.state_dict())
-    assert len(batches) == 4
-    iterators[1] = iter(second)
-    batches += [*iterators[0], next(iterators[1])]
-    second.load_state_dict(first.state_dict())  # the pass is over
-
-
-@pytest.mark.parametrize("of_dataset", [False, True])
-@pytest.mark.parametrize("num_epochs", [3, None])
-def test_a_loop_names_its_epoch_on_ranks_that_stand_in_different_ones(
-    numbers: Dataset, num_epochs: int | None, of_dataset: bool
-) -> None:
-    before = Ranks(numbers, 2, 1, num_epochs=num_epochs)
-    before.take(31)  # of 30 and 31 rows in an epoch
-    states = [loader.state_dict() for loader in before.loaders]
-    assert [state["epoch"] for state in states] == [1, 0]
-    expected = Ranks(numbers, 2, 1, states[0], num_epochs=num_epochs).take(70)
-    for epoch in (0, 1):
-        after = Ranks(numbers, 2, 1, num_epochs=num_epochs)
-        for loader in after.loaders:
-            (loader.dataset if of_dataset else loader).load_state_dict(states[0])
-            loader.set_epoch(epoch)
-        assert Counter(after.take(70)) == Counter(expected)
-
-
-def test_the_history_is_dropped_when_its_epoch_is_over(numbers: Dataset) -> None:
-    second = Ranks(numbers, 2, 5, state_of_four(numbers, num_epochs=None), num_epochs=None)
-    lengths = []
-    for _ in range(6):
-        second.take(1)
-        state = second.loaders[1].state_dict()
-        lengths.append(len(state["mdstorm"]["history"]["segments"]))
-        second = Ranks(numbers, 2, 5, state, num_epochs=None)
-    # Twenty-nine rows were left of the epoch, which two ranks with batches of 5 end with the third.
-    assert lengths == [2, 2, 1, 1, 1, 1]
-    assert state["mdstorm"]["history"]["rows_left"] == [29]
-
-
-def test_a_world_that_has_read_nothing_is_not_in_the_history(numbers: Dataset) -> None:
-    state = state_of_four(numbers)
-    for world_size in (2, 3):
-        state = Ranks(numbers, world_size, 5, state).loaders[0].state_dict()
-    segments = state["mdstorm"]["history"]["segments"]
-    assert [segment["world_size"] for segment in segments] == [4, 3]
-
-
-def test_the_length_is_that_of_the_rest_until_it_is_over(numbers: Dataset) -> None:
-    second = Ranks(numbers, 2, 5, state_of_four(numbers))
-    assert second.num_batches == 3
-    assert len(second.take(None)) == ROWS - 2 * 4 * 4
-    assert second.num_batches == 7
-    assert sorted(second.take(None)) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
@@ -303,27 +233,6 @@ def test_with_a_transform_other_states_are_refused(
             Ranks(numbers, world_size, 4, state, **options)
 
 
-def test_a_state_of_the_first_version_goes_on_in_its_own_world(numbers: Dataset) -> None:
-    before = Ranks(numbers, 2, 4, num_epochs=2)
-    seen = before.take(9)
-    states = [loader.state_dict() for loader in before.loaders]
-    for state in states:
-        for key in ("version", "rank", "history"):
-            del state["mdstorm"][key]
-    for batch_size in (4, 7):
-        after = Ranks(numbers, 2, batch_size, states[0], num_epochs=2)
-        assert sorted(seen + after.take(None)) == [row for row in range(ROWS) for _ in range(2)]
-    with pytest.raises(StateMismatchError, match="world_size: 2 there, 3 here"):
-        Ranks(numbers, 3, 4, states[0], num_epochs=2)
-
-
-def test_a_state_of_more_ranks_than_rows_names_them(numbers: Dataset) -> None:
-    state = state_of_four(numbers)
-    state["mdstorm"]["history"]["segments"][0]["world_size"] = 70
-    with pytest.raises(StateMismatchError, match="it names 70 ranks, and there are 61 rows"):
-        Ranks(numbers, 4, 4, state)
-
-
 @pytest.mark.filterwarnings("ignore:No matching data")
 def test_the_endless_epochs_of_no_rows_have_a_state(tmp_path: Path) -> None:
     empty = write_numbers(tmp_path, 0, tasks=1)
@@ -333,18 +242,6 @@ def test_the_endless_epochs_of_no_rows_have_a_state(tmp_path: Path) -> None:
     assert second.take(None) == []
 
 
-@pytest.mark.parametrize("left", [ROWS + 1, 10**30])
-def test_endless_passes_have_no_more_rows_left_of_an_epoch_than_it_has(
-    numbers: Dataset, left: int
-) -> None:
-    first = Ranks(numbers, 1, 4, num_epochs=None)
-    first.take(2)
-    state = first.loaders[0].state_dict()
-    state["mdstorm"]["history"]["rows_left"] = [left]
-    with pytest.raises(StateMismatchError, match=f"rows of epochs of {ROWS} cannot be left"):
-        Ranks(numbers, 1, 4, state, num_epochs=None)
-
-
 def test_a_state_of_a_newer_version_is_refused(numbers: Dataset) -> None:
     state = Ranks(numbers, 1, 4).loaders[0].state_dict()
     state["mdstorm"]["version"] += 1
@@ -352,38 +249,49 @@ def test_a_state_of_a_newer_version_is_refused(numbers: Dataset) -> None:
         Ranks(numbers, 1, 4, state)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("batches",), 4),
-        (("row",), 13),
-        (("rank",), 2),
-        (("history",), []),
-        (("history", "epoch"), -1),
-        (("history", "rows_left"), [5]),
-        (("history", "rows_left"), "none"),
-        (("history", "segments"), []),
-        (("history", "segments"), [7]),
-        (("history", "segments", 0, "batches"), 1),
-        (("history", "segments", 0, "batches"), 1 << 60),
-        (("history", "segments", 0, "world_size"), 1 << 60),
-        (("history", "segments", 0, "world_size"), 0),
-        (("history", "segments", 0, "drop_last"), 1),
-        (("history", "segments", 1, "batch_size"), 5),
-    ],
-)
-def test_a_state_that_was_edited_is_refused_and_nothing_changed(
-    numbers: Dataset, path: tuple[Any, ...], value: Any
-) -> None:
-    second = Ranks(numbers, 2, 4, state_of_four(numbers))
-    second.take(2)
-    state = second.loaders[0].state_dict()
-    changed: Any = state["mdstorm"]
-    for key in path[:-1]:
-        changed = changed[key]
-    changed[path[-1]] = value
-    third = Ranks(numbers, 2, 4)
-    for loader in third.loaders:
-        with pytest.raises(StateMismatchError):
-            loader.load_state_dict(state)
-    assert sorted(third.take(None)) == list(range(ROWS))
+def test_a_loop_may_name_any_epoch_of_the_pass_that_goes_on(numbers: Dataset) -> None:
+    before = Ranks(numbers, 2, 4, num_epochs=3)
+    before.take(9)
+    state = before.loaders[0].state_dict()
+    assert state["epoch"] == 1
+    expected = Ranks(numbers, 2, 4, state, num_epochs=3).take(70)
+    for epoch in range(3):
+        after = Ranks(numbers, 2, 4, state, num_epochs=3)
+        for loader in after.loaders:
+            loader.set_epoch(epoch)
+        assert after.take(70) == expected
+
+
+def test_all_ranks_have_the_same_state(numbers: Dataset) -> None:
+    ranks = Ranks(numbers, 3, 4, num_epochs=2)
+    ranks.take(7)
+    states = [loader.state_dict() for loader in ranks.loaders]
+    assert states[0] == states[1] == states[2]
+    assert (states[0]["epoch"], states[0]["sample_in_epoch"]) == divmod(7 * 3 * 4, ROWS)
+
+
+def test_a_state_lists_the_lanes_of_its_epoch_until_that_is_over(numbers: Dataset) -> None:
+    lanes, state = [], None
+    for world_size, batches in ((4, 2), (3, 0), (2, 2), (2, 1), (4, 1)):
+        ranks = Ranks(numbers, world_size, 4, state, num_epochs=None)
+        ranks.take(batches)
+        state = ranks.loaders[-1].state_dict()
+        lanes.append([size for _, size, _ in state["mdstorm"]["lanes"]])
+    # A world that has read nothing is not among them.
+    assert lanes == [[4], [4], [4, 2], [4, 2], [4]]
+
+
+def test_the_length_is_that_of_a_whole_pass_in_this_world(numbers: Dataset) -> None:
+    second = Ranks(numbers, 2, 5, state_of_four(numbers))
+    assert second.num_batches == 7
+    assert len(second.take(None)) == ROWS - 2 * 4 * 4
+    assert second.num_batches == 7
+    assert sorted(second.take(None)) == list(range(ROWS))
+
+
+def test_states_of_versions_before_the_first_release_are_refused(numbers: Dataset) -> None:
+    state = state_of_four(numbers)
+    for version in (None, 1, 2):
+        state["mdstorm"]["version"] = version
+        with pytest.raises(StateMismatchError, match="before its first release"):
+            Ranks(numbers, 4, 4, state)

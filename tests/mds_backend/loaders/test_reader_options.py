@@ -6,10 +6,11 @@ from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.loaders.legs import Batching, batch_reader, samples_ahead
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.rest import Batching, Rest, samples_ahead
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.block_reader import BLOCK_ROWS
+from mdstorm_backend.order.sampler import Place
+from mdstorm_backend.read.reader import BLOCK_ROWS
 
 
 class Renamed:
@@ -36,8 +37,8 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
             return {"c": batch["a"] + batch["b"]}  # type: ignore[operator]
 
     filled = options(dataset, fill_nulls={"a": 10}, transform=Plus())
-    reader = batch_reader(filled, Batching(2))
-    assert [batch["c"].tolist() for batch in reader] == [[4, 14]]  # type: ignore[union-attr]
+    blocks = Rest(filled, Batching(2), Place()).blocks()
+    assert [block.batch["c"].tolist() for block in blocks] == [[4, 14]]  # type: ignore[union-attr]
 
 
 def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset) -> None:

@@ -11,9 +11,10 @@ import pytest
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
-from mdstorm_backend.loaders.legs import Batching
+from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, reading_of
+from mdstorm_backend.loaders.rest import Batching
+from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
@@ -35,7 +36,7 @@ def runner_of(
     **options: Any,
 ) -> PassRunner:
     read = ReaderOptions(dataset, ORDERS[order], num_epochs=num_epochs)
-    return PassRunner(reading_of(read), Batching(batch_size, drop_last), **options)
+    return PassRunner(Schedule(read), Batching(batch_size, drop_last), **options)
 
 
 def lists(blocks: Iterator[Block]) -> Delivered:
@@ -45,7 +46,7 @@ def lists(blocks: Iterator[Block]) -> Delivered:
 
 
 def read_by(runner: PassRunner, convert: Callable[..., Delivered] = lists) -> Any:
-    return runner.run(lambda leg: runner.converted(leg.blocks(), convert))
+    return runner.run(lambda rest: runner.converted(rest.blocks(), convert))
 
 
 def flat(batches: Any) -> list[int]:
@@ -86,7 +87,7 @@ def test_epochs_whose_rows_are_all_left_out_count_as_well(numbers: Dataset) -> N
     runner = runner_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
     assert len(list(read_by(runner))) == 2
     other = runner_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
-    other.reading.next_epoch = 4
+    other.schedule.next_epoch = 4
     assert flat(read_by(runner)) == flat(read_by(other))
 
 
@@ -115,8 +116,8 @@ def test_blocks_are_closed_after_what_is_made_of_them(numbers: Dataset) -> None:
 
     runner = runner_of(numbers)
     batches = runner.run(
-        lambda leg: runner.converted(
-            noted("blocks", leg.blocks()), lambda blocks: noted("batches", lists(blocks))
+        lambda rest: runner.converted(
+            noted("blocks", rest.blocks()), lambda blocks: noted("batches", lists(blocks))
         )
     )
     next(batches)

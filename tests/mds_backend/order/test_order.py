@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, Piece
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 
 
-def rows_of(pieces: list[Piece]) -> list[tuple[int, int]]:
-    return [(p.shard, row) for p in pieces for row in range(p.start, p.stop)]
+def pieces(order: ExactOrder, sizes: list[int], epoch: int = 0) -> list[range]:
+    bounds = np.cumsum([0, *sizes])
+    return order.pieces(bounds, order.rows(sum(sizes)), epoch)
 
 
 def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
@@ -20,22 +21,18 @@ def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
         order.permutation(50, 0, 1),
         other.permutation(50, 0, 0),
     ]
-    assert len({tuple(p) for p in permutations if p is not None}) == 4
+    assert len({tuple(p) for p in permutations}) == 4
 
 
 def test_shards_come_in_another_order_in_each_epoch() -> None:
     order = ExactOrder(seed=1, shuffle_shards=True)
-    orders = {tuple(piece.shard for piece in order.pieces([5] * 10, epoch)) for epoch in range(5)}
+    orders = {tuple(pieces(order, [5] * 10, epoch)) for epoch in range(5)}
     assert len(orders) == 5
 
 
 def test_a_share_does_not_depend_on_the_seed() -> None:
     shares = {
-        frozenset(
-            rows_of(
-                ExactOrder(seed=seed, shuffle_shards=True, rank=1, world_size=3).pieces([4] * 5, 0)
-            )
-        )
+        frozenset(pieces(ExactOrder(seed=seed, shuffle_shards=True, rank=1, world_size=3), [4] * 5))
         for seed in range(1, 5)
     }
     assert len(shares) == 1
@@ -86,3 +83,9 @@ def test_shares_without_a_seed_are_permuted_by_one(seed: int | None) -> None:
     whole = ExactOrder(seed, shuffle_rows=True)
     assert len({whole.resolved().seed for _ in range(3)}) == 3
     assert replace(shares[0], seed=5).resolved().seed == 5
+
+
+def test_the_parts_of_a_rank_are_those_of_each_shard_without_empty_ones() -> None:
+    order = ExactOrder(rank=1, world_size=2)
+    assert order.rows(10) == range(5, 10)
+    assert pieces(order, [0, 3, 4, 0, 3]) == [range(5, 7), range(7, 10)]

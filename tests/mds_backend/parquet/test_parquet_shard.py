@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.mds_backend.read.readers import exact, flat, numbered
 
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, parquet_dataset
-from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.elastic_reader import ElasticReader
 
 ROWS, PER_GROUP = 100, 10
 
@@ -51,21 +50,21 @@ def test_a_column_is_decoded_once(path: Path, decoded: list[Any]) -> None:
     assert decoded == [(3, ("n",)), (3, ("s",)), (3, ("x",))]
 
 
-def test_a_shuffled_window_decodes_each_row_group_once(path: Path, decoded: list[Any]) -> None:
+def test_a_shuffled_window_decodes_each_row_group_once(
+    path: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_dataset, "_KEPT_BYTES", 1)
     dataset = open_parquet(str(path))
     order = ExactOrder(seed=1, shuffle_rows=True, window=ROWS)
-    reader = BatchReader(dataset, order, batch_size=3, columns=["n"], block_rows=6)
-    found = [n for batch in reader for n in batch["n"].tolist()]  # type: ignore[union-attr]
+    found = flat(exact(dataset, order, 3, columns=["n"], block_rows=6), "n")
     assert sorted(found) == list(range(ROWS))
     assert found != sorted(found)
     assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
 
 
-def test_the_elastic_order_decodes_small_row_groups_once(path: Path, decoded: list[Any]) -> None:
-    ids = np.random.default_rng(0).permutation(ROWS)
-    reader = ElasticReader(open_parquet(str(path)), ids, batch_size=4, columns=["n"])
-    found = [n for block in reader.blocks() for n in block.batch["n"].tolist()]  # type: ignore[union-attr]
-    assert found == ids.tolist()
+def test_samples_by_number_decode_small_row_groups_once(path: Path, decoded: list[Any]) -> None:
+    ids = np.random.default_rng(0).permutation(ROWS).tolist()
+    assert flat(numbered(open_parquet(str(path)), ids, columns=["n"]), "n") == ids
     assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.read.readers import batches, exact, numbered
 from tests.mds_backend.small_datasets import same_values, write_dataset
 from tests.mds_backend.strategies import Data, data, moderate
 
@@ -18,8 +19,6 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read.batch_formats import to_record_batch
-from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.elastic_reader import ElasticReader
 
 ROW_GROUPS = st.integers(1, 31)
 
@@ -106,16 +105,15 @@ def test_any_order_delivers_whole_rows(
         pq.write_table(table, f"{directory}/a.parquet", row_group_size=rows)
         parquet = open_parquet(directory)
         order = ExactOrder(seed=5, shuffle_shards=True, shuffle_rows=True, window=window)
-        exact = BatchReader(
-            parquet, order, batch_size=batch_size, exact_nulls=True, block_rows=block_rows
-        )
-        ids = np.array(random.choices(range(len(table)), k=2 * len(table)))
-        elastic = ElasticReader(
-            parquet, ids, batch_size=batch_size, exact_nulls=True, block_rows=block_rows
-        )
-        for blocks, numbers in ((exact.blocks(), None), (elastic.blocks(), ids.tolist())):
-            batches = [batch for block in blocks for batch in block.batches()]
-            found = pa.Table.from_batches(to_record_batch(b, parquet.schema) for b in batches)
+        options = {"exact_nulls": True, "block_rows": block_rows}
+        ids = random.choices(range(len(table)), k=2 * len(table))
+        for blocks, numbers in (
+            (exact(parquet, order, batch_size, **options), None),
+            (numbered(parquet, ids, batch_size, **options), ids),
+        ):
+            found = pa.Table.from_batches(
+                to_record_batch(b, parquet.schema) for b in batches(blocks)
+            )
             delivered = found[number].to_pylist()
             assert delivered == numbers if numbers else sorted(delivered) == list(range(len(table)))
             assert same_values(found, table.take(delivered))

@@ -10,12 +10,12 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.values.batch import Batch, as_arrow
+from mdstorm_backend.read import located as located_module
 from mdstorm_backend.read import record_gather
-from mdstorm_backend.read import window as window_module
 from mdstorm_backend.read.gather_rows import Gatherer, gather_columns
+from mdstorm_backend.read.located import Located
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.strips import record_view, strips_of
-from mdstorm_backend.read.window import Range, Source, Window
 
 #: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
@@ -62,20 +62,19 @@ def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
     return dataset
 
 
-def window(dataset: Dataset, first: int, count: int, seed: int | None) -> Window:
-    """All rows of some shards, permuted or not."""
-    sources = [
-        Source(dataset.shard(i), 0, dataset.shard_sizes[i]) for i in range(first, first + count)
-    ]
-    rows = sum(source.stop for source in sources)
-    return Window(sources, None if seed is None else np.random.default_rng(seed).permutation(rows))
+def located(dataset: Dataset, samples: range, seed: int | None = None) -> Located:
+    """Consecutive samples, permuted or not."""
+    chunk = samples if seed is None else np.random.default_rng(seed).permutation(samples)
+    found = Located(chunk, dataset.bounds)
+    found.shards = [dataset.shard(number) for number in found.shard_numbers]
+    return found
 
 
 def values(batch: Batch) -> dict[str, str]:
     return {name: repr(as_arrow(column).to_pylist()) for name, column in batch.items()}
 
 
-@pytest.mark.parametrize("few_sources", [1, 16])
+@pytest.mark.parametrize("few_shards", [1, 16])
 @pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("exact_nulls", [False, True])
 @pytest.mark.parametrize("seed", [None, 1])
@@ -84,15 +83,14 @@ def test_both_ways_of_gathering_agree(
     seed: int | None,
     exact_nulls: bool,
     chunk_bytes: int,
-    few_sources: int,
+    few_shards: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(record_gather, "_CHUNK_BYTES", chunk_bytes)
-    monkeypatch.setattr(window_module, "_FEW_SOURCES", few_sources)
-    one, two = window(dataset, 0, 1, seed), window(dataset, 1, 3, seed)
-    ranges = [Range(one, 1, len(one)), Range(two, 0, len(two) - 1), Range(one, 0, 1)]
-    fast = Gatherer(dataset.schema, exact_nulls=exact_nulls)(ranges)
-    plain = gather_columns(ranges, dataset.schema.names, exact_nulls=exact_nulls)
+    monkeypatch.setattr(located_module, "_FEW_SHARDS", few_shards)
+    parts = [located(dataset, some, seed) for some in (range(1, 5), range(6, 19), range(1))]
+    fast = Gatherer(dataset.schema, exact_nulls=exact_nulls)(parts)
+    plain = gather_columns(parts, dataset.schema.names, exact_nulls=exact_nulls)
     assert values(fast) == values(plain)
     for name, column in fast.items():
         assert isinstance(column, np.ndarray) is dataset.schema[name].is_numpy(
@@ -102,9 +100,9 @@ def test_both_ways_of_gathering_agree(
 
 
 def test_gathered_arrays_are_writable_and_of_their_own(dataset: Dataset) -> None:
-    ranges = [Range(window(dataset, 0, 2, None), 0, 5)]
+    parts = [located(dataset, range(5))]
     gather = Gatherer(dataset.schema)
-    first, second = gather(ranges), gather(ranges)
+    first, second = gather(parts), gather(parts)
     for name, column in first.items():
         if isinstance(column, np.ndarray):
             assert column.flags.writeable
@@ -116,8 +114,9 @@ def test_samples_in_memory_are_gathered_too() -> None:
         MemoryShard({"n": np.arange(3), "w": pa.array(["a", None, "c"])}),
         MemoryShard({"n": np.arange(3, 5), "w": pa.array(["d", "e"])}),
     ]
-    sources = [Source(shards[0], 0, 3), Source(shards[1], 0, 2)]
-    batch = gather_columns([Range(Window(sources, np.array([4, 0, 2, 1, 3])), 0, 4)], ["w", "n"])
+    part = Located(np.array([4, 0, 2, 1]), np.array([0, 3, 5]))
+    part.shards = shards
+    batch = gather_columns([part], ["w", "n"])
     assert as_arrow(batch["n"]).to_pylist() == [4, 0, 2, 1]
     assert as_arrow(batch["w"]).to_pylist() == ["e", "a", "c", None]
 
@@ -128,14 +127,14 @@ def test_one_form_of_arrays_keeps_null_elements_beside_another_form(tmp_path: Pa
     dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
     assert dataset.schema["a"].length is None
     assert dataset.shard(0).records is not None
-    batch = Gatherer(dataset.schema)([Range(window(dataset, 0, 1, None), 0, 2)])
+    batch = Gatherer(dataset.schema)([located(dataset, range(2))])
     assert as_arrow(batch["a"]).to_pylist() == rows[:2]
 
 
 @pytest.mark.parametrize("exact_nulls", [False, True])
 def test_no_rows_have_the_types_of_some_rows(dataset: Dataset, exact_nulls: bool) -> None:
     gather = Gatherer(dataset.schema, exact_nulls=exact_nulls)
-    nothing, something = gather([]), gather([Range(window(dataset, 0, 1, None), 0, 1)])
+    nothing, something = gather([]), gather([located(dataset, range(1))])
     assert list(nothing) == list(something)
     for name, column in nothing.items():
         assert len(column) == 0

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from tests.mds_backend.foreign import Encodings, foreign_dataset, variable
+from tests.mds_backend.read.readers import batches, exact
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import UnsafeTypeError, UnsupportedEncodingError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_formats import column_to_numpy
-from mdstorm_backend.read.batch_reader import BatchReader
 
 Shard = tuple[list[bytes], Encodings]
 
@@ -88,8 +88,8 @@ def test_scalars_take_the_type_that_holds_all(name: str, tmp_path: Path) -> None
         assert {part.dtype.name for part in parts} == {dtype}
         assert [v for part in parts for v in part.tolist()] == values
     # Blocks of one shard, whose samples are records of their own form.
-    reader = BatchReader(dataset, ExactOrder(), batch_size=1, block_rows=1)
-    assert {column_to_numpy(b["x"], dataset.schema["x"]).dtype.name for b in reader} == {dtype}
+    single = batches(exact(dataset, batch_size=1, block_rows=1))
+    assert {column_to_numpy(b["x"], dataset.schema["x"]).dtype.name for b in single} == {dtype}
     for order in orders():
         (batch,) = dataset.batches(100, order=order)
         assert sorted(batch["x"].tolist()) == sorted(values)

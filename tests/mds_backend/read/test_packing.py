@@ -5,11 +5,12 @@ import pyarrow as pa
 import pytest
 
 from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read import packing
 from mdstorm_backend.read.gather_rows import gather_columns
+from mdstorm_backend.read.located import Located
 from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.shard import MemoryShard
-from mdstorm_backend.read.window import Range, Source, Window
 
 ROWS = 1000
 
@@ -26,14 +27,20 @@ def batch(first: int) -> Batch:
     }
 
 
-def window(count: int, *, shuffled: bool = True) -> Window:
-    sources = [Source(MemoryShard(batch(ROWS * n)), 5, ROWS - 5) for n in range(count)]
-    rows = count * (ROWS - 10)
-    return Window(sources, np.random.default_rng(3).permutation(rows) if shuffled else None)
+def shards(count: int) -> list[MemoryShard]:
+    return [MemoryShard(batch(ROWS * number)) for number in range(count)]
 
 
-def ranges(of: Window, size: int = 256) -> list[Range]:
-    return [Range(of, at, min(at + size, len(of))) for at in range(0, len(of), size)]
+def shuffled(count: int) -> np.ndarray:
+    """Most samples of some shards."""
+    samples = np.arange(count * ROWS).reshape(count, ROWS)[:, 5:-5]
+    return np.random.default_rng(3).permutation(samples.reshape(-1))
+
+
+def located(of: list[MemoryShard], chunk: Chunk) -> Located:
+    found = Located(chunk, np.arange(len(of) + 1) * ROWS)
+    found.shards = [of[number] for number in found.shard_numbers]
+    return found
 
 
 @pytest.fixture
@@ -50,34 +57,34 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("shards", [1, 3, 40])
-def test_values_and_dtypes_are_the_same(shards: int, packed: list[int]) -> None:
-    rows = window(shards)
-    columns = tuple(batch(0))
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_values_and_dtypes_are_the_same(count: int, packed: list[int]) -> None:
+    of, chunk, columns = shards(count), shuffled(count), tuple(batch(0))
     packing_ = Packing(columns)
-    for range_ in ranges(rows, 2048):
-        expected = gather_columns([range_], columns)
-        found = gather_columns([range_], columns, packing=packing_)
+    for start in range(0, len(chunk), 2048):
+        part = located(of, chunk[start : start + 2048])
+        expected = gather_columns([part], columns)
+        found = gather_columns([part], columns, packing=packing_)
         assert list(found) == list(expected)
         for name in columns:
             assert isinstance(found[name], np.ndarray)
             assert found[name].dtype == expected[name].dtype  # type: ignore[union-attr]
             np.testing.assert_array_equal(found[name], expected[name])
             found[name][:] = 0  # type: ignore[index]  # the reader's own
-    assert packed == [ROWS] * shards
+    assert packed == [ROWS] * count
 
 
 def test_nothing_is_packed_for_rows_in_order(packed: list[int]) -> None:
-    gather_columns(ranges(window(2, shuffled=False)), tuple(batch(0)), packing=Packing(batch(0)))
+    part = located(shards(2), range(5, 2 * ROWS - 5))
+    gather_columns([part], tuple(batch(0)), packing=Packing(tuple(batch(0))))
     assert packed == []
 
 
 def test_nothing_is_packed_for_a_small_part_of_a_shard(packed: list[int]) -> None:
-    few = [Range(window(1), 0, ROWS // 8)]
-    gather_columns(few, tuple(batch(0)), packing=Packing(tuple(batch(0))))
+    few, more = (located(shards(1), shuffled(1)[: ROWS // 8 + extra]) for extra in (0, 1))
+    gather_columns([few], tuple(batch(0)), packing=Packing(tuple(batch(0))))
     assert packed == []
-    more = [Range(window(1), 0, ROWS // 8 + 1)]
-    gather_columns(more, tuple(batch(0)), packing=Packing(tuple(batch(0))))
+    gather_columns([more], tuple(batch(0)), packing=Packing(tuple(batch(0))))
     assert packed == [ROWS]
 
 
@@ -88,8 +95,8 @@ def test_nothing_is_packed_for_a_small_part_of_a_shard(packed: list[int]) -> Non
 )
 def test_other_columns_are_not_packed(values: pa.Array | np.ndarray, packed: list[int]) -> None:
     shard = MemoryShard({**batch(0), "other": values})
-    rows = Window([Source(shard, 0, ROWS)], np.arange(ROWS)[::-1].copy())
     columns = tuple(shard.batch)
-    found = gather_columns([Range(rows, 0, ROWS)], columns, packing=Packing(columns))
+    part = located([shard], np.arange(ROWS)[::-1].copy())
+    found = gather_columns([part], columns, packing=Packing(columns))
     assert found["n"].tolist() == list(range(ROWS))[::-1]  # type: ignore[union-attr]
     assert packed == []

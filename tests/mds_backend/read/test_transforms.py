@@ -1,19 +1,18 @@
 """Functions on the rows of a shard, which may change their number."""
 
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.mds_backend.read.readers import IN_ORDER, flat, pieces, values
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read import batch_reader
-from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.row_stream import Position
+from mdstorm_backend.read import pieces as pieces_module
+from mdstorm_backend.read.pieces import Position
 
 
 class OnNumbers:
@@ -48,17 +47,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_numbers(tmp_path_factory.mktemp("numbers"), 30, tasks=6)
 
 
-def read(dataset: Dataset, transform: Any, order: ExactOrder | None = None, **options: Any) -> Any:
-    reader = BatchReader(
-        dataset, order or ExactOrder(), transform=transform, **{"batch_size": 4, **options}
-    )
-    return [batch["number"].tolist() for batch in reader]  # type: ignore[union-attr]
-
-
-def rows_of(batches: list[list[int]]) -> list[int]:
-    return list(chain.from_iterable(batches))
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
     ("function", "expected"),
@@ -71,16 +59,16 @@ def rows_of(batches: list[list[int]]) -> list[int]:
 def test_batches_are_cut_from_what_a_function_returns(
     dataset: Dataset, function: Any, expected: list[int], workers: int
 ) -> None:
-    batches = read(dataset, OnNumbers(function), workers=workers)
-    assert rows_of(batches) == expected
-    assert all(len(batch) == 4 for batch in batches[:-1])
+    found = values(pieces(dataset, transform=OnNumbers(function), workers=workers))
+    assert [n for batch in found for n in batch] == expected
+    assert all(len(batch) == 4 for batch in found[:-1])
 
 
 @pytest.mark.parametrize("function", [even, twice])
 @pytest.mark.parametrize(
     "order",
     [
-        ExactOrder(),
+        IN_ORDER,
         ExactOrder(seed=1, shuffle_shards=True, rank=1, world_size=4),
         ExactOrder(seed=1, shuffle_rows=True),
         ExactOrder(seed=1, shuffle_shards=True, window=8),
@@ -89,23 +77,18 @@ def test_batches_are_cut_from_what_a_function_returns(
 def test_slices_of_shards_give_what_whole_shards_give(
     dataset: Dataset, order: ExactOrder, function: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_reader, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
+    monkeypatch.setattr(pieces_module, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
     transform = OnNumbers(function)
-    sliced = read(dataset, transform, order, slices=True)
+    sliced = values(pieces(dataset, order, transform=transform, slices=True))
     assert max(transform.calls) == 2
-    assert sliced == read(dataset, OnNumbers(function), order)
+    assert sliced == values(pieces(dataset, order, transform=OnNumbers(function)))
 
 
 def test_the_function_sees_one_shard_at_a_time_and_only_this_ranks_share(dataset: Dataset) -> None:
     transform = OnNumbers(lambda n: n)
-    assert rows_of(read(dataset, transform, ExactOrder(rank=0, world_size=4))) == list(range(7))
-    assert sorted(transform.calls) == [2, 5]
-
-
-def test_there_is_no_length(dataset: Dataset) -> None:
-    reader = BatchReader(dataset, ExactOrder(), batch_size=4, transform=OnNumbers(even))
-    with pytest.raises(TypeError, match="a transform may drop rows"):
-        len(reader)
+    order = ExactOrder(rank=0, world_size=4)
+    assert flat(pieces(dataset, order, transform=transform)) == list(range(8))
+    assert sorted(transform.calls) == [3, 5]
 
 
 @pytest.mark.parametrize("num_epochs", [1, 3, None])
@@ -113,25 +96,28 @@ def test_a_function_that_leaves_nothing_ends_the_pass_with_a_warning(
     dataset: Dataset, num_epochs: int | None
 ) -> None:
     with pytest.warns(UserWarning, match="No matching data is available"):
-        assert read(dataset, OnNumbers(nothing), num_epochs=num_epochs) == []
+        assert not list(pieces(dataset, transform=OnNumbers(nothing), num_epochs=num_epochs))
 
 
 @pytest.mark.parametrize("window", [0, 12])
 @pytest.mark.parametrize("function", [even, twice])
-def test_reading_from_any_position_repeats_the_function_and_gives_the_rest(
+def test_a_position_gives_the_rest_and_a_part_its_batches_in_turn(
     dataset: Dataset, function: Any, window: int
 ) -> None:
     order = ExactOrder(seed=4, shuffle_shards=True, shuffle_rows=True, window=window)
-    reader = BatchReader(
-        dataset, order, batch_size=4, num_epochs=2, transform=OnNumbers(function), block_rows=1
-    )
+    options = {"num_epochs": 2, "transform": OnNumbers(function), "block_rows": 1}
 
-    def from_position(start: Position) -> list[tuple[Position, Any]]:
-        return [(b.ends[0], b.batch["number"].tolist()) for b in reader.blocks(start)]  # type: ignore[union-attr]
+    def read(**where: Any) -> list[tuple[Position, Any]]:
+        blocks = pieces(dataset, order, **options, **where)
+        return [
+            (mark, batch) for b in blocks for mark, batch in zip(b.marks, values([b]), strict=True)
+        ]
 
-    whole = from_position(Position())
-    for done in range(1, len(whole) + 1):
-        assert from_position(whole[done - 1][0]) == whole[done:]
+    whole = read()
+    for done, (position, _) in enumerate(whole, 1):
+        assert read(start=position) == whole[done:]
+    for part in range(3):
+        assert read(part=(part, 3)) == whole[part::3]
 
 
 def test_the_function_may_write_to_what_it_gets(dataset: Dataset) -> None:
@@ -140,4 +126,4 @@ def test_the_function_may_write_to_what_it_gets(dataset: Dataset) -> None:
         return numbers
 
     for _ in range(2):
-        assert rows_of(read(dataset, OnNumbers(overwrite))) == list(range(100, 130))
+        assert flat(pieces(dataset, transform=OnNumbers(overwrite))) == list(range(100, 130))

@@ -28,7 +28,7 @@ from mdstorm_backend import (
 from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.read import block_reader
+from mdstorm_backend.read import reader
 from mdstorm_backend.storage import Arrival, Location, s3_objects
 
 ROWS = [os.urandom(1000) for _ in range(40)]
@@ -53,7 +53,7 @@ def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> L
     monkeypatch.setattr(s3_objects, "_FIRST_RANGE", 2000)
     monkeypatch.setattr(shard_cache, "_SOON_WHOLE", 1000)
     for name in ("_BLOCK_BYTES", "_COLUMN_BYTES"):  # a block is a batch
-        monkeypatch.setattr(block_reader, name, 1)
+        monkeypatch.setattr(reader, name, 1)
     with MDSWriter(out=str(tmp_path / "source"), size_limit=21_000) as writer:
         writer.write_batch(pa.table({"row": ROWS}))
     found = Location.of(URL, {"endpoint_url": s3.url})

@@ -16,12 +16,12 @@ import tensorflow as tf
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders.legs import Batching
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
+from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import EndlessNotice, ReaderOptions
-from mdstorm_backend.loaders.runner import reading_of
+from mdstorm_backend.loaders.rest import Batching
 from mdstorm_backend.loaders.tf.tf_cardinality import (
     num_workers,
     v1_class,
@@ -31,9 +31,9 @@ from mdstorm_backend.loaders.tf.tf_cardinality import (
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, needs_value, row_type, spec_of_column
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
-from mdstorm_backend.order.shares import ceil_div
-from mdstorm_backend.read.batch_reader import check_batch_size
+from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.reader import check_batch_size
 
 _BLOCK_ROWS = 1 << 16
 
@@ -82,11 +82,11 @@ def make_tf_dataset(
     def opened() -> TFRuns:
         options = make_options()
         quiet = replace(options, notice=EndlessNotice(is_given=True))
-        return TFRuns(reading_of(quiet), Batching(batch_size), options.notice)
+        return TFRuns(Schedule(quiet), Batching(batch_size), options.notice)
 
     def build() -> Any:
         runs = opened()
-        options = runs.reading.options
+        options = runs.schedule.options
         columns = list((specs or stored_specs)(options))
         names = tuple(spec.name for spec in columns)
         made = _namedtuples(type_name, names) if element is None else element
@@ -135,10 +135,10 @@ def _batches(
     element: Callable[[Mapping[str, Any]], Any],
 ) -> Any:
     cut_here = _must_cut_here(specs, batch_size)
-    block_rows = None if cut_here or runs.reading.options.has_images else _BLOCK_ROWS
+    block_rows = None if cut_here or runs.schedule.options.has_images else _BLOCK_ROWS
 
     def read() -> Iterator[Any]:
-        for recorder, blocks in runs.legs(block_rows):
+        for recorder, blocks in runs.rests(block_rows):
             for block in blocks:
                 for part in block.batches() if cut_here else _parts(block, batch_size):
                     made = element({spec.name: to_tf(part[spec.name], spec) for spec in specs})
@@ -199,7 +199,7 @@ def dataset_class() -> Any:
 
         def _mdstorm_description(self, *, full: bool) -> Description:
             runs = self._runs()
-            options = runs.reading.options
+            options = runs.schedule.options
             sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
             sizes = [*options.shown, *sizes]
             found = describe_data(options.dataset, full=full)
@@ -270,7 +270,7 @@ def dataset_class() -> Any:
 
             The threads of a pass end with its iterator.
             """
-            self._runs().reading.options.dataset.release()
+            self._runs().schedule.options.dataset.release()
 
     return ContextDataset
 

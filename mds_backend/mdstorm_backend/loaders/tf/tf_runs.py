@@ -11,14 +11,13 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.loader_statistics import Statistics
+from mdstorm_backend.loaders.passes import Pass, Schedule
 from mdstorm_backend.loaders.reader_options import EndlessNotice
-from mdstorm_backend.loaders.reading import Pass, Reading
-from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows
+from mdstorm_backend.loaders.rest import Batching, Rest
+from mdstorm_backend.loaders.runner import PassRunner
 from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
-from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
 #: Blocks whose places are remembered behind what was read last, where nobody counts batches.
@@ -106,20 +105,20 @@ class TFRuns:
 
     Parameters
     ----------
-    reading : Reading
+    schedule : Schedule
         How it is read.
     batching : Batching
         How batches are made.
     notice : EndlessNotice, optional
         Given when Python code has taken a batch of the second epoch of a reading without an end.
-        That of `reading` would come ahead of use, and in Keras as well.
+        That of `schedule` would come ahead of use, and in Keras as well.
     """
 
     def __init__(
-        self, reading: Reading, batching: Batching, notice: EndlessNotice | None = None
+        self, schedule: Schedule, batching: Batching, notice: EndlessNotice | None = None
     ) -> None:
         self._notice = notice
-        self._passes = PassRunner(reading, batching, follows_begun=True)
+        self._passes = PassRunner(schedule, batching, follows_begun=True)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
         #: What was said to TensorFlow: the most batches of any iteration.
@@ -129,9 +128,9 @@ class TFRuns:
         self._lock = threading.Lock()
 
     @property
-    def reading(self) -> Reading:
+    def schedule(self) -> Schedule:
         """How it is read: a state that was loaded may have changed it."""
-        return self._passes.reading
+        return self._passes.schedule
 
     @property
     def batch_size(self) -> int:
@@ -143,13 +142,13 @@ class TFRuns:
 
         No iteration will have more. With `parts` each of them counts for so many.
         """
-        reading = self.reading
-        if reading.options.num_epochs is None:
+        if self.schedule.options.num_epochs is None:
             return INFINITE
-        if not isinstance(reading.options.order, ExactOrder):
+        sampler = self.schedule.sampler(self._passes.batching)
+        if not sampler.spans_epochs:
             return None  # a state may bring other canonical nodes along, and more batches
         try:
-            self._claimed = reading.num_batches(self._passes.batching)
+            self._claimed = sampler.length()
         except TypeError:
             return None
         # Of an empty dataset nothing is said: TensorFlow would not begin to read it, nor we warn.
@@ -173,18 +172,18 @@ class TFRuns:
 
     def _on_batch(self) -> Callable[[int], None]:
         """Return what an iteration calls with the number of batches that were taken of it."""
-        reading, size, notice = self.reading, self.batch_size, self._notice
-        if notice is None or reading.options.num_epochs is not None:
+        schedule, size, notice = self.schedule, self.batch_size, self._notice
+        if notice is None or schedule.options.num_epochs is not None:
             return lambda _: None
-        rows = lru_cache(maxsize=1)(lambda: reading.rows_per_epoch)
+        rows = lru_cache(maxsize=1)(lambda: schedule.sampler().rows_per_epoch)
 
         def on_batch(batches: int) -> None:
             if batches * size > rows():
-                notice.give(reading.options.dataset.url)
+                notice.give(schedule.options.dataset.url)
 
         return on_batch
 
-    def legs(self, block_rows: int | None) -> Iterator[tuple[Recorder, Iterator[Block]]]:
+    def rests(self, block_rows: int | None) -> Iterator[tuple[Recorder, Iterator[Block]]]:
         """Begin an iteration, and yield what records each of its stretches, and its blocks."""
         with self._lock:
             self._go_on_again()
@@ -193,8 +192,8 @@ class TFRuns:
         self._check_claim(current)
         recorder = self._passes.new_recorder(PipelineRecorder(run.loop))
         try:
-            for leg in current.legs():
-                yield recorder, self._blocks(run, current, leg.recorded(recorder), block_rows)
+            for rest in current.rests():
+                yield recorder, self._blocks(run, current, rest.recorded(recorder), block_rows)
         finally:
             recorder.end(is_waiting=False)
         if run.num_read == self._claimed:  # a whole pass, of which nobody may ask for the end
@@ -225,17 +224,16 @@ class TFRuns:
         return self._run
 
     def _blocks(
-        self, run: TFRun, current: Pass, leg: Leg, block_rows: int | None
+        self, run: TFRun, current: Pass, rest: Rest, block_rows: int | None
     ) -> Iterator[Block]:
-        """Read a stretch."""
-
-        def noted(blocks: Iterator[Block]) -> Delivered:
+        """Read blocks, ahead of the batches that are taken of them."""
+        reading: Any = rest.blocks(block_rows=block_rows)
+        with self._passes.threads.closing(reading) as blocks:
             for block in blocks:
                 run.note(current.copied(), block)
-                yield block, *mark_and_rows(block)
-
-        blocks = leg.blocks(block_rows=block_rows)
-        return self._passes.stretch(current, self._passes.converted(blocks, noted))
+                for mark, size in zip(block.marks, block.sizes, strict=True):
+                    current.advance(mark, size)
+                yield block
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return what was delivered, and waited for."""

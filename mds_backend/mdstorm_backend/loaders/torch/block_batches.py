@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.loaders.legs import Batching, Leg
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
@@ -124,12 +124,12 @@ class BlockBatches:
     @property
     def passes(self) -> PassRunner:
         """The passes over what the dataset reads: a state may have changed it."""
-        reading, kept = self._source._mdstorm.reading, self._kept
+        schedule, kept = self._source._mdstorm.schedule, self._kept
         if kept.runner is None:
             kept.runner = PassRunner(
-                reading, self._batching, kept.threads, recorders=kept.recorders
+                schedule, self._batching, kept.threads, recorders=kept.recorders
             )
-        kept.runner.reading = reading
+        kept.runner.schedule = schedule
         return kept.runner
 
     def state_dict(self) -> dict[str, Any]:
@@ -139,9 +139,7 @@ class BlockBatches:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken."""
-        passes = self.passes
-        passes.load_state_dict(state)
-        self._source._mdstorm.go_on_with(passes.reading)
+        self.passes.load_state_dict(state)
 
     def run(self, count_rows: Callable[[Any], int] | None = None) -> Generator[Any, None, None]:
         """Go through a pass.
@@ -167,15 +165,15 @@ class BlockBatches:
                 kept.counted += count_rows(batch)
                 yield batch
 
-    def _delivered(self, leg: Leg) -> Delivered:
+    def _delivered(self, rest: Rest) -> Delivered:
         loader, kept = self._loader, self._kept
-        made = DeliveredBatches(self._source, self._recipe, leg)
+        made = DeliveredBatches(self._source, self._recipe, rest)
         if not loader.num_workers:
             batches = self.passes.converted(made.blocks(), made.converted)
         elif loader.persistent_workers:
-            batches = self._from_persistent_workers(leg)
+            batches = self._from_persistent_workers(rest)
         else:
-            batches = from_processes(made, self._process_options, leg.recorder)
+            batches = from_processes(made, self._process_options, rest.recorder)
         if kept.device is not None:
             return on_device(batches, kept.device)
         # The batches of workers are pinned by PyTorch.
@@ -192,16 +190,16 @@ class BlockBatches:
     def _process_options(self) -> dict[str, Any]:
         return {**self._kept.options, "num_workers": self._loader.num_workers}
 
-    def _from_persistent_workers(self, leg: Leg) -> Delivered:
+    def _from_persistent_workers(self, rest: Rest) -> Delivered:
         kept, workers = self._kept, self._kept.workers
-        reading = self._source._mdstorm.reading
-        if workers is None or workers.options is not reading.options or workers.is_busy:
+        options = self._source._mdstorm.schedule.options
+        if workers is None or workers.options is not options or workers.is_busy:
             kept.end_workers()
             workers = kept.workers = PersistentWorkers(
                 self._source, self._recipe, self._batching, self._process_options
             )
         try:
-            yield from workers.deliver(leg)
+            yield from workers.deliver(rest)
         except Exception:
             kept.end_workers()
             raise

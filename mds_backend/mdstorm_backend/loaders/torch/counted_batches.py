@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.runner import Delivered, order_name
+from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.block_batches import KeptByLoader
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
@@ -28,7 +28,8 @@ def counted_batches(
     if kept.device is not None:
         batches = on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
-    recorder, is_waiting = kept.recorders.begin(order_name(order), loader.num_workers), False
+    name = getattr(order, "name", "exact")  # a dataset that has none counts as exact
+    recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
     try:
         for batch, _, size in recorder.consumed(batches):
             kept.counted = (kept.counted or 0) + size
@@ -38,9 +39,6 @@ def counted_batches(
         is_waiting = True
     finally:
         recorder.end(is_waiting=is_waiting)
-    if loader.num_workers and isinstance(loader.dataset, DatasetSamples):
-        # The copies in the workers have gone on to the next epoch, this one has not.
-        loader.dataset._mdstorm.reading.skip_pass()
 
 
 def rows_of(batch: Any, batch_size: int | None) -> int:

@@ -74,8 +74,8 @@ class DatasetBatches(Described, IterableDataset[Any]):
         recipe = Recipe(default_collate if overrides(type(dataset)) else None)
         if recipe.collate is None:
             check_columns(dataset._mdstorm.options)
-        for leg, number in part.legs():
-            batches = DeliveredBatches(dataset, recipe, leg)
+        for rest, number in part.rests():
+            batches = DeliveredBatches(dataset, recipe, rest)
             # Blocks of one batch: a view would take its whole block along to the other process.
             with closing(batches.converted(batches.blocks(number, 1))) as delivered:
                 for batch, mark, _ in delivered:
@@ -91,7 +91,7 @@ class DatasetBatches(Described, IterableDataset[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
-        self.dataset._mdstorm.reading.next_epoch = epoch
+        self.dataset._mdstorm.schedule.next_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
         """Return where reading stands, in a worker process of its own part.

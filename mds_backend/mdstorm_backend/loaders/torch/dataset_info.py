@@ -139,11 +139,11 @@ class DatasetInfo:
     @property
     def next_epoch(self) -> int:
         """Number of the epoch that is begun next."""
-        return self._mdstorm.reading.next_epoch
+        return self._mdstorm.schedule.next_epoch
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
-        self._mdstorm.reading.next_epoch = epoch
+        self._mdstorm.schedule.next_epoch = epoch
 
     @property
     def size(self) -> int:
@@ -157,7 +157,7 @@ class DatasetInfo:
     @fact
     def length(self) -> int:
         """The same as ``len``."""
-        return self._mdstorm.reading.rows_per_epoch
+        return self._mdstorm.schedule.sampler().rows_per_epoch
 
     @fact
     def initial_physical_nodes(self) -> int | None:

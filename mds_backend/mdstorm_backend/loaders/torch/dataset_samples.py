@@ -12,8 +12,8 @@ from torch.utils.data import get_worker_info
 from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.legs import Leg
-from mdstorm_backend.loaders.reading import Worker
+from mdstorm_backend.loaders.passes import Worker
+from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.sample_maker import of_batch
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates, WorkerPart
@@ -55,7 +55,7 @@ class DatasetSamples(DatasetInfo, Array):
         exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
         copied from.
         """
-        self._mdstorm.reading.next_epoch = epoch
+        self._mdstorm.schedule.next_epoch = epoch
 
     def state_dict(
         self, num_samples: int | None = None, from_beginning: bool = True
@@ -100,18 +100,18 @@ class DatasetSamples(DatasetInfo, Array):
 
 def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
     opened = dataset._mdstorm
-    for leg in opened.reading.own_legs(opened.settings.batch_size, Worker()):
+    for rest in opened.schedule.own_rests(opened.settings.batch_size, Worker()):
         opened.yielded = 0
-        for block in sample_blocks(dataset, leg.recorded(current_recorder())):
+        for block in sample_blocks(dataset, rest.recorded(current_recorder())):
             for sample in samples_of(dataset, block):
                 opened.yielded += 1
                 yield sample
 
 
 def _samples_of(dataset: DatasetSamples, part: WorkerPart) -> Iterator[Any]:
-    for leg, number in part.legs():
+    for rest, number in part.rests():
         skipped = part.rows
-        for block in sample_blocks(dataset, leg, number):
+        for block in sample_blocks(dataset, rest, number):
             samples = samples_of(dataset, block)
             for mark, size in zip(block.marks, block.sizes, strict=True):
                 for sample in islice(samples, skipped, size):
@@ -122,9 +122,9 @@ def _samples_of(dataset: DatasetSamples, part: WorkerPart) -> Iterator[Any]:
 
 
 def sample_blocks(
-    dataset: DatasetSamples, leg: Leg, part: int = 0, *, block_rows: int | None = None
+    dataset: DatasetSamples, rest: Rest, part: int = 0, *, block_rows: int | None = None
 ) -> Iterator[Block]:
-    """Yield the blocks of a part of `leg`, for `samples_of`.
+    """Yield the blocks of a part of `rest`, for `samples_of`.
 
     Raises
     ------
@@ -133,13 +133,13 @@ def sample_blocks(
         numbers.
     """
     if not _makes_samples(dataset):
-        return leg.blocks(part, block_rows=block_rows)
+        return rest.blocks(part, block_rows=block_rows)
     if dataset._mdstorm.options.transform is not None:
         raise InvalidArgumentError(
             f"{type(dataset).__name__} overrides __getitem__ and has a transform, which would not "
             "be called: transform each sample in __getitem__, or do not override it"
         )
-    return leg.blocks(part, block_rows=block_rows, unread=True)
+    return rest.blocks(part, block_rows=block_rows, unread=True)
 
 
 def samples_of(dataset: DatasetSamples, block: Block) -> Iterator[Any]:

@@ -17,9 +17,9 @@ from typing import Any
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.legs import Leg
-from mdstorm_backend.loaders.reading import Reading, Worker
-from mdstorm_backend.loaders.state_values import check_equal, damaged, number
+from mdstorm_backend.loaders.passes import Schedule, Worker
+from mdstorm_backend.loaders.rest import Rest
+from mdstorm_backend.loaders.state import check_equal, damaged, number
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.order.world import World, find_world
 
@@ -46,7 +46,7 @@ class DatasetStates(OpenedDataset):
     ) -> dict[str, Any]:
         """Return where reading stands: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
-            return self.reading.state_dict(num_samples, from_beginning)
+            return self.schedule.state_dict(num_samples, from_beginning)
         if get_worker_info() is not None:
             if self._part is None:
                 raise StateMismatchError(
@@ -54,7 +54,7 @@ class DatasetStates(OpenedDataset):
                     "request the state after iterating over the dataset there"
                 )
             return self._part.state_dict()
-        return self.reading.state_of_samples(self.yielded)
+        return self.schedule.state_of_samples(self.yielded)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Let the next iteration go on: see `StreamingDataset.load_state_dict`."""
@@ -62,9 +62,8 @@ class DatasetStates(OpenedDataset):
             self._part_state = obj
             return
         refuse_state_of_worker(obj)
-        self.reading.load_state_dict(obj)
+        self.schedule.load_state_dict(obj)
         self.yielded = 0
-        self.go_on_with(self.reading)
 
     def begin_part(self, info: Any, batch_size: int | None = None) -> WorkerPart:
         """Begin an iteration in a worker process of a plain ``DataLoader``.
@@ -81,7 +80,7 @@ class DatasetStates(OpenedDataset):
         worker = Worker(info.id, info.num_workers, group=group, world=world)
         state, self._part_state = self._part_state, None
         rows = batch_size or self.settings.batch_size
-        self._part = WorkerPart(self.reading, rows, worker, state)
+        self._part = WorkerPart(self.schedule, rows, worker, state)
         return self._part
 
     def __getstate__(self) -> dict[str, Any]:
@@ -103,7 +102,7 @@ class WorkerPart:
 
     Parameters
     ----------
-    reading : Reading
+    schedule : Schedule
         How the dataset is read.
     batch_size : int or None
         That of the dataset.
@@ -125,50 +124,50 @@ class WorkerPart:
 
     def __init__(
         self,
-        reading: Reading,
+        schedule: Schedule,
         batch_size: int | None,
         worker: Worker,
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        self._reading = reading
+        self._schedule = schedule
         self._worker = worker
         self._batch_size = batch_size
         self._part = worker.number
         self._state = state
         self.rows = 0
         if state is None:
-            self._legs = reading.own_legs(batch_size, worker)
-            self._leg = next(self._legs, None)
+            self._rests = schedule.own_rests(batch_size, worker)
+            self._rest = next(self._rests, None)
             return
         here = self._here()
         there = state["mdstorm"][_WORKER]
         if missing := [key for key in here if key not in there]:
             raise damaged(f"it has no {missing} of its worker")
-        check_equal(there, here, reading.options.dataset.url)
+        check_equal(there, here, schedule.options.dataset.url)
         self._part, self.rows = number(there, "part"), number(there, "rows")
-        self._legs = reading.legs_of_state(state, batch_size, worker)
-        self._leg = next(self._legs, None)
+        self._rests = schedule.rests_of_worker(state, batch_size, worker)
+        self._rest = next(self._rests, None)
 
-    def legs(self) -> Iterator[tuple[Leg, int]]:
+    def rests(self) -> Iterator[tuple[Rest, int]]:
         """Yield what is to be read: a stretch, and the number of this worker's part of it."""
-        while self._leg is not None:
-            yield self._leg, self._part
-            following = next(self._legs, None)
+        while self._rest is not None:
+            yield self._rest, self._part
+            following = next(self._rests, None)
             if following is None:  # the state is that of the end
                 return
-            self._leg, self._part, self.rows = following, self._worker.number, 0
+            self._rest, self._part, self.rows = following, self._worker.number, 0
 
     def advance(self, mark: Any) -> None:
         """Note that a whole batch was delivered; `mark` is the block's for it."""
-        assert self._leg is not None
-        self._leg, self._part = self._leg.rest(self._part, mark)
+        assert self._rest is not None
+        self._rest, self._part = self._rest.after(self._part, mark)
         self.rows = 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
-        if self._leg is None:  # nothing was there to read
-            return self._reading.state_dict(0, True) if self._state is None else {**self._state}
-        state = self._reading.state_of_leg(self._leg)
+        if self._rest is None:  # nothing was there to read
+            return self._schedule.state_dict(0, True) if self._state is None else {**self._state}
+        state = self._schedule.state_of_rest(self._rest)
         place = {**self._here(), "part": self._part, "rows": self.rows}
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: place}}
 
@@ -178,7 +177,7 @@ class WorkerPart:
             "number": self._worker.number,
             "num_workers": self._worker.count,
             "batch_size": self._batch_size,
-            "world_size": self._reading.options.in_world(self._worker.world).order.world_size,
+            "world_size": self._schedule.options.in_world(self._worker.world).order.world_size,
         }
 
 

@@ -10,7 +10,7 @@ from torch.utils.data import IterableDataset
 from mdstorm_backend.base.checks import check_function
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
-from mdstorm_backend.read.batch_reader import check_batch_size
+from mdstorm_backend.read.reader import check_batch_size
 
 #: Arguments of ``DataLoader`` after the dataset and the batch size, in its order.
 _IN_ORDER = (

@@ -13,11 +13,9 @@ from mdstorm_backend.datasets.open_streams import derive, open_stream, refuse_un
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
+from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Reading
-from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.sample_maker import SampleMaker
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import find_world
@@ -116,39 +114,35 @@ class OpenedDataset:
         return replace(share, streams=shapes)
 
     @cached_property
-    def reading(self) -> Reading:
+    def schedule(self) -> Schedule:
         """How its order is read."""
-        return reading_of(self.options)
+        return Schedule(self.options)
 
     @cached_property
     def sample_maker(self) -> SampleMaker:
         """Makes single samples."""
         return SampleMaker(self.options)
 
-    def go_on_with(self, reading: Reading) -> None:
-        """Read as `reading` does from now on: in the order of a state."""
-        self.reading, self.options, self.order = reading, reading.options, reading.options.order
-
     def in_order(self, order: ExactOrder | ElasticShare) -> Self:
         """Return a copy that reads in another order, or another share of it."""
         other = copy(self)
         other.order = order
         other.__dict__.pop("options", None)
-        if other.__dict__.pop("reading", None) is not None:
-            other.reading.next_epoch = self.reading.next_epoch
+        if other.__dict__.pop("schedule", None) is not None:
+            other.schedule.next_epoch = self.schedule.next_epoch
         return other
 
     def twin(self) -> Self:
         """Return a copy that can be told other settings; in the elastic order both count epochs."""
         other = copy(self)
-        if "reading" in other.__dict__:
-            other.reading = copy(self.reading)
+        if "schedule" in other.__dict__:
+            other.schedule = copy(self.schedule)
         return other
 
     def shown(self, name: str) -> Any:
         """Return a setting as the attribute of that name has it."""
         if name == "epoch_size":
-            return self.reading.epoch_size
+            return self.schedule.sampler().num_samples
         if name == "predownload":
             return self.settings.least_ahead
         if name == "streams":
@@ -176,8 +170,8 @@ class OpenedDataset:
                 self.__dict__.pop(opened, None)
         for derived in ("options", "sample_maker"):
             self.__dict__.pop(derived, None)
-        if "reading" in self.__dict__:
-            self.reading.options = self.options  # a pass that is under way keeps its own
+        if "schedule" in self.__dict__:
+            self.schedule.options = self.options  # a pass that is under way keeps its own
 
     def _changed_order(
         self, share: ElasticShare, settings: DatasetSettings, name: str
@@ -189,33 +183,27 @@ class OpenedDataset:
             settled = self._settled(share)
             kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
             order = replace(order, **kept)
-            reading = self.reading
-            assert isinstance(reading, ElasticReading)
-            reading.epochs.forget_order()
+            self.schedule.epochs.forget_order()
         states = asked.states_batch_size
         return replace(share, order=order, states_batch_size=states, streams=())
 
     @property
     def _is_begun(self) -> bool:
-        """Whether an epoch of the elastic order was begun."""
-        reading = self.__dict__.get("reading")
-        return isinstance(reading, ElasticReading) and reading.epochs.begun is not None
+        """Whether an epoch was begun."""
+        schedule = self.__dict__.get("schedule")
+        return schedule is not None and schedule.epochs.begun is not None
 
     def _settled(self, share: ElasticShare) -> ElasticOrder:
         """The order as the epoch that was begun last has it."""
-        reading = self.reading
-        assert isinstance(reading, ElasticReading)
-        start, world = reading.epochs.begun, share.world
-        assert start is not None
-        if share.follows_world:
-            world = find_world()
-        order = start.order(share.order)
-        return order.resolved(world.replicated(order.replication).num_nodes)
+        begun = self.schedule.epochs.begun
+        assert begun is not None
+        here = share.share_of(find_world()) if share.follows_world else share
+        return here.resumed(begun)
 
     @property
     def initial_physical_nodes(self) -> int | None:
         """Nodes with which the epoch began that a loaded state goes on with; None without one."""
-        begun = self.reading.epochs.begun if isinstance(self.reading, ElasticReading) else None
+        begun = self.schedule.epochs.begun
         return None if begun is None else begun.initial_physical_nodes
 
     @property
@@ -233,7 +221,4 @@ class OpenedDataset:
 
     def count_shares(self) -> int:
         """Return how many ranks read different samples."""
-        world = find_world() if self.order.follows_world else None
-        if isinstance(self.order, ExactOrder):
-            return self.order.world_size if world is None else world.size
-        return (world or self.order.world).replicated(self.order.order.replication).size
+        return self.schedule.sampler().num_ranks

@@ -176,7 +176,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
             )
         self._mdstorm = DatasetStates(settings)
         if order is None:
-            _ = self._mdstorm.reading  # copies in worker processes are to count the same epochs
+            _ = self._mdstorm.schedule  # copies in worker processes are to count the same epochs
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)

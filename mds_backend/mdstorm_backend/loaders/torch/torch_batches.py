@@ -17,9 +17,9 @@ from mdstorm_backend.base.recorded_work import Cause
 from mdstorm_backend.base.recorder import Recorder, shares_of
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Values
-from mdstorm_backend.loaders.legs import Leg
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, sample_blocks, samples_of
 from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
@@ -31,7 +31,6 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
     to_collated,
     to_torch,
 )
-from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
@@ -89,22 +88,22 @@ class DeliveredBatches(IterableDataset[Any]):
         What to read.
     recipe : Recipe
         How batches are made of it.
-    leg : Leg
-        The stretch to read.
+    rest : Rest
+        What is to be read.
     """
 
-    def __init__(self, source: DatasetSamples, recipe: Recipe, leg: Leg) -> None:
+    def __init__(self, source: DatasetSamples, recipe: Recipe, rest: Rest) -> None:
         super().__init__()
         self._source = source
         self._recipe = recipe
-        self._leg = leg
+        self._rest = rest
 
     def __iter__(self) -> Iterator[Sent]:
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
         recorder = Recorder()
-        batches = DeliveredBatches(self._source, self._recipe, self._leg.recorded(recorder))
+        batches = DeliveredBatches(self._source, self._recipe, self._rest.recorded(recorder))
         # Blocks of one batch: a view would take its whole block along to the other process.
         return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
 
@@ -114,14 +113,14 @@ class DeliveredBatches(IterableDataset[Any]):
         return self._source._mdstorm.options.schema
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
-        """Read a part of the stretch, or lay it out where samples are made one by one."""
+        """Read a part of it, or lay it out where samples are made one by one."""
         if self._recipe.collate is None:
-            return self._leg.blocks(part, block_rows=block_rows)
-        return sample_blocks(self._source, self._leg, part, block_rows=block_rows)
+            return self._rest.blocks(part, block_rows=block_rows)
+        return sample_blocks(self._source, self._rest, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Make batches of them."""
-        recipe, recorder = self._recipe, self._leg.recorder
+        recipe, recorder = self._recipe, self._rest.recorder
         batches = (
             tensor_batches(self._source._mdstorm.options, blocks, to_collated, recorder)
             if recipe.collate is None
@@ -199,8 +198,7 @@ def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered
 
 def _pads(source: DatasetSamples) -> bool:
     """Whether padding is put in the place of batches without rows."""
-    order = source._mdstorm.order
-    return isinstance(order, ExactOrder) and order.padded_to > 0
+    return getattr(source._mdstorm.order, "padded_to", 0) > 0
 
 
 def _without_rows(batch: Any) -> Any:

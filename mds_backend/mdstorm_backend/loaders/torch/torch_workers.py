@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
 from typing import Any
@@ -13,8 +14,9 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from mdstorm_backend.base.prefetch import set_up_arrow
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import ArgumentTypeError
-from mdstorm_backend.loaders.legs import Batching, Leg
+from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
@@ -107,7 +109,7 @@ def _begin(loader: DataLoader[Any]) -> Iterator[Any]:
 
 
 class PersistentWorkers:
-    """Worker processes that stay for the stretches that follow.
+    """Worker processes that stay for the passes that follow.
 
     Each learns what to read next from a queue of its own.
 
@@ -131,23 +133,23 @@ class PersistentWorkers:
         options: Mapping[str, Any],
     ) -> None:
         #: What the workers have copies of.
-        self.options = source._mdstorm.reading.options
+        self.options = source._mdstorm.schedule.options
         self.is_busy = False
         context = _context_of(options)
         self._queues = [context.SimpleQueue() for _ in range(batching.num_workers)]
-        batches = _Stretches(source, recipe, batching, self._queues)
+        batches = _Rests(source, recipe, batching, self._queues)
         self._loader = _loader(batches, options)
 
-    def deliver(self, leg: Leg) -> Delivered:
-        """Yield the batches of a stretch."""
+    def deliver(self, rest: Rest) -> Delivered:
+        """Yield the batches of a pass, or of an epoch."""
         self.is_busy = True
         try:
             for queue in self._queues:
-                queue.put(leg.token)
+                queue.put((rest.place, rest.options.order))
             # `iter` gives the one iterator there is, begun again.
             has_begun = self._loader._iterator is not None
             batches = self._loader if has_begun else _begin(self._loader)
-            yield from received(batches, leg.recorder)
+            yield from received(batches, rest.recorder)
         finally:
             self.is_busy = False
 
@@ -158,8 +160,8 @@ class PersistentWorkers:
             iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
-class _Stretches(IterableDataset[Any]):
-    """In a worker process: the batches of the next stretch."""
+class _Rests(IterableDataset[Any]):
+    """In a worker process: the batches of what is read next."""
 
     def __init__(
         self,
@@ -173,11 +175,13 @@ class _Stretches(IterableDataset[Any]):
         self._recipe = recipe
         self._batching = batching
         self._queues = queues
+        self._ahead: WorkAhead[Any] = WorkAhead()
 
     def __iter__(self) -> Iterator[Sent]:
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
-        token = self._queues[worker.id].get()
-        leg = self._source._mdstorm.reading.leg(token, self._batching)
-        return iter(DeliveredBatches(self._source, self._recipe, leg))
+        place, order = self._queues[worker.id].get()
+        options = replace(self._source._mdstorm.schedule.options, order=order)
+        rest = Rest(options, self._batching, place, ahead=self._ahead)
+        return iter(DeliveredBatches(self._source, self._recipe, rest))

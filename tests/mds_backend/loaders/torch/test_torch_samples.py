@@ -68,7 +68,7 @@ def test_samples_are_resumed(numbers: Dataset, make: Any, sign: int, num_workers
     iterator = iter(first)
     assert column(islice(iterator, 4)) == whole[:4]
     state = first.state_dict()
-    assert (state["mdstorm"]["row"], state["mdstorm"]["started"]) == (36, True)
+    assert state["sample_in_epoch"] == 36
     assert first.num_samples_yielded == 36
     iterator.close()
     second.load_state_dict(state)
@@ -85,7 +85,7 @@ def test_a_state_passes_between_samples_and_whole_columns(numbers: Dataset) -> N
 def test_an_empty_batch_has_the_columns_of_the_others(tmp_path: Path) -> None:
     fields = {"number": "long", "word": "string"}
     dataset = write_dataset(tmp_path, {"number": [1, 2, 3], "word": list("abc")}, fields)
-    shuffle = {"rank": 0, "world_size": 2}
+    shuffle = {"rank": 1, "world_size": 2}
     *_, last = collated(dataset, batch_size=1, shuffle=shuffle)
     assert (last["number"].shape, last["number"].dtype, last["word"]) == ((0,), torch.int64, [])
     sizes = []

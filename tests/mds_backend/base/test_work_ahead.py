@@ -1,7 +1,7 @@
-"""The samples of the next epoch, laid out while the one before is read."""
+"""Results that a thread makes before they are asked for, such as the samples of an epoch."""
 
 import copy
-import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.loaders import elastic_pass
-from mdstorm_backend.loaders.work_ahead import WorkAhead
+from mdstorm_backend.base.work_ahead import WorkAhead
+from mdstorm_backend.elastic import elastic_sampler
 
 
 def epochs(url: str, num_workers: int) -> list[list[int]]:
@@ -33,49 +33,60 @@ def test_epochs_that_are_laid_out_ahead_are_the_same(
 ) -> None:
     url = write_numbers(tmp_path, 32).url
     expected = epochs(url, num_workers)
-    made = []
+    made: list[Any] = []
     begin = WorkAhead.begin
 
-    def counted(self: WorkAhead, *arguments: Any) -> None:
+    def counted(self: WorkAhead[Any], *arguments: Any) -> None:
         made.append(arguments)
         begin(self, *arguments)
 
-    monkeypatch.setattr(elastic_pass, "_MANY", 1)
+    monkeypatch.setattr(elastic_sampler, "_MANY", 1)
     monkeypatch.setattr(WorkAhead, "begin", counted)
     assert epochs(url, num_workers) == expected
     assert len(made) == 3  # in the process of the loader, once in each epoch
 
 
-def test_a_result_is_taken_once_by_its_key_and_raises_where_it_is_taken() -> None:
-    ahead, calls = WorkAhead(), []
+def test_a_result_is_kept_until_the_next_one() -> None:
+    ahead: WorkAhead[str] = WorkAhead()
+    assert ahead.get("one", lambda: "made") == "made"
+    assert ahead.get("one", lambda: "made anew") == "made"
+    assert ahead.get("two", lambda: "another") == "another"
+    assert ahead.get("one", lambda: "made anew") == "made anew"
+
+
+def test_a_thread_makes_a_result_once_which_raises_where_it_is_asked_for() -> None:
+    ahead: WorkAhead[str] = WorkAhead()
+    calls = []
 
     def fail() -> Any:
-        calls.append(os.getpid())
+        calls.append(threading.current_thread())
         raise ValueError("no such order")
 
     for _ in range(2):
         ahead.begin("key", fail)
-    assert ahead.take("other", lambda: "made now") == "made now"  # type: ignore[arg-type]
+    assert ahead.get("other", lambda: "made now") == "made now"
     with pytest.raises(ValueError, match="no such order"):
-        ahead.take("key", lambda: "made now")  # type: ignore[arg-type]
+        ahead.get("key", lambda: "made now")
     assert len(calls) == 1
-    assert ahead.take("key", lambda: "made now") == "made now"  # type: ignore[arg-type]
+    assert calls[0] is not threading.current_thread()
+    assert ahead.get("key", lambda: "made now") == "made now"
 
 
 def test_what_another_thread_begins_meanwhile_is_not_taken() -> None:
-    ahead = WorkAhead()
+    ahead: WorkAhead[str] = WorkAhead()
 
     class Key:
         def __eq__(self, other: object) -> bool:
             if is_key := isinstance(other, Key):  # as if the other thread ran at this moment
-                ahead.begin("other", lambda: "another's")  # type: ignore[arg-type, return-value]
+                ahead.begin("other", lambda: "another's")
             return is_key
 
-    ahead.begin(Key(), lambda: "its own")  # type: ignore[arg-type, return-value]
-    assert ahead.take(Key(), lambda: "made now") == "its own"  # type: ignore[arg-type]
+    ahead.begin(Key(), lambda: "its own")
+    assert ahead.get(Key(), lambda: "made now") == "its own"
+    assert ahead.get("other", lambda: "made now") == "another's"
 
 
 def test_a_copy_has_nothing_ahead() -> None:
-    ahead = WorkAhead()
-    ahead.begin("key", lambda: "ahead")  # type: ignore[arg-type, return-value]
-    assert copy.copy(ahead).take("key", lambda: "now") == "now"
+    ahead: WorkAhead[str] = WorkAhead()
+    ahead.begin("key", lambda: "ahead")
+    assert copy.copy(ahead).get("key", lambda: "now") == "now"

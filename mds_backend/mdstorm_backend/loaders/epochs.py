@@ -1,0 +1,156 @@
+"""Count the epochs of a dataset, in its process and in workers that have copies of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.work_ahead import WorkAhead
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.shared_record import SharedRecord
+from mdstorm_backend.order.lanes import Lanes
+from mdstorm_backend.order.sampler import Place
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A worker process that reads its part of an epoch.
+
+    Attributes
+    ----------
+    worker : int
+        Its number.
+    group : int
+        The same for all workers that belong together, and for no others.
+    """
+
+    worker: int
+    group: int
+
+
+class Epochs:
+    """Which epoch of a dataset was begun last, and where the next pass begins.
+
+    Parameters
+    ----------
+    first_epoch : int
+        The one that is begun first.
+    """
+
+    def __init__(self, first_epoch: int = 0) -> None:
+        #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin.
+        following = asdict(Place(first_epoch))
+        self._record = SharedRecord({"start": None, "next": following, "joined": []})
+        self.ahead: WorkAhead[Any] = WorkAhead()
+        self._begun = 0
+
+    @property
+    def _own_record(self) -> SharedRecord:
+        """The record of this process and its workers: ranks count by themselves."""
+        self._record.part()
+        return self._record
+
+    @property
+    def next_place(self) -> Place:
+        """Where the next pass begins, or goes on."""
+        return _place(self._own_record.read()["next"])
+
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        return int(self._own_record.read()["next"]["epoch"])
+
+    def set_next(self, epoch: int, num_epochs: int | None) -> None:
+        """Let the next pass begin with an epoch, unless that belongs to one that is to go on."""
+        check_epoch(epoch)
+        with self._own_record.changing() as record:
+            following = _place(record["next"])
+            first = following.pass_epoch
+            under_way = range(first, first + (num_epochs or 1))
+            goes_on = following.consumed and not following.is_end and epoch in under_way
+            if epoch != following.epoch and not goes_on:
+                record["next"] = asdict(following.beginning_of(int(epoch)))
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether worker processes read the epoch that was begun last."""
+        return bool(self._own_record.read()["joined"])
+
+    @property
+    def begun(self) -> Place | None:
+        """The place that was begun last, or is to go on; None before the first one."""
+        start = self._own_record.read()["start"]
+        return None if start is None else _place(start)
+
+    def begin(self, joining: Joining | None = None, first_epoch: int | None = None) -> Place:
+        """Begin the next epoch; with other workers of one group, the one that they begin.
+
+        It belongs to the pass that has begun with `first_epoch`, and otherwise begins one, unless
+        a state says something else.
+        """
+        self._begun += 1
+        with (self._record if joining else self._own_record).changing() as record:
+            group, workers = record["joined"] or (None, [])
+            # A worker takes part in an epoch once. Persistent ones begin several in turn.
+            mine = None if joining is None else [joining.group, self._begun]
+            if joining is None or group != mine or joining.worker in workers:
+                place = _place(record["next"])
+                first = place.epoch if first_epoch is None else first_epoch
+                if place.first_epoch is None:
+                    place = replace(place, first_epoch=first)
+                record["start"] = asdict(place)
+                record["next"] = asdict(place.beginning_of(place.epoch + 1))
+                workers = []
+            record["joined"] = [] if joining is None else [mine, [*workers, joining.worker]]
+            return _place(record["start"])
+
+    def note_begun(self, place: Place) -> None:
+        """Note what is known of a place that was begun, unless another one was since."""
+        with self._own_record.changing() as record:
+            begun = record["start"]
+            if begun and (begun["epoch"], begun["consumed"]) == (place.epoch, place.consumed):
+                record["start"] = asdict(place)
+
+    def note_epoch(self, before: int, epoch: int) -> None:
+        """Note that a pass came from one epoch to another, unless somebody said what is next."""
+        with self._own_record.changing() as record:
+            following = _place(record["next"])
+            if following == following.beginning_of(before + 1):
+                record["next"] = asdict(following.beginning_of(epoch + 1))
+
+    def forget_order(self) -> None:
+        """Let the arguments decide again, and not a state, unless that is still to go on."""
+        with self._own_record.changing() as record:
+            if record["next"] != record["start"]:
+                record["next"] = {**record["next"], "num_canonical_nodes": None, "seed": None}
+
+    def go_on(self, place: Place, *, is_begun: bool = True) -> None:
+        """Let the next pass go on at a place."""
+        with self._own_record.changing() as record:
+            record["start"] = asdict(place) if is_begun else None
+            record["next"], record["joined"] = asdict(place), []
+
+    def go_on_as_worker(self, place: Place, next_epoch: int, worker: int) -> None:
+        """Note that a worker process goes on at a place by itself, as others do with theirs."""
+        with self._record.changing() as record:
+            record["start"] = asdict(place)
+            record["next"] = asdict(place.beginning_of(next_epoch))
+            record["joined"] = [[None, 0], [worker]]
+
+
+def _place(found: Mapping[str, Any]) -> Place:
+    return Place(**{**found, "lanes": tuple(Lanes(*lanes) for lanes in found["lanes"])})
+
+
+def check_epoch(epoch: object) -> None:
+    """Refuse what numbers no epoch.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not an integer of at least 0.
+    """
+    if not is_integer(epoch) or epoch < 0:
+        raise InvalidArgumentError(f"an epoch must be an integer of at least 0, found {epoch!r}")

@@ -1,0 +1,367 @@
+"""`Schedule`: where the passes over a dataset begin. `Pass`: one of them, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.loaders.epochs import Epochs, Joining
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.rest import Batching, Rest, sampler_of
+from mdstorm_backend.loaders.state import read_state, write_state
+from mdstorm_backend.order.sampler import Place, Sampler
+from mdstorm_backend.order.world import World
+from mdstorm_backend.read.reader import warn_no_data
+
+#: Samples that the workers of a plain ``DataLoader`` read at a time if nobody says how many.
+_SAMPLES_AT_A_TIME = 1024
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One of the processes that share the samples of a dataset without a loader of ours.
+
+    Attributes
+    ----------
+    number, count : int
+        Which of how many.
+    group : int
+        The same for those that belong together, and for no others.
+    world : World or None
+        The world as the process saw it that has started them; None if it did not say, or is this.
+    """
+
+    number: int = 0
+    count: int = 1
+    group: int | None = None
+    world: World | None = None
+
+
+class Schedule:
+    """Where the passes over a dataset begin, and which of them was begun last. It pickles.
+
+    A share that follows the world is asked for with every number, and once by a pass that begins,
+    which keeps it to its end.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        What to read.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self.options = options
+        self.epochs = Epochs(options.first_epoch)
+        #: The pass of a loader that was begun last; None for an iteration over samples.
+        self.last: Pass | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "last": None}
+
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        return self.epochs.next_epoch
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None:
+        self.epochs.set_next(epoch, self.options.num_epochs)
+
+    def sampler(self, batching: Batching = Batching(1)) -> Sampler:  # noqa: B008  # frozen
+        """Return the samples that a pass would have if it began now."""
+        return sampler_of(self.options.in_world(), batching)
+
+    def rests(
+        self, batching: Batching, here: ReaderOptions, joining: Joining | None = None
+    ) -> Iterator[Rest]:
+        """Begin a pass, or go on with one, and yield what is to be read of it in one go.
+
+        That is all of it, or one epoch after the other where no batch spans two.
+        """
+        num_epochs, first = here.num_epochs, None
+        while True:
+            begun = self.epochs.begin(joining, first)
+            if num_epochs is None and first is not None:
+                here.notice.give(here.dataset.url)
+            rest = Rest(here, batching, begun, ahead=self.epochs.ahead)
+            sampler, place = rest.sampler, rest.sampler.begun(begun)
+            rest = replace(rest, place=place)
+            if first is None:
+                first = place.pass_epoch
+                here.note_pass(first)
+            is_last = sampler.spans_epochs or (
+                num_epochs is not None and place.epoch - first + 1 >= num_epochs
+            )
+            if sampler.has_batches(place) or (sampler.num_samples and not place.consumed):
+                self.epochs.note_begun(place)
+                yield rest
+            elif not place.consumed:
+                warn_no_data(here.dataset.url)
+                return
+            elif is_last:
+                first = None  # the pass was over when the state was taken: begin the next one
+                continue
+            if is_last:
+                return
+
+    def own_rests(self, batch_size: int | None, worker: Worker) -> Iterator[Rest]:
+        """Begin an iteration over samples, without a loader of ours: part `worker` of it."""
+        here, batching = self.options.in_world(worker.world), self._batching(batch_size, worker)
+        sampler = sampler_of(here, batching)
+        if batch_size is None and sampler.needs_batch_size:
+            raise InvalidArgumentError(
+                "the order of samples depends on the batches: please pass `batch_size` to the "
+                "StreamingDataset, the same as to the loader"
+            )
+        joining = None if worker.group is None else Joining(worker.number, worker.group)
+        self.last = None
+        yield from self.rests(batching, here, joining)
+
+    def rests_of_worker(
+        self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
+    ) -> Iterator[Rest]:
+        """Go on in a worker where `state_of_rest` was called, as `own_rests` begins.
+
+        Raises
+        ------
+        StateMismatchError
+            If it belongs to something else, or is not a state.
+        """
+        here, batching = self.options.in_world(worker.world), self._batching(batch_size, worker)
+        place, skipped = read_state(state, here, batching, of_worker=True)
+        num_epochs = here.num_epochs
+        first = place.pass_epoch
+        place = replace(place, first_epoch=first)
+        end = None if num_epochs is None else first + num_epochs
+        self.epochs.go_on_as_worker(place, place.epoch + 1 if end is None else end, worker.number)
+        here.note_pass(first)
+        while end is None or place.epoch < end:
+            rest = Rest(here, batching, place, skipped)
+            rest = replace(rest, place=rest.sampler.begun(place))
+            if rest.sampler.has_batches(rest.place):
+                yield rest
+            if rest.sampler.spans_epochs:
+                return
+            place = replace(place.beginning_of(place.epoch + 1), first_epoch=first)
+            skipped = 0
+
+    def _batching(self, batch_size: int | None, worker: Worker) -> Batching:
+        default = _SAMPLES_AT_A_TIME if worker.count > 1 else 1
+        return Batching(batch_size or default, num_workers=worker.count)
+
+    def state_of_rest(self, rest: Rest) -> dict[str, Any]:
+        """Return the state of a process that reads a part of `rest` from its beginning."""
+        return write_state(rest.options, rest.batching, rest.place, skipped=rest.skipped)
+
+    def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
+        """Return the state after so many samples, over the whole world.
+
+        They are those of an epoch, or of the pass where batches span epochs: from its beginning,
+        or from where it was gone on with.
+        """
+        begun, sampler = self._begun()
+        before = 0 if from_beginning else sampler.position(begun)
+        position, last = before + num_samples, self.last
+        if last is not None and sampler.spans_epochs and last.stands_at(position):
+            return last.state_dict()
+        return write_state(self.options.in_world(), Batching(1), sampler.place(begun, position))
+
+    def state_of_samples(self, samples: int) -> dict[str, Any]:
+        """Return the state of the iteration begun last; over samples, after so many of this rank.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows.
+        """
+        if self.epochs.is_joined:
+            raise StateMismatchError(
+                "the samples are read in worker processes, and this one does not know how many "
+                "they have delivered: use a StreamingDataLoader and its state_dict(), or "
+                "num_workers=0"
+            )
+        if self.last is not None:
+            return self.last.state_dict()
+        begun, sampler = self._begun()
+        after = sampler.after_samples(begun, samples) if samples else sampler.position(begun)
+        return write_state(self.options.in_world(), Batching(1), sampler.place(begun, after))
+
+    def _begun(self) -> tuple[Place, Sampler]:
+        """Return where the iteration that was begun last began, or the next one would."""
+        begun = self.epochs.begun or self.epochs.next_place
+        return begun, sampler_of(self.options.in_world(), Batching(1), begun)
+
+    def load_state_dict(
+        self,
+        state: object,
+        batching: Batching = Batching(1),  # noqa: B008  # frozen
+    ) -> None:
+        """Let the next pass go on where a state was taken.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset, order or selection, or is not a state.
+        NoDataAvailableError
+            If too few rows are left for this world.
+        """
+        here = self.options.in_world()
+        place, _ = read_state(state, here, batching)
+        if place.consumed:
+            here.note_pass(place.pass_epoch)
+        self.epochs.go_on(place, is_begun=place.consumed > 0 or place.first_epoch is not None)
+        self.last = None
+
+
+@dataclass(eq=False)
+class Pass:
+    """A pass over the data by a loader: where it stands.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What it is a pass of.
+    batching : Batching
+        How batches are made.
+    goes_on : Place, optional
+        Where the next iteration goes on, whatever the dataset says.
+    here : ReaderOptions, optional
+        With the share of the rows that it reads to its end, once it has begun.
+    """
+
+    schedule: Schedule
+    batching: Batching
+    goes_on: Place | None = None
+    here: ReaderOptions | None = None
+
+    def __post_init__(self) -> None:
+        self._rest: Rest | None = None
+        self._position: Any = None
+        self._milestone: Any = None
+        self._is_over = False
+        #: Samples delivered since the pass, or an epoch that no batch spans, began.
+        self.rows = 0
+
+    @property
+    def _present(self) -> ReaderOptions:
+        """How it is read; before it begins, with the share as it is now."""
+        return self.here or self.schedule.options.in_world()
+
+    @property
+    def order(self) -> Any:
+        """The order with the share of this pass, or before it the one that it would have."""
+        return self._present.order
+
+    @property
+    def rows_left(self) -> int:
+        """Samples that all ranks had left together when it began, where passes end."""
+        assert self._rest is not None
+        sampler, begun = self._rest.sampler, self._rest.place
+        return int(sampler.end(begun) - sampler.position(begun))
+
+    @property
+    def place(self) -> Place | None:
+        """Where it stands; None before it has begun."""
+        rest = self._rest
+        if rest is None:
+            return self.goes_on
+        place = rest.sampler.place(rest.place, self._position)
+        return replace(place, end=place.consumed) if self._is_at_end(rest, place) else place
+
+    def stands_at(self, position: int) -> bool:
+        """Whether it is there that ranks stand after so many samples, or as many as this one each.
+
+        That is so after its end where nothing was counted since.
+        """
+        if self._rest is None:
+            return False
+        away: int = self._position - position
+        return (self._is_over and not position) or abs(away) < self._rest.sampler.num_ranks
+
+    def following(self) -> Pass:
+        """Return what the next iteration goes through: the rest of a pass, or the next one."""
+        if self.goes_on is not None:
+            self.schedule.epochs.go_on(self.goes_on)
+        following = Pass(self.schedule, self.batching, here=self.schedule.options.in_world())
+        self.schedule.last = following
+        return following
+
+    def num_batches(self) -> int:
+        """Batches of a whole pass.
+
+        Raises
+        ------
+        TypeError
+            If nobody knows.
+        """
+        return sampler_of(self._present, self.batching).length()
+
+    def rests(self) -> Iterator[Rest]:
+        """Yield what is to be read, one after the other."""
+        for rest in self.schedule.rests(self.batching, self._present):
+            self._rest, self.rows = rest, 0
+            self._position = rest.sampler.position(rest.place)
+            self._milestone = rest.sampler.milestone(rest.place, self._position)
+            yield rest
+
+    def advance(self, mark: Any, size: int) -> None:
+        """Note that a batch of `size` rows was delivered; `mark` is the block's for it."""
+        assert self._rest is not None
+        before, position = self._position, self._rest.sampler.advanced(self._position, mark)
+        self._position = position
+        self.rows += mark if isinstance(mark, int) else size
+        if position >= self._milestone:
+            self._reach(self._rest, before)
+
+    def _reach(self, rest: Rest, before: Any) -> None:
+        sampler, position = rest.sampler, self._position
+        self._milestone = sampler.milestone(rest.place, position)
+        if not sampler.spans_epochs:
+            sampler.prepare(rest.place)
+            return
+        begun, options = rest.place, rest.options
+        epoch = sampler.place(begun, position).epoch
+        self.schedule.epochs.note_epoch(sampler.place(begun, before).epoch, epoch)
+        if options.num_epochs is None:
+            options.notice.give(options.dataset.url)
+
+    def finish(self) -> None:
+        """Note that the pass came to its end."""
+        if self._rest is None:
+            return
+        sampler, begun, before = self._rest.sampler, self._rest.place, self._position
+        if sampler.spans_epochs and self._rest.options.num_epochs is not None:
+            self._position = sampler.end(begun)
+            epochs = [sampler.place(begun, one).epoch for one in (before, self._position)]
+            if epochs[0] != epochs[1]:
+                self.schedule.epochs.note_epoch(*epochs)
+        self._is_over = self._rest.options.num_epochs is not None
+
+    def copied(self) -> Pass:
+        """Return a copy that stands at the same place, and goes its own way."""
+        return copy(self)
+
+    def to_continue(self) -> Pass:
+        """Return the pass for a copy of the loader, which goes on from here."""
+        place = self.place
+        if place is not None and place.is_end and not place.consumed:
+            place = place.beginning_of(place.epoch + 1)
+        return Pass(self.schedule, self.batching, place)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a checkpoint."""
+        place = self.place
+        if place is None:
+            place = self.schedule.epochs.begun or self.schedule.epochs.next_place
+        return write_state(self._present, self.batching, place)
+
+    def _is_at_end(self, rest: Rest, place: Place) -> bool:
+        """Whether the last batch was delivered, though nobody may have asked for more yet."""
+        num_epochs = rest.options.num_epochs
+        if self._is_over or num_epochs is None:
+            return self._is_over
+        is_last = place.epoch - place.pass_epoch + 1 >= num_epochs
+        return (is_last or rest.sampler.spans_epochs) and rest.sampler.is_over(place)

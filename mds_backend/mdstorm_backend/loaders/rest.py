@@ -1,0 +1,287 @@
+"""`Rest`: what is left to read of a pass, or of an epoch that no batch leaves, in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.work_ahead import WorkAhead
+from mdstorm_backend.elastic import ElasticSampler, ElasticShare, StreamShape
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.exact import ExactOrder, ExactSampler
+from mdstorm_backend.order.sampler import Chunk, Place, Sampler
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.pieces import PieceReader, Position
+from mdstorm_backend.read.reader import BLOCK_ROWS, Reader
+
+#: Bytes of samples whose shards are opened ahead of use, where that takes no network.
+_BYTES_AHEAD = 256 << 20
+#: A block spans about so many epochs at most, so that the first batch of an endless pass over a few
+#: rows need not wait for thousands of epochs.
+_EPOCHS_PER_BLOCK = 16
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How a loader makes batches.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of a batch.
+    drop_last : bool
+        Leave out batches that are not full.
+    num_workers : int
+        Processes that read, 0 for none but the loader's own.
+    by_shard : bool
+        A batch is one shard's share of the rows, whatever its size. Only the exact order has
+        such; in others, and for the state, `batch_size` is that of the largest one.
+    """
+
+    batch_size: int
+    drop_last: bool = False
+    num_workers: int = 0
+    by_shard: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class PieceSampler(Sampler):
+    """What a pass knows of a rank's parts of shards, which nobody can number: see `PieceReader`.
+
+    Its positions are `Position`.
+
+    Attributes
+    ----------
+    order : ExactOrder
+        The order, with a fixed seed, and the rank.
+    epoch_size : int
+        Samples of an epoch.
+    num_epochs : int or None
+        Epochs of a pass; None never ends.
+    drops_rows : bool
+        Whether a function may return any number of rows.
+    num_parts : int
+        Processes that share the batches.
+    """
+
+    order: ExactOrder
+    epoch_size: int
+    num_epochs: int | None
+    drops_rows: bool
+    num_parts: int = 1
+    spans_epochs: ClassVar[bool] = True
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of an epoch over the whole world."""
+        return self.epoch_size
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Rows of this rank in an epoch."""
+        return len(self.order.rows(self.epoch_size))
+
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks."""
+        return self.order.world_size
+
+    def begun(self, place: Place) -> Place:
+        """Return the same place for a pass that goes on there."""
+        self.order.rows(self.epoch_size)  # checks the number of ranks
+        first_epoch = place.pass_epoch
+        return replace(place, first_epoch=first_epoch, seed=self.order.seed)
+
+    def has_batches(self, place: Place) -> bool:
+        """Whether there are batches from a place on, as far as anybody knows."""
+        return self.epoch_size > 0 and not place.is_end and not self.is_over(place)
+
+    def is_over(self, place: Place) -> bool:
+        """Whether a pass has delivered its last batch, surely."""
+        if self.num_epochs is None or self.drops_rows:
+            return False
+        is_last = place.epoch == place.pass_epoch + self.num_epochs - 1
+        return is_last and place.row >= self.rows_per_epoch
+
+    def length(self) -> int:
+        """Raise TypeError."""
+        reason = (
+            "num_epochs=None never ends"
+            if self.num_epochs is None
+            else ("a transform may drop rows" if self.drops_rows else "batches are row groups")
+        )
+        raise TypeError(f"the number of batches is not known: {reason}")
+
+    def position(self, place: Place) -> Position:
+        """Return the position of a place."""
+        return Position(place.epoch, place.row)
+
+    def advanced(self, position: Position, mark: Position) -> Position:
+        """Return the position after a batch."""
+        return mark
+
+    def milestone(self, begun: Place, position: Position) -> Position:
+        """Return the position from which on another epoch is read."""
+        return Position(position.epoch + 1, 0)
+
+    def place(self, begun: Place, position: Position) -> Place:
+        """Return the place of a position."""
+        consumed = position.row * self.order.world_size
+        return replace(begun, epoch=position.epoch, consumed=consumed, row=position.row)
+
+    def end(self, begun: Place) -> Position:
+        """Return the position of the end of a pass."""
+        if self.num_epochs is None:
+            return self.position(begun)
+        return Position(begun.pass_epoch + self.num_epochs - 1, self.rows_per_epoch)
+
+    def after_samples(self, begun: Place, samples: int) -> Position:
+        """Raise StateMismatchError."""
+        raise StateMismatchError(
+            "a transform may drop rows, so samples do not say how far the dataset is: take "
+            "the state from a StreamingDataLoader over it, loader.state_dict()"
+        )
+
+    def part(
+        self, place: Place, part: int = 0, skipped: int = 0
+    ) -> tuple[Iterator[Chunk], Iterator[int]]:
+        """Raise TypeError: a `PieceReader` knows."""
+        raise TypeError("samples of pieces have no numbers")
+
+    def after_part(
+        self, place: Place, skipped: int, part: int, mark: Position
+    ) -> tuple[Place, int, int]:
+        """Return where a part goes on after its first batch: the others' come before its next."""
+        return self.place(place, mark), 0, self.num_parts - 1
+
+
+def sampler_of(
+    options: ReaderOptions,
+    batching: Batching,
+    place: Place = Place(),  # noqa: B008  # frozen
+    ahead: WorkAhead[Any] | None = None,
+) -> Sampler:
+    """Return the samples of this rank, in the order of a place. Nothing else asks for the order.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        What to read; its share of the rows is known.
+    batching : Batching
+        How batches are made.
+    place : Place, optional
+        Where reading goes on: its seed takes precedence.
+    ahead : WorkAhead, optional
+        Works out the next epoch while one is read.
+    """
+    order, dataset = options.order, options.dataset
+    assert not order.follows_world, "in_world() has not been called"
+    num_parts = max(batching.num_workers, 1)
+    if isinstance(order, ElasticShare):
+        streams = order.streams or (StreamShape(dataset.shard_sizes),)
+        return ElasticSampler(
+            replace(order, streams=streams),
+            batching.batch_size,
+            options.num_epochs,
+            batching.drop_last,
+            num_parts,
+            ahead or WorkAhead(),
+            dataset.url,
+        )
+    if place.seed is not None:
+        order = replace(order, seed=place.seed)
+    if batching.by_shard or options.drops_rows:
+        return PieceSampler(order, len(dataset), options.num_epochs, options.drops_rows, num_parts)
+    return ExactSampler(
+        order,
+        dataset.bounds,
+        batching.batch_size,
+        options.num_epochs,
+        batching.drop_last,
+        num_parts,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """What is left to read from a place on; each worker reads its part. It pickles.
+
+    Attributes
+    ----------
+    options, batching
+        What is read, and how batches are made of it.
+    place : Place
+        Where it begins.
+    skipped : int
+        Samples of the part that are left out, in the order whose parts are lists of samples.
+    recorder : Recorder or None
+        Records its reading in this process; None for nobody.
+    ahead : WorkAhead
+        Works out the next epoch while one is read.
+    """
+
+    options: ReaderOptions
+    batching: Batching
+    place: Place
+    skipped: int = 0
+    recorder: Recorder | None = None
+    ahead: WorkAhead[Any] = field(default_factory=WorkAhead)
+
+    def recorded(self, recorder: Recorder | None) -> Rest:
+        """Return the same, whose reading is recorded."""
+        return replace(self, recorder=recorder)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The samples."""
+        return sampler_of(self.options, self.batching, self.place, self.ahead)
+
+    def blocks(
+        self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
+    ) -> Iterator[Block]:
+        """Read the batches of a part, or only lay them out: see `Reader.planned`."""
+        sampler, place, options = self.sampler, self.place, self.options
+        arguments = {
+            "dataset": options.dataset,
+            "batch_size": self.batching.batch_size,
+            "columns": options.columns,
+            "samples_ahead": samples_ahead(options, self.batching.batch_size),
+            "recorder": self.recorder,
+            **options.read_arguments(block_rows),
+        }
+        if isinstance(sampler, PieceSampler):
+            pieces = PieceReader(
+                order=sampler.order,
+                num_epochs=options.num_epochs,
+                slices=options.slices,
+                by_shard=self.batching.by_shard,
+                keep=options.keep,
+                **arguments,
+            )
+            parts = max(self.batching.num_workers, 1)
+            return pieces.pieces(sampler.position(place), place.pass_epoch, part, parts)
+        if sampler.spans_epochs:
+            most = _EPOCHS_PER_BLOCK * max(sampler.rows_per_epoch, 1)
+            arguments["block_rows"] = min(arguments["block_rows"], most)
+        reader = Reader(**arguments)
+        chunks, sizes = sampler.part(place, part, self.skipped)
+        return (reader.planned if unread else reader.blocks)(chunks, sizes)
+
+    def after(self, part: int, mark: Any) -> tuple[Rest, int]:
+        """Return what follows a batch of a part, by its mark, and the number of the part there."""
+        place, skipped, part = self.sampler.after_part(self.place, self.skipped, part, mark)
+        return replace(self, place=place, skipped=skipped), part
+
+
+def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
+    """Return the least number of samples whose shards are opened ahead of use."""
+    if options.predownload is not None:
+        return options.predownload
+    dataset = options.dataset
+    per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
+    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, BLOCK_ROWS)
+    return max(8 * batch_size, rows)

@@ -1,0 +1,401 @@
+"""The state of a pass: written for a checkpoint, and read back with care.
+
+It has the five keys of MosaicML Streaming's states, and ours below ``"mdstorm"``. It is the same on
+all ranks, except where samples have no numbers: see `mdstorm_backend.read.pieces`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import NoneType
+from typing import Any
+
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.rest import Batching, PieceSampler, sampler_of
+from mdstorm_backend.order.exact import DEFAULT_SEED
+from mdstorm_backend.order.lanes import EpochLanes, Lanes
+from mdstorm_backend.order.sampler import Place
+
+#: Of the states that are written. Those of versions before the first release are refused.
+VERSION = 3
+
+#: Nobody has more canonical nodes, each of which gets a sample, however few there are.
+_MOST_NODES = 1_000_000
+#: Nor so many changes of the world within an epoch.
+_MOST_LANES = 10_000
+
+
+def write_state(
+    options: ReaderOptions,
+    batching: Batching,
+    place: Place,
+    *,
+    skipped: int = 0,
+) -> dict[str, Any]:
+    """Return the state of a pass that stands at a place.
+
+    Parameters
+    ----------
+    options, batching
+        How it is read; the share of the rows is known.
+    place : Place
+        Where it stands.
+    skipped : int
+        Samples of a worker's part that it has had.
+    """
+    order = options.order
+    is_unbegun = place.epoch == 0 and place.first_epoch is None
+    first_epoch = place.pass_epoch
+    num_epochs = options.num_epochs
+    is_last = num_epochs is not None and place.epoch - first_epoch + 1 >= num_epochs
+    ours: dict[str, Any] = {
+        "version": VERSION,
+        "order": order.name,
+        "world_size": order.world_size,
+        "first_epoch": first_epoch,
+        "finished": is_last and place.is_end,
+        "epoch_end": place.end,
+        "lanes": [list(lanes) for lanes in place.lanes],
+        **_selection(options),
+    }
+    if isinstance(sampler_of(options, batching), PieceSampler):
+        ours |= {"rank": order.world.rank, "row": place.row, "batch_size": batching.batch_size}
+    if skipped:
+        ours["skipped"] = skipped
+    return {
+        "epoch": order.before_first_epoch if is_unbegun else place.epoch,
+        "sample_in_epoch": place.consumed,
+        **order.state_keys(place),
+        "mdstorm": ours,
+    }
+
+
+def _selection(options: ReaderOptions) -> dict[str, Any]:
+    """Return what has to be the same where a state is taken and where it is loaded."""
+    found: dict[str, Any] = {
+        "dataset": options.dataset.fingerprint,
+        "settings": options.order.settings(options.dataset.shard_sizes),
+    }
+    if options.order.is_strict:
+        found["columns"] = list(options.schema.names)
+        found["transform"] = options.transform is not None
+        found["num_epochs"] = options.num_epochs
+    return found
+
+
+def read_state(
+    state: object, options: ReaderOptions, batching: Batching, *, of_worker: bool = False
+) -> tuple[Place, int]:
+    """Return where to go on with a state, and how many samples of a worker's part are left out.
+
+    Parameters
+    ----------
+    state : object
+        What `write_state` returned, or in the elastic order MosaicML Streaming.
+    options, batching
+        How to go on; the share of the rows is known.
+    of_worker : bool
+        Whether the state is that of a worker process.
+
+    Raises
+    ------
+    StateMismatchError
+        If it belongs to another dataset, or to another way of reading it, or is none at all.
+    NoDataAvailableError
+        If too few rows are left for this world.
+    """
+    state = state_mapping(state)
+    ours = _ours(state, options)
+    epoch, consumed = number(state, "epoch", -1), number(state, "sample_in_epoch")
+    if ours is not None:
+        _check_selection(state, ours, options, is_begun=consumed > 0 or of_worker)
+    if epoch < 0:
+        # Taken before the first epoch: that is to be begun, as the arguments and this world say.
+        return Place(), 0
+    place = Place(
+        epoch,
+        consumed,
+        seed=None if state.get("shuffle_seed") is None else number(state, "shuffle_seed"),
+        # States of old versions of MosaicML Streaming lack some of these keys.
+        num_canonical_nodes=_nodes(state, "num_canonical_nodes"),
+        initial_physical_nodes=_nodes(state, "initial_physical_nodes"),
+    )
+    if ours is None:
+        return place, 0
+    first_epoch, _ = number(ours, "first_epoch"), number(ours, "world_size", 1)
+    if first_epoch > epoch:
+        raise damaged(f"its pass began with epoch {first_epoch}, and it stands in {epoch}")
+    end = None if ours.get("epoch_end") is None else number(ours, "epoch_end")
+    if end is not None and consumed > end:
+        raise damaged(f"it stands after {consumed} samples of an epoch that ends after {end}")
+    if flag(ours, "finished"):
+        if not consumed:
+            return place.beginning_of(epoch + 1), 0
+        end = consumed
+    place = replace(place, first_epoch=first_epoch, end=end, lanes=_lanes(ours))
+    sampler = sampler_of(options, batching, place)
+    if sampler.spans_epochs:
+        _check_place(place, options, is_piece="row" in ours)
+        if isinstance(sampler, PieceSampler):
+            place = _of_rank(place, ours, options, batching, sampler)
+        elif "row" in ours and consumed:
+            raise StateMismatchError(
+                "the state was taken by a reader of row groups, or with a transform that may drop "
+                "rows, which does not know what other ranks have had: load it into a reader of "
+                "the same kind, on the same rank, or start again without it"
+            )
+        sampler.begun(place)
+    return place, number(ours, "skipped") if "skipped" in ours else 0
+
+
+def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
+    """Return our part of a state; None for one of MosaicML Streaming, of the elastic order."""
+    ours, name = state.get("mdstorm"), options.order.name
+    if ours is None and name == "elastic":
+        return None
+    if not isinstance(ours, Mapping) or ours.get("order") != name:
+        raise StateMismatchError(
+            f"the state was not taken in the order {name!r}, so it does not say which samples to "
+            "skip. Load it where that order is used"
+        )
+    version = ours.get("version")
+    if not is_integer(version) or version < VERSION:
+        raise StateMismatchError(
+            "the state was written by a version of mdstorm before its first release, which counted "
+            "otherwise: begin the epoch again without it"
+        )
+    if version > VERSION:
+        raise StateMismatchError(
+            f"the state was written by a newer version of mdstorm: its version is {version!r}, "
+            f"and this one reads {VERSION}. Install that version, or a newer one"
+        )
+    return ours
+
+
+def _check_selection(
+    state: Mapping[str, Any], ours: Mapping[str, Any], options: ReaderOptions, *, is_begun: bool
+) -> None:
+    here, order = _selection(options), options.order
+    if not (is_begun or order.is_strict):  # between epochs settings may change
+        here = {"dataset": here["dataset"]}
+    if missing := [key for key in here if key not in ours]:
+        raise damaged(f"it has no {missing}")
+    there = {key: ours[key] for key in here}
+    for values in (here, there):
+        settings = values.pop("settings", {})
+        if not isinstance(settings, Mapping):
+            raise damaged(f"'settings' has to be a mapping, found {settings!r}")
+        values |= settings
+    check_equal(there, here, options.dataset.url)
+    if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
+        return
+    seed = order.state_keys(Place())["shuffle_seed"]
+    if wrong := other_seed(ours, state.get("shuffle_seed"), seed, order.world.rank):
+        if order.is_strict:
+            raise StateMismatchError(wrong)
+        warn_user(wrong)
+
+
+def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
+    found = ours.get("lanes")
+    if not isinstance(found, Sequence) or isinstance(found, str) or len(found) > _MOST_LANES:
+        raise damaged(f"'lanes' has to be a list, found {found!r}")
+    lanes = []
+    for one in found:
+        if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
+            raise damaged(f"'lanes' has to be a list of {list(Lanes._fields)}, found {one!r}")
+        values = dict(zip(Lanes._fields, one, strict=True))
+        lanes.append(
+            Lanes(
+                number(values, "consumed"), number(values, "size", 1), number(values, "padded_to")
+            )
+        )
+    return tuple(lanes)
+
+
+def _check_place(place: Place, options: ReaderOptions, *, is_piece: bool) -> None:
+    """Refuse a place to which no pass in the exact order comes."""
+    num_rows, num_epochs = len(options.dataset), options.num_epochs
+    epochs = place.epoch - place.pass_epoch
+    if num_epochs is not None and epochs >= num_epochs:
+        raise damaged(f"it stands in epoch {epochs} of a pass of {num_epochs}")
+    if place.consumed > num_rows and not options.drops_rows:
+        raise damaged(f"it stands after {place.consumed} samples of an epoch of {num_rows}")
+    if not place.lanes:
+        if 0 < place.consumed < num_rows and not (place.is_end or is_piece):
+            raise damaged("it does not say how its epoch lies, 'lanes'")
+        return
+    starts = [lanes.consumed for lanes in place.lanes]
+    if starts[0] or starts != sorted(set(starts)) or starts[-1] > place.consumed:
+        raise damaged(f"lanes that begin after {starts} samples do not lead to {place.consumed}")
+    if (most := max(lanes.size for lanes in place.lanes)) > num_rows:
+        raise damaged(f"it names {most} ranks, and there are {num_rows} rows")
+
+
+def _of_rank(
+    place: Place,
+    ours: Mapping[str, Any],
+    options: ReaderOptions,
+    batching: Batching,
+    sampler: PieceSampler,
+) -> Place:
+    """Return the place of this rank, where only a rank itself knows which rows it has had.
+
+    In a single epoch all know it of each other, as long as their batches are full: rows are counted
+    after the transform, and each rank has had as many.
+    """
+    order = sampler.order
+    if "row" not in ours:
+        return _counted_place(place, options, sampler)
+    row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
+    there = number(ours, "rank"), number(ours, "world_size", 1)
+    is_full = row % batch_size == 0 and not batching.by_shard
+    is_mine = there[0] == order.rank or (options.num_epochs == 1 and is_full) or not place.consumed
+    if there[1] == order.world_size and is_mine:
+        return replace(place, row=row)
+    reason = (
+        "a transform or predicate may drop rows"
+        if options.drops_rows
+        else "batches are row groups, of which ranks have different numbers"
+    )
+    raise StateMismatchError(
+        f"the state was taken by rank {there[0]} of {there[1]}, and this is rank {order.rank} of "
+        f"{order.world_size}. Since {reason}, a state says nothing about other ranks: save the "
+        "state of each rank, and load it on the same rank of as many ranks"
+    )
+
+
+def _counted_place(place: Place, options: ReaderOptions, sampler: PieceSampler) -> Place:
+    """Return the place of a state that counts samples, where this rank's share is the same."""
+    order, num_rows = sampler.order, len(options.dataset)
+    first_place = (place.epoch - place.pass_epoch) * num_rows
+    own = (Lanes(0, order.world_size),)
+    if (place.consumed and (place.lanes or own) != own) or first_place % order.world_size:
+        raise StateMismatchError(
+            "the state was taken from a loader whose rows are not this rank's share of an epoch, "
+            "because it had resumed in another world, or in a later epoch of a pass, or Accelerate "
+            "had prepared it. Load it into such a loader, since row groups need the whole share; "
+            "or start again"
+        )
+    taken = EpochLanes(num_rows, 0, None, own).taken(order.rank, place.consumed)
+    return replace(place, row=taken)
+
+
+def _nodes(state: Mapping[str, Any], key: str) -> int | None:
+    if state.get(key) is None:
+        return None
+    nodes = number(state, key, 1)
+    if nodes > _MOST_NODES:
+        raise damaged(f"{key!r} is {nodes}, and nobody has more than {_MOST_NODES} nodes")
+    return nodes
+
+
+def other_seed(
+    ours: Mapping[str, Any], seed_there: int | None, seed_here: int | None, rank: int
+) -> str:
+    """Say that this rank was given another seed than the one that took a state; empty if not.
+
+    States that name no rank are the same on all, and taken on the first one as a rule.
+    """
+    rank_there = ours.get("rank", 0)
+    if rank_there == rank or seed_here in (seed_there, DEFAULT_SEED):
+        return ""
+    return (
+        f"the state was taken by rank {rank_there} with seed {seed_there}, and rank {rank} was "
+        f"given seed {seed_here}: where each rank has a seed of its own, rows are lost and "
+        "repeated. Give all ranks the one of the state, without adding the rank"
+    )
+
+
+def state_mapping(state: object) -> Mapping[str, Any]:
+    """Return a state.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is none.
+    """
+    if not isinstance(state, Mapping):
+        raise StateMismatchError(
+            f"a state is the dict that state_dict() returned, found {state!r}. To start again, "
+            "load no state"
+        )
+    _check_plain(state)
+    return state
+
+
+def _check_plain(value: object) -> None:
+    """Refuse arrays and whatever else no state holds, which cannot be compared with it."""
+    if isinstance(value, (Mapping, list, tuple)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            _check_plain(each)
+    elif not isinstance(value, (str, bool, float, NoneType)) and not is_integer(value):
+        raise damaged(f"it holds {value!r}, and states hold only what JSON does")
+
+
+def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
+    """Return an integer of at least `least`.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is none.
+    """
+    value = state.get(key)
+    if not is_integer(value) or value < least:
+        raise damaged(f"{key!r} has to be an integer from {least} on, found {value!r}")
+    return int(value)
+
+
+def flag(state: Mapping[str, Any], key: str) -> bool:
+    """Return a boolean.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is none.
+    """
+    value = state.get(key)
+    if not isinstance(value, bool):
+        raise damaged(f"{key!r} has to be true or false, found {value!r}")
+    return value
+
+
+def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:
+    """Refuse a state of another reading.
+
+    Parameters
+    ----------
+    there, here : mapping
+        What has to be equal where the state was taken and where it is loaded; `there` may have
+        more.
+    url : str
+        The dataset.
+
+    Raises
+    ------
+    StateMismatchError
+        If something is not.
+    """
+    wrong = [
+        f"{name}: {there.get(name)!r} there, {value!r} here"
+        for name, value in here.items()
+        if there.get(name) != value
+    ]
+    if wrong:
+        raise StateMismatchError(
+            f"the state was taken from another reading of {url} or from another dataset "
+            f"({'; '.join(wrong)}). Create a loader with the same arguments over the same dataset"
+        )
+
+
+def damaged(what: str) -> StateMismatchError:
+    """Return the error for a state that no loader has written."""
+    return StateMismatchError(
+        f"the state cannot be continued: {what}. Load the state exactly as state_dict() returned "
+        "it, or start again without it"
+    )

@@ -1,0 +1,275 @@
+"""Read a rank's part of each shard, one after the other, where samples cannot be numbered.
+
+That is so if a function may return any number of rows, and if a batch is what one shard, or one
+window, has. Then only the rank itself knows which rows it has had, and ranks may have different
+numbers of batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.sampler import Chunk
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.decoded_images import reading_samples
+from mdstorm_backend.read.gather_rows import gather_columns
+from mdstorm_backend.read.located import Located
+from mdstorm_backend.read.reader import Reader, batches_per_block, warn_no_data
+from mdstorm_backend.read.shard import MemoryShard
+
+#: Bytes of a slice of a shard, as stored, with which a transform is called.
+_SLICE_BYTES = 4 << 20
+
+#: Returns what is kept under a name, or else what a function makes.
+Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
+
+
+class Position(NamedTuple):
+    """Between two batches: so many rows of its share of an epoch a rank has had."""
+
+    epoch: int = 0
+    row: int = 0
+
+
+class Window(NamedTuple):
+    """Rows that a transform has returned, in one sequence; `chosen` is their order."""
+
+    shards: list[MemoryShard]
+    bounds: npt.NDArray[np.int64]
+    chosen: Chunk
+
+
+@dataclass(kw_only=True, eq=False)
+class PieceReader(Reader):
+    """Reads one rank's part of each shard in the exact order.
+
+    The transform is called with each part, or slices of it, before shuffling and batching.
+
+    Parameters
+    ----------
+    order : ExactOrder
+        In which order, and which share of the rows; its seed is fixed.
+    num_epochs : int or None
+        Passes over the data; None never ends.
+    slices : bool
+        Call the transform with slices of the parts, of about 4 MiB: threads share a shard, and the
+        first batch is there as soon as the first slice. They do not depend on the batch size, so
+        that a state continues with another one.
+    by_shard : bool
+        A batch is one shard's part, or one window where the order has windows, whatever the batch
+        size.
+    keep : callable, optional
+        Called with a name for each part that the transform is called with, and a function that
+        reads and transforms it; returns what that returns, or what it has kept under that name.
+    **others
+        See `Reader`.
+    """
+
+    order: ExactOrder
+    num_epochs: int | None = 1
+    slices: bool = False
+    by_shard: bool = False
+    keep: Keep | None = None
+
+    def pieces(self, start: Position, first_epoch: int, part: int, parts: int) -> Iterator[Block]:
+        """Read blocks of whole batches; their marks are positions.
+
+        Parameters
+        ----------
+        start : Position
+            Where to begin; a mark of an earlier block continues exactly there.
+        first_epoch : int
+            Number of the epoch with which the pass began: `num_epochs` counts from it.
+        part, parts : int
+            Deliver only every so many-th batch, beginning with number `part` after the start.
+        """
+        if not len(self.dataset):
+            warn_no_data(self.dataset.url)
+            return
+        _ = self.schema
+        stop = None if self.num_epochs is None else first_epoch + self.num_epochs
+        epochs = count(start.epoch) if stop is None else range(start.epoch, stop)
+        with (
+            self._ahead(self._make_ready) as ahead,
+            Prefetcher(self.workers, self.prefetch, self.recorder) as prefetcher,
+        ):
+            if self.transform is None:
+                plan = islice(self._shares(epochs, start), part, None, parts)
+                yield from prefetcher.map(self._fill, ahead(plan))
+                return
+            windows = self._windows(epochs, ahead, prefetcher)
+            cut = self._whole(windows, start) if self.by_shard else self._batches(windows, start)
+            yield from prefetcher.map(self._join, self._of_part(cut, part, parts))
+
+    # Without a transform
+
+    def _shares(self, epochs: Iterable[int], start: Position) -> Iterator[Block]:
+        """Yield a block with one batch for each part of a shard, or for each window."""
+        skip, bounds, rows = start.row, self.dataset.bounds, self._rows
+        for epoch in epochs:
+            row = 0
+            chunks: Iterable[Chunk] = (
+                self.order.chunks(bounds, rows, epoch, range(len(rows)))
+                if self.order.shuffles
+                else self.order.pieces(bounds, rows, epoch)
+            )
+            for chunk in chunks:
+                used = chunk[max(skip - row, 0) :]
+                row += len(chunk)
+                if len(used):
+                    yield Block([len(used)], [Position(epoch, row)], [Located(used, bounds)])
+            skip = 0
+
+    @property
+    def _rows(self) -> range:
+        return self.order.rows(len(self.dataset))
+
+    # With a transform
+
+    def _windows(
+        self,
+        epochs: Iterable[int],
+        ahead: Callable[[Iterable[Block]], Iterator[Block]],
+        prefetcher: Prefetcher,
+    ) -> Iterator[tuple[int, Window]]:
+        """Yield the windows of each epoch; end after one of which the transform leaves no row."""
+        for epoch in epochs:
+            pieces = [
+                self._cut(p) for p in self.order.pieces(self.dataset.bounds, self._rows, epoch)
+            ]
+            slices = (one for cuts in pieces for one in cuts)
+            blocks = (Block([len(one)], [], [Located(one, self.dataset.bounds)]) for one in slices)
+            # What is kept need not be opened.
+            opened = blocks if self.keep is not None else ahead(blocks)
+            made = prefetcher.map(self._transformed, opened)
+            rows = 0
+            for number, shards in enumerate(self._groups(map(len, pieces), made)):
+                bounds = np.cumsum([0] + [shard.num_samples for shard in shards])
+                size = int(bounds[-1])
+                rows += size
+                chosen: Chunk = range(size)
+                if self.order.shuffles:
+                    chosen = self.order.permutation(size, epoch, number)
+                yield epoch, Window(shards, bounds, chosen)
+            if not rows:
+                warn_no_data(self.dataset.url, transformed=True)
+                return
+
+    def _cut(self, piece: range) -> list[range]:
+        """Cut a part of a shard into what the transform is called with."""
+        if not self.slices:
+            return [piece]
+        dataset = self.dataset
+        rows = max(_SLICE_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
+        return [piece[first : first + rows] for first in range(0, len(piece), rows)]
+
+    def _transformed(self, block: Block) -> MemoryShard:
+        transform, (part,) = self.transform, block.parts
+        assert transform is not None
+        assert isinstance(part.chunk, range)
+
+        def make() -> Batch:
+            if not part.shards:
+                part.shards = [self.dataset.shard(number) for number in part.shard_numbers]
+            batch = self._read([part])
+            with reading_samples(block.numbers), work(Cause.TRANSFORMS):
+                return transform(batch)
+
+        name = f"{part.chunk.start}+{len(part)}"
+        return MemoryShard(make() if self.keep is None else self.keep(name, make))
+
+    def _groups(
+        self, counts: Iterable[int], made: Iterator[MemoryShard]
+    ) -> Iterator[list[MemoryShard]]:
+        """Join what became of parts of shards to windows of at least so many rows."""
+        if not self.order.shuffles:  # nothing waits for the rest of a shard
+            yield from ([shard] for shard in made if shard.num_samples)
+            return
+        group: list[MemoryShard] = []
+        for slices in counts:
+            group += (shard for shard in islice(made, slices) if shard.num_samples)
+            if group and sum(shard.num_samples for shard in group) >= self.order.window:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def _whole(self, windows: Iterator[tuple[int, Window]], start: Position) -> Iterator[_Cut]:
+        for window, epoch, first, row in _after(windows, start):
+            yield [_located(window, first, len(window.chosen))], Position(epoch, row)
+
+    def _batches(self, windows: Iterator[tuple[int, Window]], start: Position) -> Iterator[_Cut]:
+        """Cut the rows into batches, which span windows and epochs."""
+        size = self.batch_size
+        parts: list[Located] = []
+        missing, end = size, start
+        for window, epoch, first, stop_row in _after(windows, start):
+            rows = len(window.chosen)
+            while first < rows:
+                stop = min(first + missing, rows)
+                parts.append(_located(window, first, stop))
+                missing -= stop - first
+                first, end = stop, Position(epoch, stop_row - rows + stop)
+                if not missing:
+                    yield parts, end
+                    parts, missing = [], size
+        if parts:
+            yield parts, end
+
+    def _of_part(self, cuts: Iterator[_Cut], part: int, parts: int) -> Iterator[Block]:
+        """Join batches to blocks of 1, 2, 4 … of them."""
+        most = 1 if self.by_shard else self._transformed_per_block
+        mine, batches = islice(cuts, part, None, parts), 1
+        while found := list(islice(mine, min(batches, most))):
+            sizes = [sum(map(len, located)) for located, _ in found]
+            marks = [mark for _, mark in found]
+            yield Block(sizes, marks, [one for located, _ in found for one in located])
+            batches *= 2
+
+    @property
+    def _transformed_per_block(self) -> int:
+        return batches_per_block(self.dataset, self.block_rows, self.batch_size)
+
+    def _join(self, block: Block) -> Block:
+        assert self.transform is not None
+        with work(Cause.DECODING):
+            block.batch = gather_columns(block.parts, self.transform.columns)
+        if self.images is not None:
+            # Nobody knows which samples a transform's rows are.
+            with reading_samples(tuple):
+                block.batch = self.images(block.batch)
+        block.parts = []
+        return block
+
+
+_Cut: TypeAlias = tuple[list[Located], Position]
+
+
+def _after(
+    windows: Iterator[tuple[int, Window]], start: Position
+) -> Generator[tuple[Window, int, int, int], None, None]:
+    """Yield windows from a position on: their epoch, first row to use, and rows up to their end."""
+    epoch, row = start.epoch, 0
+    for number, window in windows:
+        row = row if number == epoch else 0
+        epoch, rows = number, len(window.chosen)
+        skip = start.row if epoch == start.epoch else 0
+        if row + rows > skip:
+            yield window, epoch, max(skip - row, 0), row + rows
+        row += rows
+
+
+def _located(window: Window, first: int, stop: int) -> Located:
+    located = Located(window.chosen[first:stop], window.bounds)
+    located.shards = [window.shards[number] for number in located.shard_numbers]
+    return located

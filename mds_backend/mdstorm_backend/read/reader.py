@@ -1,0 +1,258 @@
+"""Read chunks of samples as blocks of whole batches, filled in threads ahead of use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.values.batch import Batch, num_rows
+from mdstorm_backend.order.sampler import Chunk
+from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
+from mdstorm_backend.read.gather_rows import Gatherer
+from mdstorm_backend.read.located import Located, Opened
+from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read.shards_ahead import ShardsAhead
+from mdstorm_backend.read.source import SampleSource
+
+#: A block has about so many rows, or bytes if that is less, but at least one batch.
+BLOCK_ROWS = 65536
+_BLOCK_BYTES = 8 << 20
+#: A block of a wide table has more, so that a column has enough values for what it costs by itself.
+_COLUMN_BYTES = 16 << 10
+_WIDE_BLOCK_BYTES = 64 << 20
+
+
+@dataclass(kw_only=True, eq=False)
+class Reader:
+    """Reads samples of a dataset by number.
+
+    Parameters
+    ----------
+    dataset : SampleSource
+        What to read: a dataset, or several as one.
+    batch_size : int
+        Rows of a batch.
+    columns : sequence of str or None
+        Which columns, in which order; None for all.
+    transform : Transform, optional
+        Called with the rows of a batch, or of many if it `keeps_rows`.
+    prepare : callable, optional
+        Called with rows as they are read, before the transform; must keep their number.
+    exact_nulls : bool
+        Deliver nulls of floating-point columns as nulls, not as NaN.
+    images : ImageDecoder, optional
+        Decodes images, after the transform and the shuffling.
+    workers : int
+        Threads that decode and transform ahead of use; 0 does everything in the caller's thread.
+    prefetch : int
+        Blocks that may be ready ahead of use; memory grows with it.
+    block_rows : int
+        Rows of a block at most, rounded to whole batches.
+    samples_ahead : int
+        Samples whose shards are opened ahead of use.
+    recorder : Recorder, optional
+        Records what is done, and what the consumer waits for.
+    """
+
+    dataset: SampleSource
+    batch_size: int
+    columns: Sequence[str] | None = None
+    transform: Transform | None = None
+    prepare: Callable[[Batch], Batch] | None = None
+    exact_nulls: bool = False
+    images: ImageDecoder | None = None
+    workers: int = 2
+    prefetch: int = 4
+    block_rows: int = BLOCK_ROWS
+    samples_ahead: int = 0
+    recorder: Recorder | None = None
+
+    def __post_init__(self) -> None:
+        check_batch_size(self.batch_size)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns that are read, as they are stored."""
+        return self.dataset.schema.select(self.dataset.select(self.columns))
+
+    @cached_property
+    def _gather(self) -> Gatherer:
+        return Gatherer(self.schema, exact_nulls=self.exact_nulls)
+
+    def blocks(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
+        """Read blocks of whole batches.
+
+        Parameters
+        ----------
+        chunks : iterator of Chunk
+            Numbers of the samples, in their order.
+        sizes : iterator of int
+            How many of them each batch takes.
+        """
+        # Refuses columns that are not there; samples of different columns can be read one by one.
+        _ = self.schema
+        if not len(self.dataset):
+            warn_no_data(self.dataset.url)
+            return
+        with (
+            self._ahead(self._make_ready) as ahead,
+            Prefetcher(self.workers, self.prefetch, self.recorder) as prefetcher,
+        ):
+            plan = ahead(self._plan(chunks, sizes))
+            if self.transform is None and self._only_copies:
+                yield from copied_ahead(self._fill, plan, self.workers, self.recorder)
+            else:
+                yield from prefetcher.map(self._fill, plan)
+
+    def planned(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
+        """Yield what `blocks` would read, unread: they know the `numbers` of their samples.
+
+        While a block is held its shards stay open.
+        """
+        with self._ahead() as ahead:
+            for block in ahead(self._plan(chunks, sizes)):
+                for part in block.parts:
+                    _ = part.opened
+                yield block
+
+    @property
+    def _only_copies(self) -> bool:
+        return self.prepare is None and all(column.is_numpy() for column in self.schema)
+
+    def _plan(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
+        """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is soon there."""
+        most, batches = self._batches_per_block, 1
+        stream = _Stream(chunks, self.dataset)
+        while marks := list(islice(sizes, min(batches, most))):
+            yield Block(list(marks), marks, list(stream.take(sum(marks))))
+            batches *= 2
+
+    @property
+    def _batches_per_block(self) -> int:
+        if self.transform is not None and not getattr(self.transform, "keeps_rows", False):
+            return 1
+        return batches_per_block(self.dataset, self.block_rows, self.batch_size)
+
+    def _fill(self, block: Block) -> Block:
+        block.batch = self._read(block.parts)
+        with reading_samples(block.numbers):
+            if self.transform is not None:
+                with work(Cause.TRANSFORMS):
+                    block.batch = self.transform(block.batch)
+                if len(block.sizes) == 1:
+                    block.sizes = [num_rows(block.batch)]
+            if self.images is not None:
+                block.batch = self.images(block.batch)
+        block.parts = []
+        return block
+
+    def _read(self, parts: Sequence[Located]) -> Batch:
+        """Return the samples of some parts, one after the other."""
+        with work(Cause.DECODING):
+            batch = self._gather(parts)
+            return batch if self.prepare is None else self.prepare(batch)
+
+    def _make_ready(self, shard: Shard) -> None:
+        """Do ahead of `_read` what takes more than copying."""
+        with work(Cause.DECODING):
+            shard.make_ready(self.schema.names, exact_nulls=self.exact_nulls)
+
+    def _ahead(self, make_ready: Callable[[Shard], None] | None = None) -> ShardsAhead:
+        dataset = self.dataset
+
+        def open_shard(number: int) -> Shard:
+            shard = (dataset.shard if make_ready is None else dataset.begin_shard)(number)
+            shard.will_need()
+            if make_ready is not None:
+                make_ready(shard)
+            return shard
+
+        return ShardsAhead(
+            open_shard,
+            dataset.find_open,
+            self.samples_ahead if self.workers else 0,
+            threads=self.workers > 0 and not dataset.is_mapped,
+            recorder=self.recorder,
+        )
+
+
+class _Stream:
+    """Samples of chunks to be taken in any number."""
+
+    def __init__(self, chunks: Iterator[Chunk], dataset: SampleSource) -> None:
+        self._chunks = chunks
+        self._bounds = dataset.bounds
+        self._left: Chunk = range(0)
+        self._kept: Opened | None = None
+
+    def take(self, count: int) -> Iterator[Located]:
+        """Yield where the next `count` samples lie."""
+        while count:
+            while not len(self._left):
+                self._left = next(self._chunks)
+                # What comes in any order needs the same shards over and over.
+                self._kept = None if isinstance(self._left, range) else {}
+            taken, self._left = self._left[:count], self._left[count:]
+            count -= len(taken)
+            yield Located(taken, self._bounds, self._kept)
+
+
+def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
+    """Whole batches of a block that is to have about `rows` rows."""
+    per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
+    wide = min(_COLUMN_BYTES * len(dataset.schema), _WIDE_BLOCK_BYTES)
+    return max(1, min(rows, max(_BLOCK_BYTES, wide) // per_row) // batch_size)
+
+
+def copied_ahead(
+    fill: Callable[[Block], Block],
+    plan: Iterator[Block],
+    workers: int,
+    recorder: Recorder | None = None,
+) -> Iterator[Block]:
+    """Fill blocks whose rows are no more than copied, one of them ahead of use.
+
+    One thread does it, however many `workers` there may be: more of them would wait for the
+    interpreter's lock rather than copy. Without any it is done here, as it is for the first block,
+    which so does not wait for the plan of another.
+    """
+    with Prefetcher(0, 1, recorder) as here:
+        yield from here.map(fill, islice(plan, 1))
+    with Prefetcher(min(workers, 1), 2, recorder) as thread:
+        yield from thread.map(fill, plan)
+
+
+def check_batch_size(batch_size: object) -> None:
+    """Raise InvalidArgumentError unless `batch_size` is a positive integer."""
+    if not is_integer(batch_size) or batch_size < 1:
+        raise InvalidArgumentError(
+            f"batch_size must be a positive number of rows, found {batch_size!r}"
+        )
+
+
+def check_num_epochs(num_epochs: object) -> None:
+    """Raise InvalidArgumentError unless `num_epochs` is a positive integer or None."""
+    if num_epochs is not None and not (is_integer(num_epochs) and num_epochs >= 1):
+        raise InvalidArgumentError(
+            f"iterations must be positive integer or None, found num_epochs={num_epochs!r}"
+        )
+
+
+def warn_no_data(url: str, *, transformed: bool = False) -> None:
+    """Warn that there is nothing to read, as Petastorm does."""
+    reason = (
+        "the predicate or the transform left no rows in a whole epoch"
+        if transformed
+        else "the dataset has no rows"
+    )
+    warn_user(f"No matching data is available for loading in {url}: {reason}")

@@ -1,0 +1,80 @@
+"""Batches of a dataset, as the engine reads them: in the exact order, by number, and in pieces."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+
+from mdstorm_backend.format.values.batch import Batch, as_arrow
+from mdstorm_backend.order.exact import ExactOrder, ExactSampler
+from mdstorm_backend.order.sampler import Chunk, Place
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.pieces import PieceReader, Position
+from mdstorm_backend.read.reader import Reader
+from mdstorm_backend.read.source import SampleSource
+
+IN_ORDER = ExactOrder()
+
+
+def exact(
+    dataset: SampleSource,
+    order: ExactOrder = IN_ORDER,
+    batch_size: int = 4,
+    num_epochs: int | None = 1,
+    *,
+    part: tuple[int, int] = (0, 1),
+    place: Place = Place(),  # noqa: B008  # frozen
+    drop_last: bool = False,
+    unread: bool = False,
+    **options: Any,
+) -> Iterator[Block]:
+    """Blocks of one rank's part number `part[0]` of `part[1]` in the exact order."""
+    number, parts = part
+    sampler = ExactSampler(
+        order.resolved(), dataset.bounds, batch_size, num_epochs, drop_last, parts
+    )
+    chunks, sizes = sampler.part(sampler.begun(place), number)
+    reader = Reader(dataset=dataset, batch_size=batch_size, **options)
+    return (reader.planned if unread else reader.blocks)(chunks, sizes)
+
+
+def numbered(
+    dataset: SampleSource, numbers: Chunk | Sequence[int], batch_size: int = 4, **options: Any
+) -> Iterator[Block]:
+    """Blocks of samples by number, in two chunks."""
+    chunk = numbers if isinstance(numbers, range) else np.array(numbers, np.int64)
+    full, rest = divmod(len(chunk), batch_size)
+    sizes = chain(repeat(batch_size, full), [rest] if rest else [])
+    half = len(chunk) // 2
+    chunks: Iterator[Chunk] = iter([chunk[:half], chunk[half:]])
+    return Reader(dataset=dataset, batch_size=batch_size, **options).blocks(chunks, sizes)
+
+
+def pieces(
+    dataset: SampleSource,
+    order: ExactOrder = IN_ORDER,
+    batch_size: int = 4,
+    *,
+    start: Position = Position(),  # noqa: B008  # immutable
+    part: tuple[int, int] = (0, 1),
+    **options: Any,
+) -> Iterator[Block]:
+    """Blocks of a rank's part of each shard."""
+    reader = PieceReader(dataset=dataset, order=order.resolved(), batch_size=batch_size, **options)
+    return reader.pieces(start, 0, *part)
+
+
+def batches(blocks: Iterable[Block]) -> Iterator[Batch]:
+    """The batches of some blocks."""
+    return chain.from_iterable(block.batches() for block in blocks)
+
+
+def values(blocks: Iterable[Block], column: str = "number") -> list[list[Any]]:
+    """The values of one column in each batch."""
+    return [as_arrow(batch[column]).to_pylist() for batch in batches(blocks)]
+
+
+def flat(blocks: Iterable[Block], column: str = "number") -> list[Any]:
+    """The values of one column in all batches."""
+    return list(chain.from_iterable(values(blocks, column)))

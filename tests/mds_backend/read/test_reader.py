@@ -1,0 +1,246 @@
+"""Samples by number, in batches: any order, repetitions, shards of several layouts."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.read.readers import batches, exact, flat, numbered, pieces, values
+from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.format.values.batch import Batch, as_arrow
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.reader import batches_per_block, copied_ahead
+
+ROWS = 90
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Numbers, words and ragged arrays, some of them null, in shards of several sizes."""
+    columns = {
+        "number": range(ROWS),
+        "word": [None if n % 7 == 3 else f"word {n}" for n in range(ROWS)],
+        "list": [list(range(n % 4)) for n in range(ROWS)],
+    }
+    fields = {"number": "long", "word": "string", "list": array_of("integer")}
+    directory = tmp_path_factory.mktemp("mixed")
+    return write_dataset(directory, columns, fields, shard_size=2_500, tasks=2)
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Numbers, and others with nulls, in shards of records."""
+    columns = {"number": range(ROWS), "x": [None if n % 5 == 0 else n / 2 for n in range(ROWS)]}
+    fields = {"number": "long", "x": "double"}
+    directory = tmp_path_factory.mktemp("fixed")
+    return write_dataset(directory, columns, fields, shard_size=2_000, tasks=3)
+
+
+ids = st.lists(st.integers(0, ROWS - 1), max_size=60)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.one_of(ids, ids.map(sorted), st.integers(0, ROWS).map(range)),
+    st.integers(1, 20),
+    st.sampled_from([1, 8, 1 << 13]),
+    st.sampled_from([0, 2]),
+)
+def test_samples_come_as_asked_for(
+    mixed: Dataset,
+    fixed: Dataset,
+    numbers: list[int] | range,
+    batch_size: int,
+    block_rows: int,
+    workers: int,
+) -> None:
+    for dataset in (mixed, fixed):
+        options = {"block_rows": block_rows, "workers": workers, "exact_nulls": True}
+        found = list(batches(numbered(dataset, numbers, batch_size, **options)))
+        sizes = [len(batch["number"]) for batch in found]
+        assert sizes[:-1] == [batch_size] * (len(sizes) - 1)
+        expected = dataset.to_table().take(np.array(numbers, np.int64)).to_pydict()
+        for name in dataset.schema.names:
+            column = [v for batch in found for v in as_arrow(batch[name]).to_pylist()]
+            assert column == expected[name]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "block_rows", "expected"),
+    [
+        (2, 16, [1, 2, 4, 8, 8, 8, 8, 6]),
+        (8, 20, [1, 2, 2, 2, 2, 2, 1]),
+        (25, 20, [1, 1, 1, 1]),  # at least one batch
+    ],
+)
+def test_a_block_has_whole_batches_and_the_first_ones_are_small(
+    fixed: Dataset, batch_size: int, block_rows: int, expected: list[int]
+) -> None:
+    blocks = list(numbered(fixed, range(ROWS), batch_size, block_rows=block_rows))
+    assert [len(block.sizes) for block in blocks] == expected
+    assert {size for block in blocks for size in block.sizes[:-1]} <= {batch_size}
+    assert sum(sum(block.sizes) for block in blocks) == ROWS
+
+
+class Shape:
+    """What the size of blocks depends on."""
+
+    def __init__(self, rows: int, nbytes: int, columns: int) -> None:
+        self.rows, self.nbytes = rows, nbytes
+        self.schema = ["column"] * columns
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+@pytest.mark.parametrize(
+    ("nbytes_per_row", "columns", "batch_size", "batches"),
+    [
+        (8, 1, 1000, 16),  # as many rows as a block has
+        (8, 1, 100_000, 1),  # at least one batch
+        (1 << 20, 1, 2, 4),  # as many bytes
+        (64 << 20, 1, 1, 1),
+        (1 << 14, 2048, 256, 8),  # more bytes, where there are many columns
+        (1 << 20, 1 << 17, 2, 32),
+    ],
+)
+def test_a_block_is_limited_in_rows_and_in_bytes(
+    nbytes_per_row: int, columns: int, batch_size: int, batches: int
+) -> None:
+    dataset: Any = Shape(1000, 1000 * nbytes_per_row, columns)
+    assert batches_per_block(dataset, 16_384, batch_size) == batches
+
+
+def test_the_first_block_does_not_wait_for_another() -> None:
+    planned: list[int] = []
+    filled_by: list[threading.Thread] = []
+
+    def plan() -> Iterator[Block]:
+        for size in range(1, 10):
+            planned.append(size)
+            yield Block(sizes=[size])
+
+    def fill(block: Block) -> Block:
+        filled_by.append(threading.current_thread())
+        return block
+
+    filled: Any = copied_ahead(fill, plan(), 2)
+    next(filled)
+    assert planned == [1]
+    next(filled)
+    assert planned == [1, 2, 3]  # one ahead of use
+    filled.close()
+    filled_by[-1].join(30)  # it ends by itself
+    assert not filled_by[-1].is_alive()
+
+
+def test_rows_are_prepared_as_they_are_read(fixed: Dataset) -> None:
+    def prepare(batch: Batch) -> Batch:
+        return {"number": np.asarray(batch["number"]) * 2}
+
+    assert values(numbered(fixed, range(7), prepare=prepare)) == [[0, 2, 4, 6], [8, 10, 12]]
+
+
+class Transform:
+    """A transform that keeps some numbers."""
+
+    columns = ("number",)
+
+    def __init__(self, keeps: Callable[[Any], Any]) -> None:
+        self._keeps = keeps
+
+    def __call__(self, batch: Batch) -> Batch:
+        numbers = np.asarray(batch["number"])
+        return {"number": numbers[self._keeps(numbers)]}
+
+
+def test_a_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
+    even = Transform(lambda numbers: numbers % 2 == 0)
+    blocks = list(numbered(fixed, [1, 2, 4, 3, 5, 7, 8], 3, transform=even))
+    assert [list(block.batch["number"]) for block in blocks] == [[2, 4], [], [8]]
+    assert [(block.sizes, block.marks) for block in blocks] == [([2], [3]), ([0], [3]), ([1], [1])]
+
+
+class Recording:
+    """A dataset that notes which shards are opened, and by whom."""
+
+    def __init__(
+        self, dataset: Dataset, *, is_mapped: bool, together: threading.Barrier | None = None
+    ) -> None:
+        self._dataset, self._together = dataset, together
+        self.is_mapped = is_mapped
+        self.opened: list[int] = []
+        self.threads: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def begin_shard(self, number: int) -> Any:
+        if self._together is not None:
+            self._together.wait(20)
+        if self.find_open(number) is None:
+            self.opened.append(number)
+        self.threads.add(threading.current_thread().name.rstrip("0123456789"))
+        return self._dataset.begin_shard(number)
+
+
+@pytest.mark.parametrize(("samples_ahead", "opened"), [(0, 1), (20, 3), (1000, 10)])
+def test_shards_are_opened_so_many_samples_ahead(
+    tmp_path: Path, samples_ahead: int, opened: int
+) -> None:
+    dataset: Any = Recording(write_numbers(tmp_path, 100, tasks=10), is_mapped=True)
+    blocks = exact(dataset, batch_size=10, block_rows=10, samples_ahead=samples_ahead)
+    for used, _ in enumerate(blocks):
+        filled = used + (used > 0)  # from the second one on a block is filled ahead
+        assert dataset.opened == list(range(min(opened + filled, 10)))
+    assert dataset.threads == {"MainThread"}
+
+
+@pytest.mark.parametrize(
+    ("read", "options"), [(exact, {}), (pieces, {"transform": Transform(lambda n: n >= 0)})]
+)
+def test_threads_open_together_what_is_not_only_mapped(
+    tmp_path: Path, read: Any, options: Any
+) -> None:
+    """Five shards are under way together, though two threads decode."""
+    numbers = write_numbers(tmp_path, 100, tasks=10)
+    dataset: Any = Recording(numbers, is_mapped=False, together=threading.Barrier(5))
+    found = flat(read(dataset, batch_size=10, samples_ahead=50, **options))
+    assert found == list(range(100))
+    assert dataset.threads == {"mdstorm-open_"}
+    assert sorted(dataset.opened) == list(range(10))
+
+
+def test_many_shards_do_not_delay_the_first_batch(tmp_path: Path) -> None:
+    dataset: Any = Recording(write_numbers(tmp_path, 200, tasks=100), is_mapped=True)
+    blocks = exact(dataset, batch_size=2, samples_ahead=1000)
+    next(blocks)
+    assert len(dataset.opened) < 100
+    assert sum(len(block.sizes) for block in blocks) == 99
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_cannot_be_opened_is_an_error_in_its_place(
+    tmp_path: Path, is_mapped: bool, workers: int
+) -> None:
+    dataset = write_numbers(tmp_path, 100, tasks=10)
+    Path(dataset.location.path, dataset.index.shards[5].raw_data.basename).unlink()
+    source: Any = Recording(dataset, is_mapped=is_mapped)
+    seen: list[int] = []
+    found = batches(exact(source, batch_size=10, block_rows=10, workers=workers))
+    with pytest.raises(DatasetNotFoundError, match="is gone"):
+        seen.extend(int(np.asarray(batch["number"])[0]) for batch in found)
+    assert seen == list(range(0, 10 * len(seen), 10))
+    assert len(seen) <= 5
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("mdstorm")]
