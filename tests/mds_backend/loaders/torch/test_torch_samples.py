@@ -117,9 +117,9 @@ def test_each_compressed_shard_is_opened_once(
     opened: list[int] = []
     open_shard = DatasetShards._open
 
-    def count(self: DatasetShards, number: int, schema: Schema) -> Any:
+    def count(self: DatasetShards, number: int, schema: Schema, *further: Any) -> Any:
         opened.append(number)
-        return open_shard(self, number, schema)
+        return open_shard(self, number, schema, *further)
 
     monkeypatch.setattr(DatasetShards, "_open", count)
     found = [abs(n) for b in column(make(dataset, shuffle={"seed": 1, "window": 200})) for n in b]
