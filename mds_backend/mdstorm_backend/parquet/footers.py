@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ NULLS, MAX, MIN = 3, 5, 6
 CHUNK_FIELDS: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
 #: Row groups, their columns, and the metadata of those.
 _FOOTER_FIELDS: Wanted = {4: [{1: [{3: CHUNK_FIELDS}]}]}
+#: What the system says of something else in the place of a file.
+_NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -166,7 +169,11 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
         return try_again(
             lambda: watched(read, timeout=options.timeout), url=url, attempts=options.retry
         )
-    except FileNotFoundError as error:
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error
+        if not isinstance(error, FileNotFoundError):
+            raise
         raise DatasetNotFoundError(
             f"{url} was deleted while the dataset was being opened: wait until the job that writes "
             "there has ended",

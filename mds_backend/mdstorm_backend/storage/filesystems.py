@@ -137,9 +137,13 @@ def class_of(url: str, protocol: str) -> Any:
     except ValueError as error:
         if protocol in _EXTRAS:  # which fsspec knows only where its file system is installed
             raise _missing(url, protocol, error) from error
-        known = "file:///…, dbfs:/…, s3://…, gs://…, abfss://… or another scheme that fsspec knows"
+        if protocol in _INSTEAD:
+            raise UnsupportedURLError(
+                f"{url!r} is a URL of Hadoop's, which is written {_INSTEAD[protocol]} here"
+            ) from error
         raise UnsupportedURLError(
-            f"{url!r} cannot be opened ({error}): use {_INSTEAD.get(protocol, known)}"
+            f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
+            "abfss://… or another scheme that fsspec knows"
         ) from error
     except ImportError as error:
         raise _missing(url, protocol, error) from error

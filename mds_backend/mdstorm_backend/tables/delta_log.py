@@ -171,7 +171,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
 
 def _checked_path(path: str, url: str) -> str:
     """Refuse a relative path that leads out of the table."""
-    if not is_absolute(path) and ".." in path.split("/"):
+    if "\0" in path or (not is_absolute(path) and ".." in path.split("/")):
         raise CorruptDatasetError(
             f"{url} is a Delta table whose log names the file {path!r}, which is outside of it. "
             "Restore the log, or open another version",

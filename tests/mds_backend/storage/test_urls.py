@@ -62,8 +62,8 @@ def test_the_places_where_a_library_of_hdfs_was_looked_for_are_not_listed(
 @pytest.mark.parametrize(
     ("url", "instead"),
     [
-        ("s3n://bucket/x", "use s3://bucket/path"),
-        ("wasbs://c@a.blob.core.windows.net/x", "use abfss://container@account.dfs.core"),
+        ("s3n://bucket/x", "is written s3://bucket/path here"),
+        ("wasbs://c@a.blob.core.windows.net/x", "is written abfss://container@account.dfs.core"),
         ("file://~/x", r"Write '~/x', or file:///home/me/x"),
     ],
 )
