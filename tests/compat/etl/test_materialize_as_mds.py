@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -197,11 +198,25 @@ def test_values_of_a_users_own_codec_are_stored_decoded(
         assert_same(one, wanted)
 
 
+class PandasCodec(JsonCodec):
+    """Decodes times of pandas."""
+
+    def decode(self, unischema_field: Any, value: Any) -> Any:
+        return pd.Timestamp(json.loads(value))
+
+
 @pytest.mark.parametrize(
-    ("dtype", "value"), [(np.uint32, float("inf")), (np.datetime64, "2024-05-31T00:00:00.1234567")]
+    ("codec", "dtype", "value"),
+    [
+        (JsonCodec(), np.uint32, float("inf")),
+        (JsonCodec(), np.datetime64, "2024-05-31T00:00:00.1234567"),
+        (PandasCodec(), np.datetime64, "2024-05-31T00:00:00.1234567"),
+    ],
 )
-def test_what_a_field_cannot_hold_is_refused(tmp_path: Path, dtype: Any, value: Any) -> None:
-    schema = Unischema("Own", [UnischemaField("x", dtype, (), JsonCodec(), True)])
+def test_what_a_field_cannot_hold_is_refused(
+    tmp_path: Path, codec: Any, dtype: Any, value: Any
+) -> None:
+    schema = Unischema("Own", [UnischemaField("x", dtype, (), codec, True)])
     with (
         pytest.raises(PetastormMetadataGenerationError, match='field "x" failed'),
         materialize(None, f"file://{tmp_path}", schema),
