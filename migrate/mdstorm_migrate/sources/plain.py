@@ -46,9 +46,7 @@ _NOTEBOOK = re.compile(
 _REQUIREMENTS_DIRECTORIES = frozenset(
     {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
 )
-#: Endings of files that may be lists of requirements under any name, such as pip freezes.
-_LISTS = frozenset({"", ".freeze", ".in", ".list", ".lst", ".pip", ".txt"})
-#: A line of such a list.
+#: A line of a list of requirements under any name, such as a pip freeze.
 _ENTRY = re.compile(
     r"""\s* (?: \#.* | -[-\w].* | [A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?
       [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\([=<>~!\d][^)]*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
@@ -98,9 +96,9 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
         head = head.decode("utf-16", "ignore").encode()
     if b"\0" in head:
         return None
-    if suffix in _LISTS and _is_list(head.decode("utf-8", "replace")):
+    if _is_list(head.decode("utf-8", "replace")):
         return "requirements"
-    if suffix in (".cfg", ".ini") and _TOX.match(head):
+    if _TOX.match(head):
         return "setup_cfg"
     return next((kind for kind, pattern in _HEADS.items() if pattern.match(head)), "text")
 
