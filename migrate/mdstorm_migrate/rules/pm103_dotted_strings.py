@@ -186,7 +186,9 @@ def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
 def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is a pattern for the modules whose warnings are filtered."""
     word = module.scopes.parents.get(string)
-    call = module.scopes.parents.get(word) if isinstance(word, ast.keyword) else None
+    if not (isinstance(word, ast.keyword) and word.arg == "module"):
+        return False
+    call = module.scopes.parents.get(word)
     is_pattern = _OF_MODULES.fullmatch(str(string.value)) is not None
     return is_pattern and isinstance(call, ast.Call) and called(call) == "filterwarnings"
 

@@ -195,9 +195,9 @@ def _of_others(directory: Path, rules: IgnoreRules) -> Iterator[Skipped]:
     code = (path for path in sorted(directory.rglob("*")) if is_code(path) and path.is_file())
     files = tuple(path for path in code if _may_use(path, rules))
     if files:
-        where = f"{files[0].relative_to(directory)} mentions Petastorm"
-        more = f", and {len(files) - 1} more" if files[1:] else ""
-        reason = f"it holds code of others, which is left as it is; {where}{more}"
+        more = f" and {len(files) - 1} more" if files[1:] else ""
+        where = f"{files[0].relative_to(directory)}{more}"
+        reason = f"vendored code is not migrated; Petastorm is mentioned in {where}"
         yield Skipped(directory, reason, files=files)
 
 

@@ -195,7 +195,7 @@ def test_code_of_others_that_git_tracks_is_named_and_left(tmp_path: Path) -> Non
     (skipped,) = (one for one in discover([tmp_path]) if isinstance(one, Skipped))
     assert skipped.path == tmp_path / "third_party"
     assert skipped.reason == (
-        "it holds code of others, which is left as it is; x/a.py mentions Petastorm, and 1 more"
+        "vendored code is not migrated; Petastorm is mentioned in x/a.py and 1 more"
     )
     assert [path.name for path in skipped.files] == ["a.py", "b.py"]
 
