@@ -266,8 +266,8 @@ class Location:
         """
         with self._files(name) as (fs, path):
             if is_s3(fs):
-                content, described = read_object(fs, path)
-                return content, modification_of(described)
+                content, written = read_object(fs, path)
+                return content, modification_of({"LastModified": written})
         return bytes(self.read(name)), self.modified(name)
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:

@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,7 +30,7 @@ _CHUNK = 1 << 20
 #: Connections of a client whose number the user does not say, and of one that is given as it is.
 CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
 #: Seconds for which a store that refuses is asked again for a whole object.
-_PATIENCE = 20.0
+_PATIENCE = 10.0
 
 _T = TypeVar("_T")
 
@@ -58,12 +60,15 @@ def is_s3(filesystem: Any) -> bool:
     return "s3" in filesystem.protocol and hasattr(filesystem, "_call_s3")
 
 
-def read_object(filesystem: Any, path: str) -> tuple[bytes, dict[str, Any]]:
-    """Return the content of an object, and what the answer says about it, by one request."""
+def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
+    """Return the content of an object, and when it was written, by one request."""
 
-    async def read() -> tuple[bytes, dict[str, Any]]:
-        answer = await S3Object(filesystem, path, _turns_of(filesystem).pace, _PATIENCE).describe()
-        return await answer["Body"].read(), answer
+    async def read() -> tuple[bytes, datetime | None]:
+        pace = _turns_of(filesystem).pace
+        answer = await S3Object(filesystem, path, pace, _PATIENCE).get()
+        when = answer.modified
+        written = parsedate_to_datetime(when) if isinstance(when, str) else when
+        return await answer.body.read(), written
 
     return _waited_for(filesystem, read)
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from random import random
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -40,8 +41,8 @@ class _BusyError(Exception):
 class Body(Protocol):
     """The bytes of an answer as they arrive."""
 
-    async def read(self, count: int) -> bytes:
-        """Return at most so many bytes; none at the end."""
+    async def read(self, count: int = -1) -> bytes:
+        """Return at most so many bytes, by default all that come; none at the end."""
 
     def close(self) -> None:
         """Give the connection back, or close it if more would come."""
@@ -59,11 +60,14 @@ class Answer:
         Those of the whole object.
     tag : str or None
         Which version of it.
+    modified : datetime.datetime, str or None
+        When that was written; a string as in a header.
     """
 
     body: Body
     size: int
     tag: str | None
+    modified: datetime | str | None
 
 
 class _Received:
@@ -97,6 +101,7 @@ class S3Object:
             self._names["VersionId"] = version
         #: Its signed URL; "" while there is none, None if there is to be none.
         self._url: str | None = ""
+        self._is_refused = False
 
     async def get(self, start: int = 0, stop: int | None = None) -> Answer:
         """Ask for the bytes from `start` to `stop`, by default for all of them.
@@ -123,21 +128,15 @@ class S3Object:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _get_by_client(self, ranges: Mapping[str, str]) -> Answer:
-        described = await self.describe(ranges)
-        if self._url:  # the store has the object, but not for this URL
-            self._url = None
-            _refusing.setdefault(self._fs, set()).add(self._bucket)
-        size = (
-            described["ContentRange"].rpartition("/")[2] if ranges else described["ContentLength"]
-        )
-        return Answer(described["Body"], int(size), described.get("ETag"))
-
-    async def describe(self, ranges: Mapping[str, str] = {}) -> dict[str, Any]:
-        """Have the client ask, and return its answer."""
-        described: dict[str, Any] = await self._fs._call_s3(
+        described = await self._fs._call_s3(
             "get_object", **self._names, **ranges, **self._fs.req_kw
         )
-        return described
+        if self._is_refused:  # the store has the object, but not for this URL
+            self._url = None
+            _refusing.setdefault(self._fs, set()).add(self._bucket)
+        size = _size(described["ContentRange" if ranges else "ContentLength"])
+        tag, modified = described.get("ETag"), described.get("LastModified")
+        return Answer(described["Body"], size, tag, modified)
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         """Ask by the signed URL; None if anything but the content is answered."""
@@ -156,12 +155,14 @@ class S3Object:
             return None
         if response.status in _BUSY:
             raise await _busy(response)
+        headers = response.headers
         with suppress(KeyError, ValueError):
             if response.status == (206 if ranges else 200):
-                name = "Content-Range" if ranges else "Content-Length"
-                size = _size(response.headers[name])
-                return Answer(_Received(response), size, response.headers.get("ETag"))
+                size = _size(headers["Content-Range" if ranges else "Content-Length"])
+                tag, modified = headers.get("ETag"), headers.get("Last-Modified")
+                return Answer(_Received(response), size, tag, modified)
         response.close()
+        self._is_refused = 300 <= response.status < 500
         return None
 
     async def _client(self) -> Any:

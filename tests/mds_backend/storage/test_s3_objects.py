@@ -127,12 +127,20 @@ def test_a_range_that_does_not_come_is_an_error(
     ],
 )
 def test_the_error_says_what_a_store_that_refuses_answers(
-    status: str, after: str, text: str, s3: S3Server, tmp_path: Path
+    status: str,
+    after: str,
+    text: str,
+    s3: S3Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     location = at(s3, max_pool_connections=len(status))  # a client that nobody waits with
     s3.fault = lambda method, path: respond(status, SLOW_DOWN, ("Retry-After", after))
     with pytest.raises(StorageError, match=text):
         download(location, tmp_path / "copy", timeout=1)
+    monkeypatch.setattr(s3_objects, "_PATIENCE", 1)
+    with pytest.raises(StorageError, match=text):
+        location.read("object")
     assert len(s3.requests) < 15
 
 
@@ -143,10 +151,25 @@ def test_what_refuses_signed_urls_is_asked_as_the_client_does(
         is_signed = "Signature=" in environ["QUERY_STRING"]
         return (respond("403 Forbidden") if is_signed else s3.app)(environ, start)
 
+    location = at(s3, max_pool_connections=2)  # others go on to sign URLs
     s3.fault = lambda method, path: refuse
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
     assert len(s3.requests) == 1 + 2 * 6  # one refusal says enough
+
+
+def test_a_signed_url_is_used_again_after_a_connection_broke(
+    s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    paths: list[str] = []
+
+    def fail(environ: WSGIEnvironment, start: StartResponse) -> Any:
+        paths.append(environ["QUERY_STRING"])
+        return (s3.app if len(paths) > 1 else respond("500 Internal Server Error"))(environ, start)
+
+    s3.fault = lambda method, path: fail
+    assert download(location, tmp_path / "copy") == CONTENT
+    assert ["Signature=" in query for query in paths] == [True, False, *[True] * 5]
 
 
 def test_a_pace_is_what_the_link_holds_and_as_much_again() -> None:
