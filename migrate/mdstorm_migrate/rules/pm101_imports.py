@@ -169,7 +169,7 @@ def _from_import(
         return
     # What stays comes first: a comment above says why.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
-    texts = split_from_import(module.text[start:stop], [SplitImport(*part) for part in ordered])
+    texts = _split_from_import(module.text[start:stop], [_SplitImport(*part) for part in ordered])
     cls: Class = "review" if is_renamed else CLASS
     yield Edit(CODE, cls, start, stop, module.separator(statement).join(texts), message)
 
@@ -196,7 +196,7 @@ def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str
 
 
 @dataclass(frozen=True)
-class SplitImport:
+class _SplitImport:
     """One of the statements that a ``from`` statement becomes.
 
     Attributes
@@ -212,7 +212,7 @@ class SplitImport:
     names: dict[int, str]
 
 
-def split_from_import(source: str, parts: Sequence[SplitImport]) -> list[str]:
+def _split_from_import(source: str, parts: Sequence[_SplitImport]) -> list[str]:
     """Return the text of each part of the statement `source`, laid out as that is.
 
     A comment stays with the name that it follows.
@@ -231,7 +231,7 @@ def split_from_import(source: str, parts: Sequence[SplitImport]) -> list[str]:
     return [cst.Module([]).code_for_node(_part(old, part)) for part in parts]
 
 
-def _part(old: cst.ImportFrom, part: SplitImport) -> cst.ImportFrom:
+def _part(old: cst.ImportFrom, part: _SplitImport) -> cst.ImportFrom:
     aliases = old.names
     assert not isinstance(aliases, cst.ImportStar)
     module = cst.parse_expression(part.module)

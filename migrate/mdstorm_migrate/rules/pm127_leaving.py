@@ -25,8 +25,8 @@ _PICKLE = "a pickle names the library that wrote it"
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each; a note for a package that only seems to be made for Petastorm."""
-    given = list(given_away(module))
-    for binding, name in companions(module):
+    given = list(_given_away(module))
+    for binding, name in _companions(module):
         if name not in {root for _, root in given}:
             what = f"`{name}` seems to be built on Petastorm, and may require it"
             yield Finding(CODE, "note", *module.span(binding.node), what)
@@ -36,11 +36,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
         yield _held(module, call.func, what, advice, name, _GIVEN)
     if OLD_ROOT not in module.imported_roots:
         return
-    for binding, name in examples(module):
+    for binding, name in _examples(module):
         what = f"`{name}` comes with Petastorm's wheel"
         advice = "copy what you need, and import from mdstorm in the copy"
         yield _held(module, binding.node, what, advice, name, _EXAMPLE)
-    for call, does in pickles(module):
+    for call, does in _pickles(module):
         what = f"this {does} a pickle of Petastorm's objects"
         advice = (
             "write it again with mdstorm; the schema of a dataset is what "
@@ -57,7 +57,7 @@ def _held(
 
 
 #: What a package that is made for Petastorm is called.
-COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
+_COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
 #: What imports Petastorm itself: Hopsworks' feature store, Horovod's loaders over its readers.
 _IMPORT_IT = re.compile(r"(?:hops|hsfs|horovod\.spark\.data_loaders)(?:\..*)?")
 #: Modules of the package `examples`, which Petastorm's wheel installs beside its own.
@@ -84,18 +84,18 @@ _PICKLED = frozenset(
 )
 
 
-def companions(module: PythonModule) -> Iterator[tuple[Binding, str]]:
+def _companions(module: PythonModule) -> Iterator[tuple[Binding, str]]:
     """Yield the first import of each package that is made for Petastorm, and its name."""
     seen: set[str] = set()
     for binding in module.scopes.bindings:
         root = binding.imported_module.partition(".")[0]
-        if COMPANION.fullmatch(root) and root not in seen:
+        if _COMPANION.fullmatch(root) and root not in seen:
             seen.add(root)
             if not is_in_project(module.document.path, root):
                 yield binding, root
 
 
-def examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
+def _examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
     """Yield imports from the package `examples` of Petastorm's wheel, and what they import."""
     for binding in module.scopes.bindings:
         name = binding.imported_module
@@ -105,7 +105,7 @@ def examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
             yield binding, name
 
 
-def given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
+def _given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls that give an object of Petastorm's to such a package, and its name."""
     ours = {call for call, _ in module.calls}
     for call in module.scopes.calls:
@@ -113,7 +113,7 @@ def given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
         root = (name or OLD_ROOT).partition(".")[0]
         if name is None or root == OLD_ROOT:
             continue
-        is_theirs = _IMPORT_IT.fullmatch(name) or COMPANION.fullmatch(root) or _asks_for(call)
+        is_theirs = _IMPORT_IT.fullmatch(name) or _COMPANION.fullmatch(root) or _asks_for(call)
         is_own = not is_theirs or is_in_project(module.document.path, root)
         if not is_own and _gets_object(module, call):
             yield call, root
@@ -156,7 +156,7 @@ def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> st
     return None
 
 
-def pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
+def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     """Yield calls that pickle objects of Petastorm's for others, or load them, and what they do.
 
     What is dumped in memory and loaded by the same file is nobody else's. What is loaded is known

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,15 +18,16 @@ from mdstorm_migrate.base.document import (
     SourceError,
     todo_comments,
 )
-from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
 from mdstorm_migrate.run import review
-from mdstorm_migrate.run.outcome import Naming, Outcome, Problem, Settings, naming_of
+from mdstorm_migrate.run.outcome import Naming, Outcome, Problem, Settings
 from mdstorm_migrate.sources.plain import is_wide
 
 _WORD = OLD_ROOT.encode()
@@ -177,7 +180,7 @@ def _migrate_document(
     edits = review.with_review(edits, [*kept.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
     kept.names_wait |= review.names_wait(edits, pending)
-    kept.naming = kept.naming or naming_of(module, edits, findings)
+    kept.naming = kept.naming or _naming_of(module, edits, findings)
     todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
     kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
@@ -186,6 +189,49 @@ def _migrate_document(
         for one in todo_comments(document)
     }
     kept.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
+
+
+#: What replaces parts of modules that it names.
+_BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autodoc_mock_imports)\b")
+#: Methods that replace a part of an object.
+_REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
+#: The rule about strings that name modules.
+_NAMING = "PM103"
+
+
+def _naming_of(
+    module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
+) -> Naming:
+    """Return what strings of a document that name modules do.
+
+    ``mock.patch("petastorm.make_reader")`` means the library that the code under test calls: such a
+    file and what it reaches are migrated together, or not at all.
+    """
+    if module is None:
+        return ""
+    if _patches(module):
+        return "patches"
+    is_named = any(edit.group == NAMES for edit in edits)
+    if not is_named and not any(one.rule == _NAMING and one.holds for one in findings):
+        return ""
+    return "patches" if _BY_NAME.search(module.text) is not None else "imports"
+
+
+def _patches(module: PythonModule) -> bool:
+    """Whether a mock or an assignment replaces a part of what is imported from Petastorm."""
+    return any(
+        use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node)
+        for name in imported_names(module)
+        for use in name.all_uses
+    )
+
+
+def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
+    """Whether a call replaces a part of `target`."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr=attr), args=[first, _, *_]):
+            return attr in _REPLACING and first is target
+    return False
 
 
 def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:

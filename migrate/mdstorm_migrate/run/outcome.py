@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
+from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.python.exchange import Exchange
-from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.module import PythonModule
 
 #: Findings that mean that an import of Petastorm stays, by rule and class.
-KEEPING = frozenset(
+_KEEPING = frozenset(
     {
         ("PM101", "review"),
         ("PM106", "review"),
@@ -84,6 +80,10 @@ class Problem:
         return f"{where}: {self.reason}" if where else self.reason
 
 
+#: What strings of a file that name modules do: nothing, import them, replace parts of them.
+Naming: TypeAlias = Literal["", "imports", "patches"]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one file.
@@ -131,48 +131,6 @@ class Outcome:
         return before, after
 
 
-#: What replaces parts of modules that it names.
-_BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autodoc_mock_imports)\b")
-#: Methods that replace a part of an object.
-_REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
-#: Nothing, import, replace parts of modules.
-Naming: TypeAlias = Literal["", "imports", "patches"]
-
-#: The rule about strings that name modules.
-_NAMING = "PM103"
-
-
-def naming_of(
-    module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
-) -> Naming:
-    """Return what strings of a document that name modules do."""
-    if module is None:
-        return ""
-    if _patches(module):
-        return "patches"
-    is_named = any(edit.group == NAMES for edit in edits)
-    if not is_named and not any(one.rule == _NAMING and one.holds for one in findings):
-        return ""
-    return "patches" if _BY_NAME.search(module.text) is not None else "imports"
-
-
-def _patches(module: PythonModule) -> bool:
-    """Whether a mock or an assignment replaces a part of what is imported from Petastorm."""
-    return any(
-        use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node)
-        for name in imported_names(module)
-        for use in name.all_uses
-    )
-
-
-def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
-    """Whether a call replaces a part of `target`."""
-    match call:
-        case ast.Call(func=ast.Attribute(attr=attr), args=[first, _, *_]):
-            return attr in _REPLACING and first is target
-    return False
-
-
 @dataclass(frozen=True)
 class FileOutcome:
     """What became of a file.
@@ -201,7 +159,7 @@ class FileOutcome:
     def keeps_petastorm(self) -> bool:
         """Whether it still imports Petastorm."""
         left = (found for found in self.outcome.findings if not found.is_open_todo)
-        return any((found.rule, found.cls) in KEEPING for found in left)
+        return any((found.rule, found.cls) in _KEEPING for found in left)
 
     @property
     def has_something_to_say(self) -> bool:
