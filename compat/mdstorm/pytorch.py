@@ -16,10 +16,16 @@ except ModuleNotFoundError:
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.passes import ReaderPasses
 from mdstorm._readers.reader import DatasetReader
-from mdstorm._torch.blocks import collated, tensors, transformed
 from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
-from mdstorm._torch.loader import LoaderBase
-from mdstorm._torch.loader_parts import ROWS_AT_A_TIME, ColumnLoader, RowLoader
+from mdstorm._torch.loader import (
+    ROWS_AT_A_TIME,
+    ColumnLoader,
+    LoaderBase,
+    RowLoader,
+    collated,
+    tensors,
+    transformed,
+)
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import OwnContext, check_function, is_integer
 from mdstorm_backend.loaders import Convert

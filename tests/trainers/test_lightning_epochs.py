@@ -9,7 +9,7 @@ from tests.trainers.conftest import ROWS
 from tests.trainers.programs.support import converter_of
 
 from mdstorm import TransformSpec
-from mdstorm._readers import sample_order
+from mdstorm._readers.options import _next_epochs
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 pl: Any = pytest.importorskip("lightning.pytorch")
@@ -57,7 +57,7 @@ def keep_all(frame: Any) -> Any:
 def data_of(kind: str, url: str) -> dict[str, Any]:
     """Make what `fit` is given, as another process would."""
     converter = converter_of(url)
-    sample_order._next_epochs.clear()
+    _next_epochs.clear()
     if kind == "made anew":
         return {"datamodule": MadeAnew(converter)}
     if kind in ("module", "validated module"):

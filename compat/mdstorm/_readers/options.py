@@ -1,18 +1,19 @@
-"""Translate Petastorm's reader arguments to the engine's options."""
+"""Translate the arguments of readers to the engine's options: what is read, and in which order."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from mdstorm._datasets.decoded_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
-from mdstorm._readers.kept_shares import KeptShares
-from mdstorm._readers.sample_order import FirstEpoch
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
@@ -23,20 +24,25 @@ from mdstorm._selection.shard_views import (
     prune_by_predicate,
 )
 from mdstorm._transforms.pandas_transform import PandasTransform
-from mdstorm._transforms.process_transform import ProcessTransform
+from mdstorm._transforms.process_transform import ProcessTransform, function_identity
 from mdstorm._transforms.row_transform import DeclaredTransform, RowTransform
-from mdstorm.cache import NullCache
+from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.elastic import ElasticShare
-from mdstorm_backend.format import Batch, Schema, num_rows
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.format import Batch, Column, Schema, holds_decimals, num_rows
 from mdstorm_backend.loaders import NullPolicy, ReaderOptions
-from mdstorm_backend.order import ExactOrder, find_world
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
 
 _logger = logging.getLogger(__name__)
 _warned = False
+#: Of each share that was read without a seed, the epoch with which the next loader begins.
+_next_epochs: dict[tuple[Any, ...], int] = {}
+Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
+_FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
 
 
 def reader_options(
@@ -254,4 +260,194 @@ def _warn_of_whole_passes(_epoch: int) -> None:
         'Pass cur_shard="auto" to give each process its share, or cur_shard=0, shard_count=1 if '
         "each should read all rows",
         seen,
+    )
+
+
+def sample_order(
+    arguments: ReaderArguments, *, is_shared: bool = False
+) -> ExactOrder | ElasticShare:
+    """Return the order, its seed fixed.
+
+    Parameters
+    ----------
+    arguments : ReaderArguments
+        What the user gave.
+    is_shared : bool
+        Whether others read in the same order without shard arguments.
+    """
+    if arguments.shard_seed is not None:
+        warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
+    seed = _seed(arguments, is_shared or arguments.is_share)
+    shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
+    window = max(int(arguments.shuffling_queue_capacity or 0), 0)
+    world, follows_world = World(), arguments.is_auto
+    if arguments.is_share and not follows_world:
+        world = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
+    if not arguments.is_elastic:
+        return ExactOrder(
+            seed,
+            shuffle_shards,
+            shuffle_rows,
+            window,
+            world.rank,
+            world.size,
+            follows_world=follows_world,
+        ).resolved()
+    order = ElasticOrder(
+        batch_size=1,  # that of the loader takes its place
+        shuffle=shuffle_shards or shuffle_rows or window > 0,
+        shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
+        shuffle_block_size=window if window > 1 else None,
+    )
+    return ElasticShare(order, world, states_batch_size=False, follows_world=follows_world)
+
+
+@dataclass(frozen=True)
+class FirstEpoch:
+    """The epoch with which a loader begins.
+
+    It is called with the first epoch of each pass, which loaders that are made later do not repeat.
+
+    Attributes
+    ----------
+    share : tuple
+        What is read.
+    num_epochs : int
+        Epochs of a pass.
+    epoch : int
+        Its number.
+    """
+
+    share: tuple[Any, ...]
+    num_epochs: int
+    epoch: int
+
+    def __call__(self, epoch: int) -> None:
+        _next_epochs[self.share] = max(epoch + self.num_epochs, _next_epochs.get(self.share, 0))
+
+
+def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
+    """Return the epoch with which a loader of `url` begins that is being made; None for the first.
+
+    Shares without a seed have the same one, so that each loader would repeat the one before.
+    """
+    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
+    shuffles = shuffles or (arguments.shuffling_queue_capacity or 0) > 0
+    if not (shuffles and arguments.is_share) or _seed(arguments, is_shared=False) is not None:
+        return None
+    share = (url, arguments.cur_shard, arguments.shard_count)
+    first = FirstEpoch(share, arguments.num_epochs or 1, _next_epochs.get(share, 0))
+    first(first.epoch)
+    return first
+
+
+def draws_seed(arguments: ReaderArguments) -> bool:
+    """Whether each process that reads as the arguments say has random permutations of its own."""
+    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
+    return bool(shuffles) and _seed(arguments, arguments.is_share) is None
+
+
+def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
+    """Return the seed that is given, or that of all shares; None for neither."""
+    given = (arguments.seed, arguments.shard_seed)
+    # 0 is no seed in Petastorm, whose order the exact one is.
+    seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
+    if seeds:
+        return seeds[0]
+    return DEFAULT_SEED if is_shared else None
+
+
+def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:
+    """Return the order with a shuffling queue of that capacity; 0 leaves it as it is."""
+    if window <= 0:
+        return order
+    if isinstance(order, ExactOrder):
+        return replace(order, window=window)
+    block_size = window if window > 1 else None
+    shuffled = replace(order.order, shuffle=True, shuffle_block_size=block_size)
+    return replace(order, order=shuffled)
+
+
+class KeptShares:
+    """Caches the rows that a reader has read and transformed from parts of shards.
+
+    Parameters
+    ----------
+    cache : CacheBase
+        Where to keep it.
+    options : ReaderOptions
+        What is read, and how.
+    spec : TransformSpec or None
+        The transform.
+    filters : sequence of RowFilter
+        What leaves out rows.
+    batched : bool
+        Whether the user's function takes batches.
+    """
+
+    def __init__(
+        self,
+        cache: CacheBase,
+        options: ReaderOptions,
+        spec: TransformSpec | None,
+        *,
+        filters: Sequence[Any],
+        batched: bool,
+    ) -> None:
+        self._cache = cache
+        what = [
+            options.dataset.fingerprint,
+            options.columns,
+            options.delivered,
+            options.fill_nulls,
+            tuple(options.null_masks),
+            options.images,
+            # Not as the user gave them: NumPy writes long arrays with dots in the middle.
+            [row_filter.filters for row_filter in filters],
+            batched,
+            None
+            if spec is None
+            else (spec._mdstorm_edited(), spec.removed_fields, spec.selected_fields),
+        ]
+        code = function_identity(None if spec is None else spec.func)
+        self._prefix = hashlib.sha256(repr(what).encode() + code).hexdigest()
+
+    def __call__(self, name: str, make: Callable[[], Batch]) -> Batch:
+        """Return the cached rows of a part of a shard, or read them."""
+        batch: Batch = self._cache.get(f"{self._prefix} {name}", make)
+        return batch
+
+
+def undecided_decimals(
+    options: ReaderOptions, arguments: ReaderArguments, names: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the columns among `names` that are decimals, unless the user chose a form.
+
+    What a function of the user's makes of them is not counted.
+    """
+    if arguments.decimals is not None:
+        return ()
+    columns = map(options.column, names)
+    return tuple(column.name for column in columns if column is not None and _is_decimal(column))
+
+
+def _is_decimal(column: Column) -> bool:
+    encoding = column.parsed_encoding
+    if encoding.is_opaque:
+        return False
+    return encoding.kind == "str_decimal" or holds_decimals(column.arrow_type)
+
+
+@cache
+def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> None:
+    """Warn once per process about how columns of decimals are delivered."""
+    if not names:
+        return
+    columns, hold = ("columns", "hold") if len(names) > 1 else ("column", "holds")
+    listed = ", ".join(map(repr, names))
+    warn_user(
+        f"{columns} {listed} of {url} {hold} decimals, which are delivered to {framework} as "
+        f'{_FORMS[framework]}, and no model takes that. For numbers, pass decimals="float64" or '
+        '"float32" to make_spark_converter, or to the function that creates the reader or '
+        'loader. decimals="decimal" keeps decimals, without this warning'
     )

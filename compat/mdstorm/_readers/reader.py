@@ -10,10 +10,16 @@ from typing import Any, NoReturn, cast
 from mdstorm import errors
 from mdstorm._datasets.sources import Opened, ReadDataset
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
 from mdstorm._readers.items import deliver_items, items_of
-from mdstorm._readers.options import reader_options
-from mdstorm._readers.sample_order import first_epoch, sample_order, with_window
+from mdstorm._readers.options import (
+    Framework,
+    first_epoch,
+    reader_options,
+    sample_order,
+    undecided_decimals,
+    warn_of_decimals,
+    with_window,
+)
 from mdstorm._readers.schema_fields import delivered_schema
 from mdstorm._rows import Row
 from mdstorm._transforms.process_transform import ProcessTransform

@@ -10,9 +10,14 @@ from typing import Any, TypeAlias
 from mdstorm._datasets.decoded_source import with_float_decimals
 from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
-from mdstorm._readers.options import reader_options
-from mdstorm._readers.sample_order import FirstEpoch, first_epoch
+from mdstorm._readers.options import (
+    FirstEpoch,
+    Framework,
+    first_epoch,
+    reader_options,
+    undecided_decimals,
+    warn_of_decimals,
+)
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdstorm._readers.sample_order import sample_order
+from mdstorm._readers.options import sample_order
 from mdstorm._readers.schema_fields import delivered_name
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm._tensorflow import declared_spec

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import get_worker_info
 
 from mdstorm._readers.arguments import rows_of_batch
-from mdstorm._readers.sample_order import sample_order
+from mdstorm._readers.options import sample_order
 from mdstorm._readers.schema_fields import field_patterns
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError

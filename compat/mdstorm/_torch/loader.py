@@ -1,22 +1,64 @@
-"""The base class of the loaders in `mdstorm.pytorch`."""
+"""The loaders of `mdstorm.pytorch`: over blocks of our readers, or over the items of any reader.
+
+Code that copied ``petastorm.pytorch`` replaces `_iter_impl`, or only `_yield_batches`, and finds
+the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass both loaders work in these
+parts over every reader; others use them only where rows come one by one.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
 
 from mdstorm._readers.arguments import check_reader, rows_of_batch
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm._readers.reader import DatasetReader
+from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
+from mdstorm.reader_impl.pytorch_shuffling_buffer import (
+    BatchedNoopShufflingBuffer,
+    BatchedRandomShufflingBuffer,
+    BatchedShufflingBufferBase,
+)
+from mdstorm.reader_impl.shuffling_buffer import (
+    NoopShufflingBuffer,
+    RandomShufflingBuffer,
+    ShufflingBufferBase,
+)
 from mdstorm_backend.base import OwnContext, PassThreads, check_integer
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.loaders import Convert, Statistics, describe_data
+from mdstorm_backend.format import Batch, Column, Values
+from mdstorm_backend.loaders import (
+    NOTHING,
+    Convert,
+    Delivered,
+    ReaderOptions,
+    Statistics,
+    describe_data,
+)
+from mdstorm_backend.loaders.torch import (
+    Collate,
+    TorchValues,
+    check_columns,
+    tensor_batches,
+    to_torch,
+)
+from mdstorm_backend.read import Block
 
 _logger = logging.getLogger(__name__)
+#: Rows to convert at a time when they come one by one.
+ROWS_AT_A_TIME = 1024
+#: What a buffer may hold beyond its capacity: any batch that a reader delivers.
+_ANY = sys.maxsize // 4
 
 
 class LoaderBase:
@@ -207,3 +249,221 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
     def _mdstorm_queue(self) -> int:
         return max(self.shuffling_queue_capacity or 0, 0)
+
+
+class RowLoader(ReaderLoader):
+    """Batches of rows, which `collate_fn` puts together."""
+
+    collate_fn: Callable[[list[Any]], Any]
+    _shuffling_buffer: ShufflingBufferBase
+    #: Rows of the batch that is being filled.
+    _batch_acc: list[Any]
+
+    @property
+    def _mdstorm_collates(self) -> bool:
+        return self.collate_fn is not torch_columns.decimal_friendly_collate
+
+    def _mdstorm_collated(self, rows: list[Any]) -> Any:
+        return self.collate_fn(rows) if self._mdstorm_collates else torch_columns.collate_rows(rows)
+
+    def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
+        if self._mdstorm_has_own_parts() or not self.reader.batched_output:
+            yield from self._mdstorm_in_parts()
+            return
+        parts: Iterator[torch_columns.Columns] = map(self._mdstorm_columns, self.reader)
+        if self._mdstorm_queue():
+            parts = torch_columns.shuffled(parts, self._mdstorm_queue(), np.random.permutation)
+        for columns in torch_columns.cut(parts, batch_size):
+            yield (
+                self.collate_fn(torch_columns.rows_of_columns(columns))
+                if self._mdstorm_collates
+                else columns
+            )
+
+    def _mdstorm_columns(self, item: Any) -> torch_columns.Columns:
+        return (
+            torch_columns.arrays_of(item)
+            if self._mdstorm_collates
+            else torch_columns.tensors_of(item)
+        )
+
+    def _mdstorm_in_parts(self) -> Iterator[Any]:
+        capacity, self._batch_acc = self._mdstorm_queue(), []
+        self._shuffling_buffer = (
+            RandomShufflingBuffer(capacity, capacity - 1, _ANY)
+            if capacity
+            else NoopShufflingBuffer()
+        )
+        keys: Sequence[Any] = ()
+        for item in self.reader:
+            keys, rows = self._mdstorm_rows(item)
+            self._shuffling_buffer.add_many(rows)
+            yield from self._yield_batches(keys)
+        self._shuffling_buffer.finish()
+        yield from self._yield_batches(keys)
+        if self._batch_acc:
+            yield self._mdstorm_collated(self._batch_acc)
+
+    def _mdstorm_rows(self, item: Any) -> tuple[Sequence[Any], list[Any]]:
+        """Return the fields of an item, and its rows: tuples of a batch, or a dict."""
+        if self.reader.batched_output:
+            columns = torch_columns.arrays_of(item)
+            return tuple(columns), list(zip(*columns.values(), strict=True))
+        row = torch_columns.row_for_torch(item)
+        return tuple(row), [row]
+
+    def _yield_batches(self, keys: Sequence[Any]) -> Iterator[Any]:
+        """Yield batches as long as the shuffling buffer gives rows.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Fields of the rows in the buffer, where these are tuples.
+        """
+        while self._shuffling_buffer.can_retrieve():
+            row = self._shuffling_buffer.retrieve()
+            if not isinstance(row, Mapping):
+                row = dict(zip(keys, row, strict=True))
+            self._batch_acc.append(row)
+            if len(self._batch_acc) == self.batch_size:
+                batch, self._batch_acc = self._batch_acc, []
+                yield self._mdstorm_collated(batch)
+
+    def _mdstorm_has_own_parts(self) -> bool:
+        return super()._mdstorm_has_own_parts() or self._mdstorm_overrides(
+            RowLoader, "_yield_batches"
+        )
+
+
+class ColumnLoader(ReaderLoader):
+    """Batches of columns, which are tensors by `transform_fn`."""
+
+    transform_fn: Callable[[Any], Any]
+    _shuffling_buffer: BatchedShufflingBufferBase
+
+    def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
+        if self._mdstorm_has_own_parts():
+            yield from self._mdstorm_in_parts(batch_size)
+            return
+        parts: Iterator[torch_columns.Columns] = map(self._mdstorm_tensors, self._mdstorm_parts())
+        if self._mdstorm_queue():
+            parts = torch_columns.shuffled(
+                parts, self._mdstorm_queue(), lambda rows: torch.randperm(rows).numpy()
+            )
+        yield from torch_columns.cut(parts, batch_size)
+
+    def _mdstorm_in_parts(self, batch_size: int) -> Iterator[Any]:
+        least = self._mdstorm_queue() - 1
+        self._shuffling_buffer = (
+            BatchedRandomShufflingBuffer(least + batch_size, least, _ANY, batch_size)
+            if self._mdstorm_queue()
+            else BatchedNoopShufflingBuffer(batch_size)
+        )
+        keys: Sequence[Any] = ()
+        for columns in map(self._mdstorm_tensors, self._mdstorm_parts()):
+            keys = tuple(columns)
+            self._shuffling_buffer.add_many(columns.values())
+            yield from self._yield_batches(keys)
+        self._shuffling_buffer.finish()
+        yield from self._yield_batches(keys)
+
+    def _yield_batches(self, keys: Sequence[Any]) -> Iterator[Any]:
+        """Yield batches as long as the shuffling buffer gives them.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Fields of the columns in the buffer.
+        """
+        while self._shuffling_buffer.can_retrieve():
+            yield dict(zip(keys, self._shuffling_buffer.retrieve(), strict=True))
+
+    def _mdstorm_parts(self) -> Iterator[torch_columns.Columns]:
+        """Yield columns of some rows each."""
+        if self.reader.batched_output:
+            for item in self.reader:
+                yield torch_columns.tensors_of(item)
+            return
+        rows = map(torch_columns.row_for_torch, self.reader)
+        while part := list(islice(rows, ROWS_AT_A_TIME)):
+            yield torch_columns.collate_rows(part)
+
+    def _mdstorm_tensors(self, columns: torch_columns.Columns) -> torch_columns.Columns:
+        tensors = {
+            name: torch_columns.only_tensor(values, name) for name, values in columns.items()
+        }
+        return {n: torch.as_tensor(self.transform_fn(t.numpy())) for n, t in tensors.items()}
+
+    def _mdstorm_has_own_parts(self) -> bool:
+        return super()._mdstorm_has_own_parts() or self._mdstorm_overrides(
+            ColumnLoader, "_yield_batches"
+        )
+
+
+def tensors(
+    reader: DatasetReader,
+    options: ReaderOptions,
+    convert: Callable[[Values, Column | None, str], TorchValues] | None = None,
+) -> Convert:
+    """Return what makes tensors of blocks, and lists where PyTorch has none; or by `convert`."""
+    convert = convert or _to_torch
+    if reader.batched_output:
+        check_columns(options)
+        return partial(tensor_batches, options, convert=convert)
+    return lambda blocks: tensor_batches(options, _without_nulls(blocks), convert=convert)
+
+
+def transformed(
+    reader: DatasetReader, options: ReaderOptions, function: Callable[[Any], Any]
+) -> Convert:
+    """Return what makes tensors of blocks, by a function of the user's from arrays."""
+
+    def to_tensor(values: Values, column: Column | None, name: str) -> TorchValues:
+        tensor = torch_columns.only_tensor(_to_torch(values, column, name), name)
+        return torch.as_tensor(function(tensor.numpy()))
+
+    return tensors(reader, options, to_tensor)
+
+
+def collated(reader: DatasetReader, collate: Collate) -> Convert:
+    """Return what makes a batch of the list of its rows."""
+
+    def rows(batch: Batch) -> list[Any]:
+        items = reader._mdstorm_make_items(batch)
+        if not reader.batched_output:
+            return list(map(torch_columns.row_for_torch, items))
+        return [
+            row
+            for item in items
+            for row in torch_columns.rows_of_columns(torch_columns.arrays_of(item))
+        ]
+
+    def deliver(blocks: Iterator[Block]) -> Delivered:
+        for block in blocks:
+            for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
+                yield collate(rows(batch)) if size else NOTHING, mark, size
+
+    return deliver
+
+
+def _to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
+    if column is None and isinstance(values, np.ndarray):
+        return torch_columns.column_to_torch(values, name)  # a transform may have returned objects
+    if column is not None and column.is_array and column.value_shape is None:
+        # Without a type that promises lists: what has one shape in a batch is one tensor there.
+        column = replace(column, spark_type=None)
+    return to_torch(values, column, name)
+
+
+def _without_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield blocks of rows, in which no null has a value."""
+    for block in blocks:
+        counts = {name: _null_count(values) for name, values in block.batch.items()}
+        torch_columns.refuse_nulls_in_rows({name: count for name, count in counts.items() if count})
+        yield block
+
+
+def _null_count(values: Values) -> int:
+    if isinstance(values, pa.Array):
+        return int(values.null_count)
+    return sum(value is None for value in values) if values.dtype == object else 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each_in_either_order
 
-from mdstorm._readers import sample_order
+from mdstorm._readers import options
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.exact import DEFAULT_SEED
@@ -68,9 +68,9 @@ def test_new_loaders_go_on_after_the_epoch_of_a_state(
 
     first, _ = read()
     begun, state = read(taken)
-    monkeypatch.setattr(sample_order, "_next_epochs", {})  # as in another process
+    monkeypatch.setattr(options, "_next_epochs", {})  # as in another process
     (rest, _), (last, _) = read(state=state), read()
-    monkeypatch.setattr(sample_order, "_next_epochs", {})
+    monkeypatch.setattr(options, "_next_epochs", {})
     made().load_state_dict(state)  # nothing is read
     loaders = [made(), made()]
     list(loaders[0])
