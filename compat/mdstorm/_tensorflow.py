@@ -24,8 +24,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._readers.options import draws_seed
-from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
-from mdstorm._readers.reader import DatasetReader
+from mdstorm._readers.reader import (
+    DatasetReader,
+    ReaderPasses,
+    can_pass_over,
+    can_restart,
+    is_at_a_start,
+)
 from mdstorm._transforms.row_transform import declared_dtype
 from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
 from mdstorm.unischema import Unischema

@@ -14,8 +14,7 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.passes import ReaderPasses
-from mdstorm._readers.reader import DatasetReader
+from mdstorm._readers.reader import DatasetReader, ReaderPasses
 from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
 from mdstorm._torch.loader import (
     ROWS_AT_A_TIME,

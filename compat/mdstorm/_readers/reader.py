@@ -1,16 +1,15 @@
-"""`DatasetReader`: iterate over the rows or batches of a dataset."""
+"""`DatasetReader`: iterate over rows or batches of a dataset, and run loaders over it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 from mdstorm import errors
 from mdstorm._datasets.sources import Opened, ReadDataset
-from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.items import deliver_items, items_of
+from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
 from mdstorm._readers.options import (
     Framework,
     first_epoch,
@@ -21,15 +20,18 @@ from mdstorm._readers.options import (
     with_window,
 )
 from mdstorm._readers.schema_fields import delivered_schema
-from mdstorm._rows import Row
+from mdstorm._rows import Row, batch_array, cells, rows_of
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.ngram import NGram
-from mdstorm.unischema import FIELDS, shown_fields
-from mdstorm_backend.base import OwnContext, warn_user
+from mdstorm.unischema import FIELDS, Unischema, shown_fields
+from mdstorm_backend.base import OwnContext, PassThreads, warn_user
 from mdstorm_backend.display import Described, Description
+from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.loaders import (
+    NOTHING,
     Batching,
     Convert,
+    Delivered,
     ItemCursor,
     PassRecorders,
     PassRunner,
@@ -39,9 +41,14 @@ from mdstorm_backend.loaders import (
     describe_data,
     in_order,
 )
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read import Block
 
 #: The counts of a pool of processes that has no function to call.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
+ColumnOf: TypeAlias = Callable[[str], Column | None]
+#: Makes the items of a batch.
+MakeItems: TypeAlias = Callable[[Batch], Iterator[Any]]
 
 
 class DatasetReader(Described, OwnContext):
@@ -343,3 +350,177 @@ def _cursor(
     batching = Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
     runner = PassRunner(schedule, batching, by_item=not batched, recorders=recorders)
     return ItemCursor(runner, lambda rest: runner.converted(rest.blocks(), convert))
+
+
+def items_of(
+    schema: Unischema, column_of: ColumnOf, *, batched: bool, ngram: NGram | None
+) -> MakeItems:
+    """Return the function from a batch to the items that a reader delivers.
+
+    Parameters
+    ----------
+    schema : Unischema
+        The fields of what is delivered.
+    column_of : callable
+        Says which stored column stands behind a name; None for one that a transform has made.
+    batched : bool
+        Whether the batch is one item, a namedtuple of arrays.
+    ngram : NGram or None
+        What rows are put together by; otherwise each row is an item, a namedtuple of values.
+    """
+    row_type: Any = schema._get_namedtuple()
+
+    def batch_item(batch: Batch) -> Iterator[Any]:
+        arrays = (batch_array(name, batch[name], column_of(name)) for name in row_type._fields)
+        yield row_type(*arrays)
+
+    def ngrams(batch: Batch) -> Iterator[Any]:
+        assert ngram is not None
+        columns = {name: cells(batch[name], column_of(name)) for name in schema.fields}
+        return ngrams_of(ngram, schema, columns)
+
+    def rows(batch: Batch) -> Iterator[Any]:
+        return rows_of(batch, row_type, column_of)
+
+    return batch_item if batched else rows if ngram is None else ngrams
+
+
+def deliver_items(make_items: MakeItems, *, batched: bool) -> Convert:
+    """Return what makes items of the blocks of a reader: for each batch one, or an iterator.
+
+    Batches without rows have none.
+    """
+
+    def convert(blocks: Iterator[Block]) -> Delivered:
+        for block in blocks:
+            for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
+                items = make_items(batch) if size else iter(())
+                # Made before it counts as delivered, or one that cannot be made would be skipped.
+                yield next(items, NOTHING) if batched else items, mark, size
+
+    return convert
+
+
+def ngrams_of(
+    ngram: NGram, unischema: Unischema, columns: Mapping[str, Sequence[Any]]
+) -> Iterator[dict[int, Any]]:
+    """Make the n-grams of the rows of one shard.
+
+    Parameters
+    ----------
+    ngram : NGram
+        The n-grams to make; its regular expressions have been resolved.
+    unischema : Unischema
+        The schema of the reader.
+    columns : mapping of str to sequence
+        The values of each wanted field and of the timestamp field, row by row in stored order.
+
+    Yields
+    ------
+    dict of int to namedtuple
+        From offset to the fields requested there.
+
+    Raises
+    ------
+    UnsortedTimestampsError
+        If timestamps do not ascend.
+    """
+    starts = ngram._mdstorm_starts(columns[ngram._mdstorm_timestamp_name])
+    rows = []
+    for place, offset in enumerate(ngram._mdstorm_offsets):
+        schema = ngram.get_schema_at_timestep(unischema, offset)
+        make = schema._get_namedtuple()._make  # type: ignore[attr-defined]
+        chosen = [[columns[name][start + place] for start in starts] for name in schema.fields]
+        rows.append(map(make, zip(*chosen, strict=True)) if chosen else [make(())] * len(starts))
+    for row in zip(*rows, strict=True):
+        yield dict(zip(ngram._mdstorm_offsets, row, strict=True))
+
+
+def can_pass_over(reader: Any) -> bool:
+    """Whether a reader is of ours, and delivers rows rather than what is made of several rows."""
+    return isinstance(reader, DatasetReader) and not reader.ngram
+
+
+def can_restart(reader: Any) -> bool:
+    """Whether a reader is of ours, which begins anew also in the middle of its rows."""
+    return isinstance(reader, DatasetReader)
+
+
+def is_at_a_start(reader: DatasetReader) -> bool:
+    """Whether nothing was taken from a reader, or everything."""
+    return reader._mdstorm_untouched or reader.last_row_consumed
+
+
+class ReaderPasses:
+    """Complete passes over what a reader reads, each independent of the others.
+
+    Parameters
+    ----------
+    reader : DatasetReader
+        Says what is read and how; its own place is not moved.
+    batch_size : int or None
+        Rows of a batch; None, 0 or less: all rows of all epochs.
+    window : int
+        Rows that are shuffled together at least; 0 for what the reader says.
+    by_shard : bool
+        Make a batch of each shard's share of the rows instead.
+    threads : PassThreads, optional
+        Waits for the threads of the passes.
+    """
+
+    def __init__(
+        self,
+        reader: DatasetReader,
+        batch_size: int | None,
+        window: int = 0,
+        *,
+        by_shard: bool = False,
+        threads: PassThreads | None = None,
+    ) -> None:
+        self._reader = reader
+        self.options = options = reader._mdstorm_options(window)
+        if by_shard:
+            rows = max([*options.dataset.shard_sizes, 1])
+        else:
+            rows = rows_of_batch(
+                batch_size,
+                num_epochs=options.num_epochs,
+                dataset_size=len(options.dataset),
+                is_elastic=not isinstance(options.order, ExactOrder),
+                may_add_rows=options.transform is not None,
+            )
+        schedule = Schedule(options)
+        schedule.next_epoch = reader._mdstorm_next_epoch
+        self._times_set = reader._mdstorm_times_set
+        self._runner = PassRunner(
+            schedule,
+            Batching(rows, by_shard=by_shard),
+            threads or PassThreads(),
+            check=reader._mdstorm_check_running,
+            recorders=reader._mdstorm_recorders,
+        )
+
+    def __call__(self, convert: Convert) -> Iterator[Any]:
+        """Go through a pass: the rest of one whose state was loaded, or a new one.
+
+        Raises
+        ------
+        RuntimeError
+            If the reader was stopped.
+        """
+        reader, runner = self._reader, self._runner
+        reader._mdstorm_check_running()
+        if self._times_set != reader._mdstorm_times_set:
+            self._times_set = reader._mdstorm_times_set
+            runner.schedule.next_epoch = reader._mdstorm_next_epoch
+        reader._mdstorm_count_pass()
+        yield from runner.run(lambda rest: runner.converted(rest.blocks(), convert))
+        reader._mdstorm_mark_consumed()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the pass stands that was advanced last."""
+        return self._runner.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next pass go on where a state was taken."""
+        self._runner.load_state_dict(state)

@@ -20,8 +20,13 @@ import pyarrow as pa
 import torch
 
 from mdstorm._readers.arguments import check_reader, rows_of_batch
-from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
-from mdstorm._readers.reader import DatasetReader
+from mdstorm._readers.reader import (
+    DatasetReader,
+    ReaderPasses,
+    can_pass_over,
+    can_restart,
+    is_at_a_start,
+)
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl.pytorch_shuffling_buffer import (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm._readers.items import ngrams_of
+from mdstorm._readers.reader import ngrams_of
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema, UnischemaField
 
