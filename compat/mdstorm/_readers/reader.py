@@ -38,6 +38,7 @@ from mdstorm_backend.loaders import (
     ReaderOptions,
     Schedule,
     Statistics,
+    converted,
     describe_data,
     in_order,
 )
@@ -349,7 +350,7 @@ def _cursor(
     _ = schedule.sampler(Batching(1)).rows_per_epoch  # refuses more ranks than rows
     batching = Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
     runner = PassRunner(schedule, batching, by_item=not batched, recorders=recorders)
-    return ItemCursor(runner, lambda rest: runner.converted(rest.blocks(), convert))
+    return ItemCursor(runner, lambda rest: converted(rest.blocks(), convert))
 
 
 def items_of(
@@ -514,7 +515,7 @@ class ReaderPasses:
             self._times_set = reader._mdstorm_times_set
             runner.schedule.next_epoch = reader._mdstorm_next_epoch
         reader._mdstorm_count_pass()
-        yield from runner.run(lambda rest: runner.converted(rest.blocks(), convert))
+        yield from runner.run(lambda rest: converted(rest.blocks(), convert))
         reader._mdstorm_mark_consumed()
 
     def state_dict(self) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from functools import lru_cache, partial
+from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -49,16 +50,18 @@ class Prefetcher(PoolContext):
         )
 
     def map(
-        self, function: Callable[[_In], _Out], items: Iterable[_In], *, depth: int | None = None
+        self, function: Callable[[_In], _Out], items: Iterable[_In], *, first_here: bool = False
     ) -> Iterator[_Out]:
         """Apply `function` to each item and yield the results in order.
 
-        At most `depth` results are computed ahead, by default as many as the pool was made for.
         `items` is advanced in the consumer's thread. Errors, also those of `items` itself, are
-        raised in order: after the results that come before them.
+        raised in order: after the results that come before them. With `first_here`, the first item
+        is taken care of at once, before a second one is asked for.
         """
+        here, items = self._called_here(function), iter(items)
+        for item in islice(items, None if self._pool is None else int(first_here)):
+            yield here(item)
         if self._pool is None:
-            yield from map(self._called_here(function), items)
             return
         call: Callable[[_In], Any] = function
         take: Callable[[Future[Any]], _Out] = Future.result
@@ -73,33 +76,13 @@ class Prefetcher(PoolContext):
             submitted += 1
             # A result that is ready does not wait until all allowed work is submitted: submitting
             # two items for each result reaches the full depth soon enough.
-            if len(pending) >= (depth or self._depth) or (submitted >= 2 and pending[0].done()):
+            if len(pending) >= self._depth or (submitted >= 2 and pending[0].done()):
                 submitted = 0
                 yield take(pending.popleft())
         while pending:
             yield take(pending.popleft())
         if failure:
             raise failure[0]
-
-    def begun(
-        self, function: Callable[[_In], _Out], items: Iterable[_In], depth: int
-    ) -> Iterator[Callable[[], _Out]]:
-        """Yield for each item what waits for its result, in any thread; `depth` more are under way.
-
-        There must be threads.
-        """
-        assert self._pool is not None
-        call: Callable[[_In], Any] = function
-        take: Callable[[Future[Any]], _Out] = Future.result
-        if self._recorder is not None:
-            call, take = self._recorder.task(function), self._recorder.result
-        pending: deque[Future[Any]] = deque()
-        for item in items:
-            pending.append(self._pool.submit(call, item))
-            if len(pending) > depth:
-                yield partial(take, pending.popleft())
-        while pending:
-            yield partial(take, pending.popleft())
 
     def _called_here(self, function: Callable[[_In], _Out]) -> Callable[[_In], _Out]:
         return function if self._recorder is None else self._recorder.called(function)

@@ -33,8 +33,6 @@ _SETTINGS = (
     "epoch_size",
 )
 
-#: Samples of a chunk: the shards that hold them stay open until they were read.
-_CHUNK = 1 << 16
 #: From so many samples on, to shuffle an epoch takes longer than to read a few batches.
 _MANY = 1 << 17
 
@@ -166,6 +164,7 @@ class ElasticSampler(Sampler):
     ahead: WorkAhead[Ids] = field(default_factory=WorkAhead)
     url: str = ""
     spans_epochs: ClassVar[bool] = False
+    has_windows: ClassVar[bool] = False
 
     @property
     def num_samples(self) -> int:
@@ -325,8 +324,8 @@ class ElasticSampler(Sampler):
     def chunks(self, place: Place, part: int = 0, skipped: int = 0) -> Iterator[Chunk]:
         """Yield the numbers of the samples of a part, from a place on."""
         ids = self._of_part(place, part)[skipped:]
-        for start in range(0, len(ids), _CHUNK):
-            yield ids[start : start + _CHUNK]
+        if len(ids):
+            yield ids
 
     def sizes(self, place: Place, part: int = 0, skipped: int = 0) -> Iterator[int]:
         """Yield the samples of each batch of a part, from a place on."""

@@ -14,8 +14,8 @@ from torch.utils.data import IterableDataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.integrations.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.torch.block_batches import BlockBatches, source_of
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
+from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.order.exact import ExactOrder
 
@@ -91,7 +91,7 @@ class PreparedBatches(IterableDataset[Any]):
             if batch is not _NONE:
                 padding = self._padding()
             while batch is not _NONE:
-                place = BlockBatches(loader, loader._mdstorm).passes.place.copied()
+                place = loader._mdstorm.of(loader).place.copied()
                 following = next(batches, _NONE)
                 is_last = following is _NONE
                 if is_last and padding is not None:
@@ -110,7 +110,7 @@ class PreparedBatches(IterableDataset[Any]):
 
     def _padding(self) -> Padding | None:
         """Return how the last global batch of the pass that has begun is padded; None if not."""
-        current = BlockBatches(self.loader, self.loader._mdstorm).passes.place
+        current = self.loader._mdstorm.of(self.loader).place
         order = current.order
         if not getattr(order, "padded_to", 0):
             return None
@@ -164,7 +164,7 @@ class PreparedBatches(IterableDataset[Any]):
 
         It is the same on all ranks: they may write it to one file.
         """
-        place = self._place or BlockBatches(self.loader, self.loader._mdstorm).passes.place
+        place = self._place or self.loader._mdstorm.of(self.loader).place
         return place.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ from torch.utils.data import IterableDataset
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.integrations.accelerate_loader import PreparedLoader
-from mdstorm_backend.loaders.torch.block_batches import source_of
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
+from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder

@@ -38,7 +38,7 @@ def put_in(module: ModuleType) -> None:
 
 def _telling(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any]) -> Any:
     def iterate_and_tell(self: Any) -> Any:
-        from mdstorm_backend.loaders.torch.block_batches import FETCHES_AHEAD
+        from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD
 
         alive = weakref.ref(self)
 

@@ -17,6 +17,7 @@ from mdstorm_backend.loaders.runner import (
     Convert,
     Delivered,
     PassRunner,
+    converted,
 )
 from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 
@@ -35,6 +36,7 @@ __all__ = [
     "Schedule",
     "Statistics",
     "beyond_nanoseconds",
+    "converted",
     "describe_data",
     "in_order",
     "null_error",

@@ -267,7 +267,7 @@ class Rest:
         if sampler.spans_epochs:
             most = _EPOCHS_PER_BLOCK * max(sampler.rows_per_epoch, 1)
             arguments["block_rows"] = min(arguments["block_rows"], most)
-        reader = Reader(**arguments)
+        reader = Reader(**arguments, keeps_open=sampler.has_windows)
         chunks, sizes = sampler.part(place, part, self.skipped)
         return (reader.planned if unread else reader.blocks)(chunks, sizes)
 

@@ -7,8 +7,8 @@ stands, and the state that says so.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -25,13 +25,18 @@ from mdstorm_backend.read.block import Block
 NOTHING: Any = object()
 #: Batches, each with the block's mark for it and its number of rows.
 Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
-#: Makes the batches of a stretch.
-Deliver: TypeAlias = Callable[[Rest], Delivered]
-#: Makes batches of the blocks of a stretch.
+#: Makes batches of blocks.
 Convert: TypeAlias = Callable[[Iterator[Block]], Delivered]
+#: Returns what makes the batches of a rest, one generator on top of the other.
+Deliver: TypeAlias = Callable[[Rest], Sequence[Any]]
 
 #: Where a state says how many items of the batch that comes next were delivered.
 _ITEMS = "items"
+
+
+def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
+    """Return blocks, and what `convert` makes of them, for a `PassRunner`."""
+    return blocks, convert(blocks)
 
 
 @dataclass(eq=False)
@@ -96,13 +101,21 @@ class PassRunner:
         return current
 
     def run(self, deliver: Deliver) -> Generator[Any, None, None]:
-        """Go through a pass; nothing happens before the first batch is asked for."""
+        """Go through a pass; nothing happens before the first batch is asked for.
+
+        Its threads end with the generator.
+        """
         recorder, is_waiting = self.new_recorder(), False
         current = self.begin()
-        stretch = self._items_of if self.by_item else self.stretch
+        deliver_all = self._items_of if self.by_item else self._batches_of
         try:
             for rest in current.rests():
-                yield from stretch(current, deliver(rest.recorded(recorder)), recorder)
+                with ExitStack() as stack:
+                    # All are closed: after an error threads would read ahead until the garbage is
+                    # collected.
+                    for stage in deliver(rest.recorded(recorder)):
+                        delivered = stack.enter_context(self.threads.closing(stage))
+                    yield from deliver_all(current, delivered, recorder)
             current.finish()
             self._move(current)
             is_waiting = True
@@ -120,63 +133,46 @@ class PassRunner:
             shards=None if options.order.is_share else len(options.dataset.shard_sizes),
         )
 
-    def stretch(
-        self, current: Pass, delivered: Delivered, recorder: Recorder | None = None
+    def _batches_of(
+        self, current: Pass, delivered: Delivered, recorder: Recorder
     ) -> Generator[Any, None, None]:
-        """Deliver one stretch of a pass that was begun; its threads end with the generator."""
         least = self.batching.batch_size if self.batching.drop_last else 0
-        clock = time.perf_counter if recorder is None else recorder.clock
-        with self.threads.closing(delivered):
-            for batch, mark, size in delivered:
-                if size < least:
-                    continue
-                if self.check is not None:
-                    self.check()
-                if self.remembers:
-                    self._before = current.copied()
-                current.advance(mark, size)
-                if self._pass is not current:  # another iteration was advanced meanwhile
-                    self._move(current)
-                if batch is NOTHING:
-                    continue
-                if recorder is None:
-                    yield batch
-                    continue
-                if not recorder.batches:
-                    recorder.deliver(size)
-                    yield batch
-                    recorder.ask()
-                    continue
-                # What `deliver` and `ask` do, without a call: there may be 50,000 batches a second.
-                recorder.batches += 1
-                recorder.rows += size
-                recorder.since = delivered_at = clock()
+        for batch, mark, size in delivered:
+            if size < least:
+                continue
+            if self.check is not None:
+                self.check()
+            if self.remembers:
+                self._before = current.copied()
+            current.advance(mark, size)
+            if self._pass is not current:  # another iteration was advanced meanwhile
+                self._move(current)
+            if batch is NOTHING:
+                continue
+            if not recorder.batches:
+                recorder.deliver(size)
                 yield batch
-                recorder.since = asked_at = clock()
-                recorder.trained += asked_at - delivered_at
+                recorder.ask()
+                continue
+            # What `deliver` and `ask` do, without a call: there may be 50,000 batches a second.
+            recorder.batches += 1
+            recorder.rows += size
+            recorder.since = delivered_at = recorder.clock()
+            yield batch
+            recorder.since = asked_at = recorder.clock()
+            recorder.trained += asked_at - delivered_at
 
     def _items_of(
         self, current: Pass, delivered: Delivered, recorder: Recorder
     ) -> Generator[Any, None, None]:
-        with self.threads.closing(delivered):
-            for items, mark, size in delivered:
-                recorder.deliver(size)
-                for item in islice(items, self._items, None):
-                    self._items += 1
-                    yield item
-                current.advance(mark, size)
-                self._items = 0
-                recorder.ask()
-
-    def converted(self, blocks: Iterator[Block], convert: Convert) -> Delivered:
-        """Deliver what `convert` makes of blocks.
-
-        Both are closed in order: after an error threads would read ahead until the garbage is
-        collected.
-        """
-        reading: Any = blocks
-        with self.threads.closing(reading), self.threads.closing(convert(reading)) as delivered:
-            yield from delivered
+        for items, mark, size in delivered:
+            recorder.deliver(size)
+            for item in islice(items, self._items, None):
+                self._items += 1
+                yield item
+            current.advance(mark, size)
+            self._items = 0
+            recorder.ask()
 
     def _move(self, current: Pass) -> None:
         if not self.follows_begun:

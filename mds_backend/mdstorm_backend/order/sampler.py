@@ -75,9 +75,12 @@ class Sampler(Protocol):
     ----------
     spans_epochs : bool
         Whether batches span epochs, so that a pass is read in one go.
+    has_windows : bool
+        Whether a chunk is a window, which is read out of few shards.
     """
 
     spans_epochs: ClassVar[bool]
+    has_windows: ClassVar[bool] = True
 
     @property
     def num_samples(self) -> int:

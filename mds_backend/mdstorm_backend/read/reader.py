@@ -60,6 +60,8 @@ class Reader:
         Rows of a block at most, rounded to whole batches.
     samples_ahead : int
         Samples whose shards are opened ahead of use.
+    keeps_open : bool
+        Keep the shards of a chunk that is no range open until all of it was read.
     recorder : Recorder, optional
         Records what is done, and what the consumer waits for.
     """
@@ -75,6 +77,7 @@ class Reader:
     prefetch: int = 4
     block_rows: int = BLOCK_ROWS
     samples_ahead: int = 0
+    keeps_open: bool = True
     recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
@@ -104,15 +107,16 @@ class Reader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
+        # Of threads that only copy, more than one would wait for the interpreter's lock.
+        threads, depth = self.workers, self.prefetch
+        if only_copies := self.transform is None and self._only_copies:
+            threads, depth = min(threads, 1), 2
         with (
             self._ahead(self._make_ready) as ahead,
-            Prefetcher(self.workers, self.prefetch, self.recorder) as prefetcher,
+            Prefetcher(threads, depth, self.recorder) as prefetcher,
         ):
             plan = ahead(self._plan(chunks, sizes))
-            if self.transform is None and self._only_copies:
-                yield from copied_ahead(self._fill, plan, self.workers, self.recorder)
-            else:
-                yield from prefetcher.map(self._fill, plan)
+            yield from prefetcher.map(self._fill, plan, first_here=only_copies)
 
     def planned(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
         """Yield what `blocks` would read, unread: they know the `numbers` of their samples.
@@ -132,7 +136,7 @@ class Reader:
     def _plan(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
         """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is soon there."""
         most, batches = self._batches_per_block, 1
-        stream = _Stream(chunks, self.dataset)
+        stream = _Stream(chunks, self.dataset, keeps_open=self.keeps_open)
         while marks := list(islice(sizes, min(batches, most))):
             yield Block(list(marks), marks, list(stream.take(sum(marks))))
             batches *= 2
@@ -189,9 +193,10 @@ class Reader:
 class _Stream:
     """Samples of chunks to be taken in any number."""
 
-    def __init__(self, chunks: Iterator[Chunk], dataset: SampleSource) -> None:
+    def __init__(self, chunks: Iterator[Chunk], dataset: SampleSource, *, keeps_open: bool) -> None:
         self._chunks = chunks
         self._bounds = dataset.bounds
+        self._keeps_open = keeps_open
         self._left: Chunk = range(0)
         self._kept: Opened | None = None
 
@@ -201,7 +206,8 @@ class _Stream:
             while not len(self._left):
                 self._left = next(self._chunks)
                 # What comes in any order needs the same shards over and over.
-                self._kept = None if isinstance(self._left, range) else {}
+                is_range = isinstance(self._left, range)
+                self._kept = {} if self._keeps_open and not is_range else None
             taken, self._left = self._left[:count], self._left[count:]
             count -= len(taken)
             yield Located(taken, self._bounds, self._kept)
@@ -212,24 +218,6 @@ def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
     per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
     wide = min(_COLUMN_BYTES * len(dataset.schema), _WIDE_BLOCK_BYTES)
     return max(1, min(rows, max(_BLOCK_BYTES, wide) // per_row) // batch_size)
-
-
-def copied_ahead(
-    fill: Callable[[Block], Block],
-    plan: Iterator[Block],
-    workers: int,
-    recorder: Recorder | None = None,
-) -> Iterator[Block]:
-    """Fill blocks whose rows are no more than copied, one of them ahead of use.
-
-    One thread does it, however many `workers` there may be: more of them would wait for the
-    interpreter's lock rather than copy. Without any it is done here, as it is for the first block,
-    which so does not wait for the plan of another.
-    """
-    with Prefetcher(0, 1, recorder) as here:
-        yield from here.map(fill, islice(plan, 1))
-    with Prefetcher(min(workers, 1), 2, recorder) as thread:
-        yield from thread.map(fill, plan)
 
 
 def check_batch_size(batch_size: object) -> None:

@@ -12,8 +12,7 @@ from mdstorm_backend.base import prefetch
 from mdstorm_backend.base.prefetch import Prefetcher
 
 
-@pytest.mark.parametrize(("depth", "own_depth"), [(3, None), (10, 3)])
-def test_no_more_items_are_taken_than_may_be_ahead(depth: int, own_depth: int | None) -> None:
+def test_no_more_items_are_taken_than_may_be_ahead() -> None:
     taken: list[int] = []
 
     def items() -> Iterator[int]:
@@ -21,11 +20,35 @@ def test_no_more_items_are_taken_than_may_be_ahead(depth: int, own_depth: int | 
             taken.append(n)
             yield n
 
-    with Prefetcher(2, depth) as prefetcher:
-        results = prefetcher.map(lambda n: n, items(), depth=own_depth)
+    with Prefetcher(2, 3) as prefetcher:
+        results = prefetcher.map(lambda n: n, items())
         for n in range(10):
             assert next(results) == n
             assert len(taken) <= n + 3
+
+
+def test_the_first_item_does_not_wait_for_a_second_one_where_it_is_made_here() -> None:
+    taken: list[int] = []
+    made_by: list[threading.Thread] = []
+
+    def items() -> Iterator[int]:
+        for n in range(5):
+            taken.append(n)
+            yield n
+
+    def make(n: int) -> int:
+        made_by.append(threading.current_thread())
+        return n
+
+    with Prefetcher(1, 2) as prefetcher:
+        results = prefetcher.map(make, items(), first_here=True)
+        assert next(results) == 0
+        assert taken == [0]
+        assert next(results) == 1
+        assert taken == [0, 1, 2]  # one ahead of use
+        assert list(results) == [2, 3, 4]
+    assert made_by[0] is threading.current_thread()
+    assert threading.current_thread() not in made_by[1:]
 
 
 class AtOnce:

@@ -10,7 +10,7 @@ from tests.mds_backend.loaders.loaders import rows, torch_loader
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, PassRunner, Schedule
+from mdstorm_backend.loaders import Batching, PassRunner, Schedule, converted
 
 ROWS, SHARDS = 61, 9
 SHUFFLE = {"seed": 3, "window": 15}
@@ -23,11 +23,11 @@ def row_groups(dataset: Dataset, rank: int, world_size: int) -> PassRunner:
 
 
 def groups_of(runner: PassRunner) -> Iterator[list[int]]:
-    def converted(blocks: Any) -> Any:
+    def groups(blocks: Any) -> Any:
         for block in blocks:
             yield block.batch["number"].tolist(), block.marks[-1], sum(block.sizes)
 
-    return runner.run(lambda rest: runner.converted(rest.blocks(), converted))
+    return runner.run(lambda rest: converted(rest.blocks(), groups))
 
 
 def rest_of(runner: PassRunner) -> list[int]:

@@ -14,7 +14,7 @@ from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Batching
-from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner
+from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, converted
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
@@ -46,7 +46,7 @@ def lists(blocks: Iterator[Block]) -> Delivered:
 
 
 def read_by(runner: PassRunner, convert: Callable[..., Delivered] = lists) -> Any:
-    return runner.run(lambda rest: runner.converted(rest.blocks(), convert))
+    return runner.run(lambda rest: converted(rest.blocks(), convert))
 
 
 def flat(batches: Any) -> list[int]:
@@ -116,7 +116,7 @@ def test_blocks_are_closed_after_what_is_made_of_them(numbers: Dataset) -> None:
 
     runner = runner_of(numbers)
     batches = runner.run(
-        lambda rest: runner.converted(
+        lambda rest: converted(
             noted("blocks", rest.blocks()), lambda blocks: noted("batches", lists(blocks))
         )
     )

@@ -1,7 +1,7 @@
 """Samples by number, in batches: any order, repetitions, shards of several layouts."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.values.batch import Batch, as_arrow
-from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.reader import batches_per_block, copied_ahead
+from mdstorm_backend.read.reader import batches_per_block
 
 ROWS = 90
 
@@ -116,29 +115,6 @@ def test_a_block_is_limited_in_rows_and_in_bytes(
 ) -> None:
     dataset: Any = Shape(1000, 1000 * nbytes_per_row, columns)
     assert batches_per_block(dataset, 16_384, batch_size) == batches
-
-
-def test_the_first_block_does_not_wait_for_another() -> None:
-    planned: list[int] = []
-    filled_by: list[threading.Thread] = []
-
-    def plan() -> Iterator[Block]:
-        for size in range(1, 10):
-            planned.append(size)
-            yield Block(sizes=[size])
-
-    def fill(block: Block) -> Block:
-        filled_by.append(threading.current_thread())
-        return block
-
-    filled: Any = copied_ahead(fill, plan(), 2)
-    next(filled)
-    assert planned == [1]
-    next(filled)
-    assert planned == [1, 2, 3]  # one ahead of use
-    filled.close()
-    filled_by[-1].join(30)  # it ends by itself
-    assert not filled_by[-1].is_alive()
 
 
 def test_rows_are_prepared_as_they_are_read(fixed: Dataset) -> None:

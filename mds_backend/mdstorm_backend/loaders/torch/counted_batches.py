@@ -14,13 +14,13 @@ from torch.utils.data import DataLoader
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.runner import Delivered
-from mdstorm_backend.loaders.torch.block_batches import KeptByLoader
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
+from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses
 
 
 def counted_batches(
-    loader: DataLoader[Any], kept: KeptByLoader, count_rows: Callable[[Any], int]
+    loader: DataLoader[Any], kept: LoaderPasses, count_rows: Callable[[Any], int]
 ) -> Generator[Any, None, None]:
     """Go through what PyTorch's own loader makes of the dataset, and count its rows."""
     kept.counted = 0

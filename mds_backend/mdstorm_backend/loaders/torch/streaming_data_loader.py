@@ -14,7 +14,6 @@ from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data
-from mdstorm_backend.loaders.torch.block_batches import FETCHES_AHEAD, BlockBatches, KeptByLoader
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
     has_own_states,
@@ -23,6 +22,7 @@ from mdstorm_backend.loaders.torch.counted_batches import (
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
 from mdstorm_backend.loaders.torch.device_batches import check_device
 from mdstorm_backend.loaders.torch.loader_arguments import check_arguments, named
+from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD, LoaderPasses
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, MappedCollate, TorchBatch
 from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 
@@ -143,7 +143,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             and type(dataset).__iter__ is DatasetSamples.__iter__
             and batch_size is not None
         )
-        self._mdstorm = KeptByLoader(
+        self._mdstorm = LoaderPasses(
             options=options,
             batch_map=batch_map,
             device=check_device(device),
@@ -197,7 +197,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
             raise TypeError("this pass resumed in another world, with fewer batches than the next")
-        return BlockBatches(self, self._mdstorm).passes.place.num_batches()
+        return self._mdstorm.of(self).place.num_batches()
 
     def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
         kept = self._mdstorm
@@ -208,7 +208,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if kept.reads_blocks:
             counts_itself = type(self)._get_batch_size is not StreamingDataLoader._get_batch_size
             counts_itself = counts_itself or has_own_states(self.dataset)
-            batches = BlockBatches(self, kept).run(self._get_batch_size if counts_itself else None)
+            batches = kept.run(self, self._get_batch_size if counts_itself else None)
         else:
             batches = counted_batches(self, kept, self._get_batch_size)
         return kept.threads.follow(batches)
@@ -247,7 +247,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         kept = self._mdstorm
         if kept.reads_blocks and kept.counted is None and not has_own_states(self.dataset):
-            return BlockBatches(self, self._mdstorm).state_dict()
+            return self._mdstorm.state_dict(self)
         if not isinstance(self.dataset, DatasetSamples):
             return None
         num_shares = self.dataset._mdstorm.count_shares()
@@ -284,7 +284,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         given: Any = state  # None, which `state_dict` may return, is refused where it is no state
         if self._mdstorm.reads_blocks and not has_own_states(self.dataset):
             self._mdstorm.counted = None
-            BlockBatches(self, self._mdstorm).load_state_dict(given)
+            self._mdstorm.of(self).load_state_dict(given)
             return
         if isinstance(self.dataset, DatasetSamples):
             self.dataset.load_state_dict(given)

@@ -156,8 +156,9 @@ def tensor_batches(
     # Images are decoded while the batches before them are used. Anything else takes less time than
     # the threads would wait for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
-    with Prefetcher(ahead, 2, recorder if ahead else None) as prefetcher:
-        for block, columns in prefetcher.map(converted, blocks):
+    with Prefetcher(ahead, 2, recorder) as prefetcher:
+        made = prefetcher.map(converted, blocks) if ahead else map(converted, blocks)
+        for block, columns in made:
             names = tuple(columns)
             for mark, size, *values in zip(
                 block.marks, block.sizes, *columns.values(), strict=True

@@ -1,11 +1,12 @@
-"""The batches of a `StreamingDataLoader` that are read as blocks, and their state."""
+"""`LoaderPasses`: the passes of a `StreamingDataLoader`, and all that it keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch.utils.data import DataLoader
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.runner import Delivered, PassRunner
+from mdstorm_backend.loaders.runner import Delivered, PassRunner, converted
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
 from mdstorm_backend.loaders.torch.torch_batches import (
@@ -32,8 +33,8 @@ FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD
 
 
 @dataclass
-class KeptByLoader:
-    """What a loader keeps behind one name: subclasses may use all others.
+class LoaderPasses:
+    """The passes of a loader, and all that it keeps, behind one name: subclasses may use others.
 
     Attributes
     ----------
@@ -92,114 +93,89 @@ class KeptByLoader:
         if workers is not None and not workers.is_busy:
             workers.shutdown()
 
+    def of(self, loader: DataLoader[Any]) -> PassRunner:
+        """Return the passes over what a loader reads."""
+        schedule = source_of(loader)._mdstorm.schedule
+        if self.runner is None:
+            self.runner = PassRunner(
+                schedule, _batching(loader), self.threads, recorders=self.recorders
+            )
+        self.runner.schedule = schedule
+        return self.runner
+
+    def state_dict(self, loader: DataLoader[Any]) -> dict[str, Any]:
+        """Return where the loader stands."""
+        before_last = self.has_last is not None and self.has_last()
+        return self.of(loader).state_dict(before_last=before_last)
+
+    def run(
+        self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
+    ) -> Generator[Any, None, None]:
+        """Go through a pass.
+
+        Parameters
+        ----------
+        loader : DataLoader
+            Its dataset makes samples in the order that it reads them.
+        count_rows : callable, optional
+            Says how many samples a batch counts as; by default those that were read for it.
+        """
+        self.recorders.note_asked()
+        self.counted, runner = None, self.of(loader)
+        if not self.collates:
+            check_columns(runner.schedule.options)
+        runner.remembers = self.has_last is not None
+        batches = runner.run(partial(self._deliver, loader))
+        if count_rows is None:
+            yield from batches
+            return
+        self.counted = 0
+        with closing(batches):
+            for batch in batches:
+                self.counted += count_rows(batch)
+                yield batch
+
+    def _deliver(self, loader: DataLoader[Any], rest: Rest) -> Sequence[Any]:
+        source = source_of(loader)
+        recipe = Recipe(loader.collate_fn if self.collates else None, self.batch_map)
+        made = DeliveredBatches(source, recipe, rest)
+        options = {**self.options, "num_workers": loader.num_workers}
+        stages: list[Any] = []
+        if not loader.num_workers:
+            stages += converted(made.blocks(), made.converted)
+        elif loader.persistent_workers:
+            stages.append(self._from_persistent_workers(source, recipe, rest, options))
+        else:
+            stages.append(from_processes(made, options, rest.recorder))
+        if self.device is not None:
+            stages.append(on_device(stages[-1], self.device))
+        # The batches of workers are pinned by PyTorch.
+        elif loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
+            are_dicts = not self.collates and self.batch_map is None
+            stages.append(pinned(stages[-1], are_dicts=are_dicts))
+        return stages
+
+    def _from_persistent_workers(
+        self, source: DatasetSamples, recipe: Recipe, rest: Rest, options: Mapping[str, Any]
+    ) -> Delivered:
+        workers, read = self.workers, source._mdstorm.schedule.options
+        if workers is None or workers.options is not read or workers.is_busy:
+            self.end_workers()
+            workers = PersistentWorkers(source, recipe, rest.batching, options)
+            self.workers = workers
+        try:
+            yield from workers.deliver(rest)
+        except Exception:
+            self.end_workers()
+            raise
+
+
+def _batching(loader: DataLoader[Any]) -> Batching:
+    assert loader.batch_size is not None
+    return Batching(loader.batch_size, loader.drop_last, loader.num_workers)
+
 
 def source_of(loader: DataLoader[Any]) -> DatasetSamples:
     """Return the dataset of a loader that reads one of ours."""
     assert isinstance(loader.dataset, DatasetSamples)
     return loader.dataset
-
-
-class BlockBatches:
-    """Reads the batches of a loader. Made for each use: what stays is kept by the loader.
-
-    Parameters
-    ----------
-    loader : DataLoader
-        Its dataset makes samples in the order that it reads them.
-    kept : KeptByLoader
-        What it keeps.
-    """
-
-    def __init__(self, loader: DataLoader[Any], kept: KeptByLoader) -> None:
-        self._loader = loader
-        self._kept = kept
-        self._source = source_of(loader)
-
-    @property
-    def _batching(self) -> Batching:
-        loader = self._loader
-        assert loader.batch_size is not None
-        return Batching(loader.batch_size, loader.drop_last, loader.num_workers)
-
-    @property
-    def passes(self) -> PassRunner:
-        """The passes over what the dataset reads: a state may have changed it."""
-        schedule, kept = self._source._mdstorm.schedule, self._kept
-        if kept.runner is None:
-            kept.runner = PassRunner(
-                schedule, self._batching, kept.threads, recorders=kept.recorders
-            )
-        kept.runner.schedule = schedule
-        return kept.runner
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return where the loader stands."""
-        has_last = self._kept.has_last
-        return self.passes.state_dict(before_last=has_last is not None and has_last())
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration continue where `state` was taken."""
-        self.passes.load_state_dict(state)
-
-    def run(self, count_rows: Callable[[Any], int] | None = None) -> Generator[Any, None, None]:
-        """Go through a pass.
-
-        Parameters
-        ----------
-        count_rows : callable, optional
-            Says how many samples a batch counts as; by default those that were read for it.
-        """
-        kept = self._kept
-        kept.recorders.note_asked()
-        kept.counted, passes = None, self.passes
-        if not kept.collates:
-            check_columns(self._source._mdstorm.options)
-        passes.remembers = kept.has_last is not None
-        batches = passes.run(self._delivered)
-        if count_rows is None:
-            yield from batches
-            return
-        kept.counted = 0
-        with closing(batches):
-            for batch in batches:
-                kept.counted += count_rows(batch)
-                yield batch
-
-    def _delivered(self, rest: Rest) -> Delivered:
-        loader, kept = self._loader, self._kept
-        made = DeliveredBatches(self._source, self._recipe, rest)
-        if not loader.num_workers:
-            batches = self.passes.converted(made.blocks(), made.converted)
-        elif loader.persistent_workers:
-            batches = self._from_persistent_workers(rest)
-        else:
-            batches = from_processes(made, self._process_options, rest.recorder)
-        if kept.device is not None:
-            return on_device(batches, kept.device)
-        # The batches of workers are pinned by PyTorch.
-        if loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
-            return pinned(batches, are_dicts=not kept.collates and kept.batch_map is None)
-        return batches
-
-    @property
-    def _recipe(self) -> Recipe:
-        kept = self._kept
-        return Recipe(self._loader.collate_fn if kept.collates else None, kept.batch_map)
-
-    @property
-    def _process_options(self) -> dict[str, Any]:
-        return {**self._kept.options, "num_workers": self._loader.num_workers}
-
-    def _from_persistent_workers(self, rest: Rest) -> Delivered:
-        kept, workers = self._kept, self._kept.workers
-        options = self._source._mdstorm.schedule.options
-        if workers is None or workers.options is not options or workers.is_busy:
-            kept.end_workers()
-            workers = kept.workers = PersistentWorkers(
-                self._source, self._recipe, self._batching, self._process_options
-            )
-        try:
-            yield from workers.deliver(rest)
-        except Exception:
-            kept.end_workers()
-            raise
