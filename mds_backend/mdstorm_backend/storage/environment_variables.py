@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from copy import deepcopy
 from typing import Any
 
 from mdstorm_backend.storage.s3_objects import CONNECTIONS
@@ -49,7 +50,8 @@ def with_variables(url: str, scheme: str, options: dict[str, Any]) -> dict[str, 
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
     if scheme in ("s3", "s3a"):
-        configured = {**_CONNECTIONS, **options.get("config_kwargs", {})}
+        # A copy: botocore changes what it gets, and other options would mean another client.
+        configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
         return {**_of_s3(url, options), **options, "config_kwargs": configured}
     if scheme in ("abfs", "abfss", "az"):
         return {**_of_azure(options), **options}

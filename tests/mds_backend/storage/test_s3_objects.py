@@ -147,15 +147,17 @@ def test_the_error_says_what_a_store_that_refuses_answers(
 def test_what_refuses_signed_urls_is_asked_as_the_client_does(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
+    signed: list[bool] = []
+
     def refuse(environ: WSGIEnvironment, start: StartResponse) -> Any:
-        is_signed = "Signature=" in environ["QUERY_STRING"]
-        return (respond("403 Forbidden") if is_signed else s3.app)(environ, start)
+        signed.append("Signature=" in environ["QUERY_STRING"])
+        return (respond("403 Forbidden") if signed[-1] else s3.app)(environ, start)
 
     location = at(s3, max_pool_connections=2)  # others go on to sign URLs
     s3.fault = lambda method, path: refuse
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
-    assert len(s3.requests) == 1 + 2 * 6  # one refusal says enough
+    assert sum(signed) == 1  # one refusal says enough
 
 
 def test_a_signed_url_is_used_again_after_a_connection_broke(
