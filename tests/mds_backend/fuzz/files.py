@@ -32,7 +32,7 @@ _WRITERS: dict[str, dict[str, Any]] = {
     "v1": {"version": "1.0", "compression": "gzip", "use_dictionary": False},
     "v2": {"version": "2.6", "data_page_version": "2.0", "write_page_index": True},
     "int96": {"use_deprecated_int96_timestamps": True, "compression": "none"},
-    "bare": {"store_schema": False, "write_page_checksum": True},
+    "bare": {"store_schema": False, "use_dictionary": ["text"]},
 }
 
 
