@@ -12,6 +12,7 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, StorageError
+from mdstorm_backend.storage.mapping import NotAFileError
 from mdstorm_backend.storage.s3_objects import ReplacedError
 
 T = TypeVar("T")
@@ -19,7 +20,7 @@ T = TypeVar("T")
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 #: Trying again does not help.
-_FINAL = (FileNotFoundError, NotADirectoryError, CredentialsError, ReplacedError)
+_FINAL = (FileNotFoundError, NotADirectoryError, NotAFileError, CredentialsError, ReplacedError)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.errors import (
+    CorruptDatasetError,
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -20,6 +21,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.shard_info import INDEX_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.mapping import NotAFileError
 from mdstorm_backend.tables import other_format
 
 _logger = logging.getLogger(__name__)
@@ -82,7 +84,9 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
         return watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
 
     try:
-        return try_again(attempt, url=url, attempts=1 if location.is_local_disk else options.retry)
+        return try_again(attempt, url=url, attempts=options.retry)
+    except NotAFileError as error:
+        raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error
     except (FileNotFoundError, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable
 from typing import Any, Protocol, overload
@@ -17,6 +16,7 @@ from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_record
 from mdstorm_backend.errors import CredentialsError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location
+from mdstorm_backend.storage.mapping import NotAFileError
 
 
 class ShardFiles(Protocol):
@@ -230,10 +230,8 @@ class DirectFiles(ShardFiles):
         url = self._location.file_url(file.basename)
         try:
             content = self._location.read(file.basename)
-        except OSError as error:
-            if error.errno in (errno.EISDIR, errno.ELOOP, errno.EINVAL):
-                raise not_a_file(file, url, error) from error
-            raise
+        except NotAFileError as error:
+            raise not_a_file(file, url, error) from error
         is_new = file.basename not in self._checked
         check_content(file, content, self._options.validate_hash if is_new else None, url)
         self._checked.add(file.basename)

@@ -14,16 +14,28 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 _NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
+class NotAFileError(OSError):
+    """Something else is in the place of a file."""
+
+
 def open_file(path: str) -> int:
-    """Open a local file for reading; a pipe without a writer would be waited for forever."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """Open a local file for reading; a pipe without a writer would be waited for forever.
+
+    Raises
+    ------
+    NotAFileError
+        If it is a pipe, a directory, a link to one or a link to itself.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise NotAFileError(*error.args) if error.errno == errno.ELOOP else error from None
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return fd
     os.close(fd)
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    raise OSError(errno.EINVAL, "Not a regular file", path)
+    what = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "Not a regular file"
+    raise NotAFileError(errno.EISDIR, what, path)
 
 
 def map_file(fd: int) -> Buffer:
