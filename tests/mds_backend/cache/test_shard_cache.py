@@ -391,6 +391,11 @@ def test_a_record_of_another_version_counts_as_empty() -> None:
     assert Record.from_bytes(other) == Record()
 
 
+@pytest.mark.parametrize("note", [b"[" * 100_000, b'{"version": 1, "reserved": 1e400}'])
+def test_a_note_that_is_no_record_counts_as_empty(note: bytes) -> None:
+    assert Record.from_bytes(note) == Record()
+
+
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ".mdstorm/x", "", "a\\..\\..\\x"])
 def test_names_that_lead_out_of_the_directory_are_refused(
     name: str, source: Path, local: Path

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +15,8 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.order import ExactOrder
 
 ROWS, SHARDS = 40, 8
 
@@ -125,6 +128,19 @@ def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path)
     state = torch_loader(write_numbers(tmp_path, ROWS)).state_dict()
     with pytest.raises(StateMismatchError, match="dataset: "):
         torch_loader(numbers).load_state_dict(state)
+
+
+@pytest.mark.parametrize("order", [None, ExactOrder(seed=1)], ids=["elastic", "exact"])
+@pytest.mark.parametrize("value", [np.arange(2), [np.arange(2)], torch.zeros(2)], ids=str)
+def test_a_state_that_holds_arrays_is_refused(numbers: Dataset, order: Any, value: Any) -> None:
+    dataset = StreamingDataset(local=numbers.location.path, batch_size=4, order=order)
+    loader = StreamingDataLoader(dataset, batch_size=4)
+    state = next(loader.state_dict() for _ in loader)
+    for key in ("epoch", "sample_in_epoch", "shuffle_seed"):
+        with pytest.raises(StateMismatchError):
+            loader.load_state_dict({**state, key: value})
+    with pytest.raises(StateMismatchError):
+        loader.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "dataset": value}})
 
 
 def test_a_pass_of_several_epochs_is_followed_by_others(numbers: Dataset) -> None:
