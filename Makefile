@@ -5,6 +5,7 @@
 # make docs        the site, in docs/_build/html
 # make demo        the first example, in an environment of its own (1.7 GB)
 # make release     what a release consists of, in dist/; publishes nothing
+# make image       a container with mdstorm, where docker runs; elsewhere its Dockerfile is only checked
 # make benchmark   speed, compared with other libraries
 #
 # Each creates the virtual environments that it needs. Prerequisites: Python 3.11 and Java 17 or
@@ -43,7 +44,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick docs release demo notebooks benchmark parity lint format test-dev test-compat \
+.PHONY: test test-all quick docs release image demo notebooks benchmark parity lint format test-dev test-compat \
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
@@ -96,6 +97,12 @@ docs: $(DOCS)/.complete
 # Built from the commit, tried on every Python that is there; its pages say how it is published.
 release: docs $(DEV)/.complete
 	$(DEV)/bin/python scripts/release.py
+
+image: $(DEV)/.complete
+	$(DEV)/bin/hadolint examples/docker/*Dockerfile
+	@if docker info >/dev/null 2>&1; then \
+		docker build --file examples/docker/Dockerfile --tag mdstorm . && docker run --rm mdstorm; \
+	else echo "no docker runs here: examples/docker/Dockerfile was only checked"; fi
 
 demo: java $(DEMO)/.complete
 	$(call with_spark,$(DEMO)) $(DEMO)/bin/python examples/quickstart.py

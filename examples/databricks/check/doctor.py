@@ -1,0 +1,23 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Check the set-up
+# MAGIC
+# MAGIC Writes a small table with every type to a directory with the Spark of this compute, reads it back in
+# MAGIC PyTorch, compares every value, and deletes it. `cache` is a directory that all machines see, such as
+# MAGIC `dbfs:/Volumes/<catalog>/<schema>/<volume>/cache`.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch]"
+
+# COMMAND ----------
+
+dbutils.widgets.text("cache", "")
+
+# COMMAND ----------
+
+from mdstorm.doctor import check_setup
+
+report = check_setup(dbutils.widgets.get("cache") or None, ranks=2, spark=spark)
+print(report)
+assert not report.problems
