@@ -71,7 +71,7 @@ def test_the_programs_of_the_manifests_run(tmp_path: Path) -> None:
         (tmp_path / name).write_text(program_of(name), "utf-8")
     python, url = sys.executable, f"file://{tmp_path}/numbers"
     environment = {**os.environ, "PYSPARK_PYTHON": python, "OMP_NUM_THREADS": "1"}
-    launcher = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0")
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")
     said = ""
     for command in ((tmp_path / "convert.py", url), (*launcher, tmp_path / "train.py", url)):
         done = subprocess.run(
