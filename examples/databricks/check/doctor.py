@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # Check the set-up
 # MAGIC
-# MAGIC Writes a small table with every type to a directory with the Spark of this compute, reads it back in
-# MAGIC PyTorch, compares every value, and deletes it. `cache` is a directory that all machines see, such as
-# MAGIC `dbfs:/Volumes/<catalog>/<schema>/<volume>/cache`.
+# MAGIC Writes a small table with every type to a directory with the Spark of this compute, reads it
+# MAGIC back in PyTorch, compares every value, and deletes it. `cache` is a directory that all
+# MAGIC machines see, such as `dbfs:/Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
 
