@@ -62,4 +62,4 @@ def test_explicit_shards_go_before_automatic_shares(
 ) -> None:
     module = make(train=converter, batch_size=100, cur_shard=1, shard_count=2)
     rows = [row for batch in module.train_dataloader() for row in batch["number"].tolist()]
-    assert sorted(rows) == list(range(ROWS // 2, ROWS))
+    assert sorted(rows) == list(range(ROWS // 2 + 1, ROWS))

@@ -28,6 +28,7 @@ from mdstorm_backend.base import (
     is_integer,
 )
 from mdstorm_backend.format import check_decimals
+from mdstorm_backend.order import given_world
 from mdstorm_backend.read import Decode, Size, check_decode, check_num_epochs
 from mdstorm_backend.tables import AsOf
 
@@ -95,8 +96,11 @@ class ReaderArguments:
     version: int | None = None
     timestamp: str | datetime | None = None
     shuffling_queue_capacity: int | None = 0
+    world: Any = None
 
     def __post_init__(self) -> None:
+        if self.world is not None:
+            self._take_world()
         check_num_epochs(self.num_epochs)
         check_integer("workers_count", self.workers_count, lowest=1)
         check_integer("shuffling_queue_capacity", self.shuffling_queue_capacity)
@@ -124,6 +128,21 @@ class ReaderArguments:
         self._check_cache()
         check_share(self.cur_shard, self.shard_count)
         self.as_of  # noqa: B018  # checks it
+
+    def _take_world(self) -> None:
+        """Put the rank and the size of a world in the place of the shard arguments."""
+        if self.is_share:
+            raise InvalidArgumentError(
+                f"world={self.world!r} selects the share of the rows, and so do cur_shard and "
+                "shard_count: pass either"
+            )
+        world = given_world(self.world)
+        for name, value in (
+            ("cur_shard", world.rank),
+            ("shard_count", world.size),
+            ("world", None),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def as_of(self) -> AsOf:

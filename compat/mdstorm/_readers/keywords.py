@@ -30,6 +30,7 @@ class AddedKeywords(TypedDict, total=False):
     decimals: str | None
     decode: Decode | None
     size: Size | None
+    world: Any
 
 
 class AddedReaderKeywords(AddedKeywords, total=False):

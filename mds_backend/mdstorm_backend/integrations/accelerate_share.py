@@ -17,7 +17,7 @@ from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import World
+from mdstorm_backend.order.world import World, given_world
 
 
 def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
@@ -110,12 +110,7 @@ def _part_of_batch(batch_size: int, num_processes: int) -> int:
 
 def _world_of_data(mesh: Any) -> World:
     """Return this process's place in the dimensions of a mesh that read different rows."""
-    rank, size = 0, 1
-    for name, place in zip(mesh.mesh_dim_names, mesh.get_coordinate(), strict=True):
-        if name.startswith("dp"):
-            width = mesh[name].size()
-            rank, size = rank * width + place, size * width
-    return World(rank, size, source="the device mesh of Accelerate")
+    return given_world((mesh, [name for name in mesh.mesh_dim_names if name.startswith("dp")]))
 
 
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from mdstorm_backend.datasets.stream_registry import streams_registry
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order.world import given_world
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.decoded_images import Decode, Size, check_decode
 from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
@@ -62,6 +63,7 @@ class DatasetSettings(StreamDefaults):
     null_masks: Sequence[str] = ()
     workers: int = 2
     prefetch: int = 4
+    world: Any = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:
@@ -83,7 +85,15 @@ class DatasetSettings(StreamDefaults):
         """Return the order to read in, and the share of it; a seed that was not given is drawn."""
         names = (field.name for field in fields(ElasticOrder) if field.name != "batch_size")
         settings = {name: getattr(self, name) for name in names}
-        return find_order(self.order, self.batch_size, settings, self.streams)
+        order = find_order(self.order, self.batch_size, settings, self.streams)
+        if self.world is None:
+            return order
+        if order.world_size > 1:
+            raise InvalidArgumentError(
+                f"world={self.world!r} and the order's own share, rank {order.world.rank} of "
+                f"{order.world_size}, exclude each other: pass either"
+            )
+        return order.share_of(given_world(self.world))
 
     @property
     def read_options(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, ExactSampler
 from mdstorm_backend.order.sampler import Chunk, Place, Sampler
-from mdstorm_backend.order.world import World, find_world
+from mdstorm_backend.order.world import World, find_world, given_world
 
 __all__ = [
     "DEFAULT_SEED",
@@ -15,4 +15,5 @@ __all__ = [
     "Sampler",
     "World",
     "find_world",
+    "given_world",
 ]

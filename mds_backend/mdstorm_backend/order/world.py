@@ -7,8 +7,9 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import InvalidArgumentError
 
 
@@ -115,6 +116,59 @@ class World:
         size = self.size // replication
         local_size = size if size % self.local_size else self.local_size
         return replace(self, rank=self.rank // replication, size=size, local_size=local_size)
+
+
+def given_world(world: object) -> World:
+    """Return the world that a user has given, as `StreamingDataset` takes it.
+
+    Parameters
+    ----------
+    world : World, (int, int), DeviceMesh or (DeviceMesh, str or sequence of str)
+        Rank and size; or a ``DeviceMesh`` of PyTorch with one dimension; or one with several, and
+        the names of those along which processes read different rows, such as
+        ``(mesh, "dp")`` and ``(mesh, ("dp_replicate", "dp_shard"))``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such rank, or the mesh has no such dimension, or this process is not in it.
+    """
+    if isinstance(world, World):
+        return world
+    mesh, names = world if isinstance(world, tuple) and len(world) == 2 else (world, None)
+    if is_integer(mesh) and is_integer(names):
+        return World(int(mesh), int(names), source="the argument world")
+    if not hasattr(mesh, "get_coordinate"):
+        raise InvalidArgumentError(
+            f"world={world!r} is no world: pass (rank, size), a DeviceMesh with one dimension, or "
+            "(mesh, name) with the name of the dimension along which processes read different rows"
+        )
+    return _of_mesh(mesh, names)
+
+
+def _of_mesh(mesh: Any, names: Any) -> World:
+    """Return this process's place in some dimensions of a mesh."""
+    dimensions = list(mesh.mesh_dim_names or range(mesh.ndim))
+    wanted = [names] if isinstance(names, str) else list(dimensions if names is None else names)
+    unknown = [name for name in wanted if name not in dimensions]
+    if unknown or (names is None and len(dimensions) > 1):
+        found = f"no dimension {unknown[0]!r}" if unknown else f"{len(dimensions)} dimensions"
+        raise InvalidArgumentError(
+            f"the mesh has {found}: it has {dimensions}. Pass world=(mesh, name), with the name of "
+            "the one along which processes read different rows"
+        )
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:
+        raise InvalidArgumentError(
+            "this process is not in the mesh of world=…, so it has no share of the rows: pass a "
+            "mesh of all processes that read"
+        )
+    rank, size = 0, 1
+    for name in wanted:
+        dimension = dimensions.index(name)
+        width = mesh.size(dimension)
+        rank, size = rank * width + coordinate[dimension], size * width
+    return World(rank, size, source="the device mesh")
 
 
 def find_world() -> World:

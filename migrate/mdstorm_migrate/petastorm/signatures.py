@@ -51,7 +51,7 @@ ACCEPTED: dict[str, frozenset[str]] = {
 ADDED: frozenset[str] = words(
     "batch_map cache_key decimals decode device features fill_nulls keep labels null_masks order "
     "parent_cache_dir_url sample_weights size staging staging_dir_url storage_format "
-    "storage_options timestamp version"
+    "storage_options timestamp version world"
 )
 
 _OPTIONS = {"s3_config_kwargs": "pass storage_options= instead"}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
+from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 
@@ -28,6 +29,14 @@ def test_a_rank_has_a_contiguous_share(ten: SparkDatasetConverter, read: Read) -
         [[4, 5], [6]],
         [[7, 8], [9]],
     ]
+
+
+@with_either
+def test_a_world_is_the_rank_and_their_count(ten: SparkDatasetConverter, read: Read) -> None:
+    expected = read(ten, cur_shard=1, shard_count=3, batch_size=3, **IN_ORDER)
+    assert read(ten, world=(1, 3), batch_size=3, **IN_ORDER) == expected
+    with pytest.raises(InvalidArgumentError, match="cur_shard and shard_count: pass either"):
+        read(ten, world=(1, 3), cur_shard=0, shard_count=3)
 
 
 @with_either

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order.world import World, find_world
+from mdstorm_backend.order.world import World, find_world, given_world
 
 LAUNCHERS = [
     ("RANK", "WORLD_SIZE"),
@@ -258,3 +259,59 @@ def test_asking_imports_no_framework() -> None:
         "sys.exit(any(name in sys.modules for name in ('torch', 'tensorflow', 'horovod')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+NAMES = ("dp", "sp", "tp")
+
+
+class Mesh:
+    """What a world asks of a ``DeviceMesh``: three dimensions of 2, 3 and 2 ranks."""
+
+    ndim = 3
+
+    def __init__(self, *names: str, coordinate: list[int] | None) -> None:
+        self.mesh_dim_names = names or None
+        self._coordinate = coordinate
+
+    def get_coordinate(self) -> list[int] | None:
+        return self._coordinate
+
+    def size(self, dimension: int) -> int:
+        return (2, 3, 2)[dimension]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [("shard", World(2, 3)), ("tp", World(0, 2)), (("replicate", "shard"), World(5, 6))],
+)
+def test_a_mesh_gives_the_rank_along_the_dimensions_that_are_named(
+    names: str | tuple[str, ...], expected: World
+) -> None:
+    mesh = Mesh("replicate", "shard", "tp", coordinate=[1, 2, 0])
+    assert given_world((mesh, names)) == expected
+
+
+def test_a_mesh_of_one_dimension_needs_no_name() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mesh, "ndim", 1)
+        assert given_world(Mesh(coordinate=[1])) == World(1, 2)
+    assert given_world((np.int64(1), 3)) == given_world(World(1, 3)) == World(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("world", "text"),
+    [
+        ((3, 3), "rank 3 of 3 does not exist"),
+        ("auto", "world='auto' is no world: pass \\(rank, size\\)"),
+        ((1, 2, 3), "is no world"),
+        (
+            Mesh("dp", "sp", "tp", coordinate=[0, 0, 0]),
+            "has 3 dimensions: .* Pass world=",
+        ),
+        ((Mesh(*NAMES, coordinate=[0, 0, 0]), "pp"), "has no dimension 'pp'"),
+        ((Mesh(*NAMES, coordinate=None), "dp"), "this process is not in the mesh"),
+    ],
+)
+def test_what_is_no_world_is_refused(world: object, text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        given_world(world)

@@ -135,6 +135,7 @@ class DatasetInfo:
     workers = Argument()
     prefetch = Argument()
     storage_options = Argument()
+    world = Argument()
 
     @property
     def next_epoch(self) -> int:

@@ -92,6 +92,10 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         is the number of samples.
     storage_options : dict, optional
         Arguments of the fsspec file system.
+    world : (int, int), DeviceMesh or (DeviceMesh, str), optional
+        Rank and number of ranks that read different rows, where those are not all processes, as in
+        tensor-parallel training: a pair, a ``DeviceMesh`` with one dimension, or one with the name
+        of its data-parallel dimension. By default the world is found when a pass begins.
 
     Attributes
     ----------
@@ -160,6 +164,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         workers: int = 2,
         prefetch: int = 4,
         storage_options: dict[str, Any] | None = None,
+        world: Any = None,
     ) -> None:
         super().__init__()
         told = dict(locals())  # the arguments, which are those of `DatasetSettings`
