@@ -11,7 +11,7 @@ def test_the_logger_of_the_package_rules_that_of_the_engine(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert mdstorm.__name__ == "mdstorm"
-    engine = logging.getLogger("mdstorm_backend.cache.inventory")
+    engine = logging.getLogger("mdstorm_backend.cache.space")
     caplog.set_level(logging.DEBUG, logger="mdstorm")
     engine.debug("said")
     assert caplog.messages == ["said"]  # handlers of the root logger hear it once

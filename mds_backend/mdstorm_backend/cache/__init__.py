@@ -11,8 +11,8 @@ from __future__ import annotations
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import cache_root
 from mdstorm_backend.cache.index_file import read_index
-from mdstorm_backend.cache.inventory import CachedDataset, clear_cached, list_cached
 from mdstorm_backend.cache.shard_files import ShardFiles, shard_files
+from mdstorm_backend.cache.space import CachedDataset, clear_cached, list_cached
 
 __all__ = [
     "CacheOptions",

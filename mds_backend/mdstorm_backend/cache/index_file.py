@@ -7,10 +7,9 @@ import os
 from contextlib import suppress
 
 from mdstorm_backend.base.plain_json import parse_json
-from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
-from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record
+from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,

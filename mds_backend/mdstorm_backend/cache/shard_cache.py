@@ -13,11 +13,15 @@ from typing import Any, overload
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.base.ordered_pool import go_on
 from mdstorm_backend.base.recorded_work import Cause, count, work
+from mdstorm_backend.cache.directory import FileIdentity, Record
 from mdstorm_backend.cache.download import check_hash, mapped
-from mdstorm_backend.cache.inventory import clear_former_states
-from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
-from mdstorm_backend.cache.space import remove_files, remove_stale_parts, reserve
+from mdstorm_backend.cache.space import (
+    clear_former_states,
+    remove_files,
+    remove_stale_parts,
+    reserve,
+)
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, map_file

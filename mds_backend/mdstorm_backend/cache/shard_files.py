@@ -6,11 +6,16 @@ import os
 from collections.abc import Iterable
 from typing import Any, Protocol, overload
 
-from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
-from mdstorm_backend.cache.directory import CacheDirectory, default_directory
-from mdstorm_backend.cache.download import check_content, decompressed, missing, not_a_file
-from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record, default_directory
+from mdstorm_backend.cache.download import (
+    check_content,
+    decompressed,
+    missing,
+    not_a_file,
+    try_again,
+    watched,
+)
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin
 from mdstorm_backend.errors import CredentialsError, StorageError

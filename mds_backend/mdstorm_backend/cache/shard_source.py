@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from mdstorm_backend.base.locks import FileLock
 from mdstorm_backend.base.recorded_work import Cause, count_download, work
-from mdstorm_backend.cache.attempts import LONGEST_PAUSE
 from mdstorm_backend.cache.cache_options import CacheOptions
-from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.download import check_hash, decompressed, download, mapped
-from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record
+from mdstorm_backend.cache.download import LONGEST_PAUSE, check_hash, decompressed, download, mapped
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Location

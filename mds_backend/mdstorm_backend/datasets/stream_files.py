@@ -7,9 +7,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
-from mdstorm_backend.cache.attempts import try_again
 from mdstorm_backend.cache.directory import NOTES, default_directory
-from mdstorm_backend.cache.download import check_content, decompressed
+from mdstorm_backend.cache.download import check_content, decompressed, try_again
 from mdstorm_backend.datasets.stream_defaults import INHERITED
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.errors import DatasetNotFoundError

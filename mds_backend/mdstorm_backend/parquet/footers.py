@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.shard_threads import map_files
-from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.cache_options import CacheOptions
+from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo

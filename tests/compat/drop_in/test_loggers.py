@@ -12,7 +12,7 @@ from mdstorm._drop_in import install_as_petastorm
 
 READER = "mdstorm.reader"
 CONVERTER = "mdstorm.spark.spark_dataset_converter"
-ENGINE = "mdstorm_backend.cache.inventory"
+ENGINE = "mdstorm_backend.cache.space"
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from tests.compat.spark.converters import Read, with_either
 from mdstorm.errors import DatasetNotFoundError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
-from mdstorm_backend.cache.inventory import list_cached
+from mdstorm_backend.cache.space import list_cached
 
 pytestmark = pytest.mark.usefixtures("default_delete_handler")
 

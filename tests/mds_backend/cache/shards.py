@@ -15,7 +15,7 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.cache import CacheOptions, ShardFiles, attempts, shard_files
+from mdstorm_backend.cache import CacheOptions, ShardFiles, download, shard_files
 from mdstorm_backend.format.compression import compress, extension
 from mdstorm_backend.format.hashes import digests
 from mdstorm_backend.format.index import FileInfo, ShardInfo
@@ -147,7 +147,7 @@ def remote(directory: Path) -> Location:
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let requests be tried again at once, in this process."""
     clock = SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
-    monkeypatch.setattr(attempts, "time", clock)
+    monkeypatch.setattr(download, "time", clock)
 
 
 def cache(source: Path, *, fingerprint: str = FINGERPRINT, **options: Any) -> ShardFiles:

@@ -19,8 +19,7 @@ from tests.mds_backend.cache.shards import (
 
 from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, shard_files
-from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.records import Record
+from mdstorm_backend.cache.directory import CacheDirectory, Record
 from mdstorm_backend.cache.space import _entries, reserve
 from mdstorm_backend.errors import InvalidArgumentError, StorageError
 from mdstorm_backend.format.index import ShardInfo

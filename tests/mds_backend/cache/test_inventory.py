@@ -11,7 +11,7 @@ from tests.mds_backend.cache.shards import cache, contents, files_in, make_shard
 from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, read_index
 from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.inventory import clear_cached, list_cached
+from mdstorm_backend.cache.space import clear_cached, list_cached
 from mdstorm_backend.errors import StorageError
 
 
@@ -83,7 +83,7 @@ def test_a_former_state_that_cannot_be_removed_stays_with_a_warning(
     (info,) = make_shards(source, 1)
     cache(source).open(info)
     gc.collect()
-    monkeypatch.setattr("mdstorm_backend.cache.inventory._clear", forbidden)
+    monkeypatch.setattr("mdstorm_backend.cache.space._clear", forbidden)
     assert bytes(cache(source, fingerprint="other").open(info)) == contents([info])[0]
     assert "cannot be removed (no)" in caplog.text
     assert len(list_cached()) == 2
@@ -148,7 +148,7 @@ def test_a_shard_that_is_brought_while_the_cache_is_cleared_stays_ours(
     files = cache(source)
     files.open(info)
     with monkeypatch.context() as patch:
-        name = "mdstorm_backend.cache.inventory.remove_stale_parts"
+        name = "mdstorm_backend.cache.space.remove_stale_parts"
         patch.setattr(name, lambda directory: files.open(info))
         assert clear_cached() == 1000
     assert [(entry.shards, entry.bytes) for entry in list_cached()] == [(1, 1000)]

@@ -27,9 +27,8 @@ from tests.mds_backend.cache.shards import (
 )
 
 from mdstorm_backend.base.locks import try_lock
-from mdstorm_backend.cache import attempts
-from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.records import Record
+from mdstorm_backend.cache import download
+from mdstorm_backend.cache.directory import CacheDirectory, Record
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
@@ -254,7 +253,7 @@ def test_pauses_between_attempts_double(
     (info,) = make_shards(source, 1)
     storage.faults += [disconnected] * 4
     pauses: list[float] = []
-    monkeypatch.setattr(attempts.time, "sleep", pauses.append)
+    monkeypatch.setattr(download.time, "sleep", pauses.append)
     cache(source, directory=local, retry=5).open(info)
     assert all(
         base <= pause <= 1.5 * base for base, pause in zip([1, 2, 4, 8], pauses, strict=True)

@@ -14,7 +14,7 @@ from tests.servers.gcs import TOKEN as GOOGLE_TOKEN
 from tests.servers.gcs import GoogleServer
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.cache import CacheOptions, attempts, read_index, shard_files
+from mdstorm_backend.cache import CacheOptions, download, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (
     CredentialsError,
@@ -198,7 +198,7 @@ def test_a_storage_that_cannot_be_reached_is_named(
     }
     location = Location.of("s3://bucket/x", options)
     pauses: list[float] = []
-    monkeypatch.setattr(attempts.time, "sleep", pauses.append)
+    monkeypatch.setattr(download.time, "sleep", pauses.append)
     with pytest.raises(StorageError, match=r"after 2 attempts.*download_retry") as caught:
         read_index(location)
     assert isinstance(caught.value, OSError)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.records import FileIdentity
+from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity
 from mdstorm_backend.datasets.sample_access import Spanner, StoredShard
 from mdstorm_backend.errors import MissingAttributeError
 from mdstorm_backend.format import parse_size
