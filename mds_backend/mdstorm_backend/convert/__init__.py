@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
-from mdstorm_backend.convert.comparison import Comparison, compare
-from mdstorm_backend.convert.differing_rows import RowDifference
-from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet
-from mdstorm_backend.convert.parquet_to_mds import convert_parquet
+from mdstorm_backend.convert.comparison import Comparison, RowDifference, compare
+from mdstorm_backend.convert.parquet_to_mds import chosen_fields, convert_parquet, plan_parquet
 from mdstorm_backend.convert.row_batches import Recode
 from mdstorm_backend.convert.staged_parquet import materialize_staged
 

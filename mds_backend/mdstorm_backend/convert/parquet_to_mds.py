@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.checks import check_integer
+from mdstorm_backend.base.checks import check_integer, check_list
 from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import (
     Conversion,
@@ -17,12 +17,12 @@ from mdstorm_backend.convert.conversion import (
     tasks_by_row_group,
 )
 from mdstorm_backend.convert.finished_tasks import ConversionId
-from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_bytes
 from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import Progress
 from mdstorm_backend.display import progress as show_progress
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, MissingColumnError
+from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
@@ -185,3 +185,69 @@ def _planned(
         return plan_parquet(fields, dtype, decimals)
     check_columns(plan)
     return plan_batch(fields, plan)
+
+
+#: Every value has an entry in the shard's table of offsets.
+_OFFSET_BYTES = 4
+
+
+def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Return the fields `columns` of a schema in that order, all of them for None.
+
+    Raises
+    ------
+    ArgumentTypeError, MissingColumnError
+        If it is no list, or one of them is not there.
+    """
+    check_list("columns", columns)
+    if columns is None:
+        return schema
+    for name in columns:
+        if name not in schema.names:
+            raise MissingColumnError(
+                f"there is no column {name!r}: choose among {schema.names}",
+                column=name,
+            )
+    return pa.schema([schema.field(name) for name in columns])
+
+
+def plan_parquet(
+    schema: pa.Schema, dtype: str | None = None, decimals: str | None = None
+) -> Schema:
+    """Plan how data of an Arrow schema is stored so that it reads back unchanged.
+
+    Spark's vectors become arrays, as when Spark writes the dataset.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Schema of the Parquet files, including partition columns.
+    dtype : {"float32", "float64", None}
+        What floating-point scalars and the elements of arrays become; None keeps them.
+    decimals : {"float64", "float32", "decimal", None}
+        What decimals become, see `plan_types`.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If columns cannot be stored; the message names all of them.
+    InvalidArgumentError
+        If there is no column, or two have one name.
+    """
+    fields = [f.with_type(pa.list_(pa.float64())) if holds_vectors(f.type) else f for f in schema]
+    return plan_batch(pa.schema(fields), None, dtype, decimals)
+
+
+def row_bytes(schema: Schema, source_row_bytes: float) -> float:
+    """Estimate the bytes of a row in a shard, exactly where every column has a fixed size.
+
+    Parameters
+    ----------
+    schema : Schema
+        Plan of the columns.
+    source_row_bytes : float
+        Uncompressed bytes that a row takes in Parquet.
+    """
+    sizes = [column.parsed_encoding.size for column in schema]
+    known = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
+    return known if None not in sizes else max(known, source_row_bytes)

@@ -9,7 +9,7 @@ from tests.mds_backend.convert.parquet_files import every_type, numbers, write
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.convert import Comparison, compare, convert_parquet
-from mdstorm_backend.convert import differing_rows as examples
+from mdstorm_backend.convert import comparison as examples
 from mdstorm_backend.errors import CorruptDatasetError, MissingColumnError
 from mdstorm_backend.parquet import open_parquet
 

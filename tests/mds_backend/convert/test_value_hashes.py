@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.convert.value_hashes import hash_values
+from mdstorm_backend.convert.row_hashes import hash_values
 
 NESTED = pa.struct(
     [("a", pa.list_(pa.string())), ("b", pa.map_(pa.string(), pa.list_(pa.float64())))]
