@@ -25,7 +25,7 @@ from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
-from mdstorm_backend.storage.mapping import NotAFileError
+from mdstorm_backend.storage.local_files import NotAFileError
 from mdstorm_backend.storage.s3_objects import ReplacedError
 
 

@@ -20,7 +20,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.shard_info import INDEX_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location
-from mdstorm_backend.storage.mapping import NotAFileError
+from mdstorm_backend.storage.local_files import NotAFileError
 from mdstorm_backend.tables import other_format
 
 _logger = logging.getLogger(__name__)

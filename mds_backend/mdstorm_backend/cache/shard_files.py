@@ -21,7 +21,7 @@ from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_record
 from mdstorm_backend.errors import CredentialsError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location
-from mdstorm_backend.storage.mapping import NotAFileError
+from mdstorm_backend.storage.local_files import NotAFileError
 
 
 class ShardFiles(Protocol):

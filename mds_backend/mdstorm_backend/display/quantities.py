@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mdstorm_backend.storage.secrets import redact
+from mdstorm_backend.storage.urls import redact
 
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 #: Everything before the last ``@`` may belong to a password.

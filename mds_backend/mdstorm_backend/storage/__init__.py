@@ -7,17 +7,15 @@ by a local path. `Location` is one directory behind such a URL.
 from __future__ import annotations
 
 from mdstorm_backend.storage.after_executors import use_no_executors
-from mdstorm_backend.storage.arrival import Arrival
 from mdstorm_backend.storage.complete_copy import copy_complete
 from mdstorm_backend.storage.filesystems import (
     check_scheme,
     open_filesystem,
     options_in_use,
 )
+from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
 from mdstorm_backend.storage.location import Location, modification_of, seconds_of
-from mdstorm_backend.storage.mapping import Buffer, map_file
-from mdstorm_backend.storage.secrets import check_no_secrets
-from mdstorm_backend.storage.urls import has_scheme, normalize_url, url_of
+from mdstorm_backend.storage.urls import check_no_secrets, has_scheme, normalize_url, url_of
 
 __all__ = [
     "Arrival",

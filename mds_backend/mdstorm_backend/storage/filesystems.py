@@ -1,18 +1,30 @@
-"""Find and open the fsspec file system for a URL.
+"""Find and open the fsspec file system for a URL, or take the one that the caller passes in.
 
-fsspec is imported when it is needed: Spark's workers do without it on local disks.
+fsspec is imported when it is needed: Spark's workers do without it on local disks. The environment
+variables by which MosaicML Streaming's programs choose their storage say what `storage_options` do
+not, and come before what a file system looks for by itself.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from typing import Any
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.errors import MissingDependencyError, NameNodeError, UnsupportedURLError
-from mdstorm_backend.storage.environment_variables import protocol_of, with_variables
-from mdstorm_backend.storage.reachable import check_reachable
-from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    MissingDependencyError,
+    NameNodeError,
+    UnsupportedURLError,
+)
+from mdstorm_backend.storage.faults import check_reachable
+from mdstorm_backend.storage.s3_objects import CONNECTIONS
+from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url, scheme_of
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 #: Scheme → the extra that installs its file system.
 _EXTRAS = {
@@ -35,11 +47,6 @@ _INSTEAD = {
 
 #: File systems that all threads share, by their process, class and arguments.
 _instances: dict[tuple[int, type, str], Any] = {}
-
-
-def scheme_of(url: str) -> str:
-    """Scheme of a normalised URL; in a chain such as ``simplecache::s3://``, the last one."""
-    return url.rpartition("::")[2].partition(":")[0]
 
 
 def is_mounted(path: str) -> bool:
@@ -201,3 +208,144 @@ def _forget_threads() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_threads)
+
+#: Where Google Cloud Storage speaks S3's language, which its HMAC keys are for.
+_GOOGLE_ENDPOINT = "https://storage.googleapis.com"
+_GOOGLE_SCHEMES = ("gs", "gcs")
+_CONNECTIONS = {"max_pool_connections": CONNECTIONS}
+
+
+def protocol_of(scheme: str, options: dict[str, Any]) -> str:
+    """Return the scheme of the file system that opens URLs of a scheme: mostly the same.
+
+    HMAC keys for Google Cloud Storage, ``GCS_KEY`` and ``GCS_SECRET``, are for its interface to
+    clients of S3.
+    """
+    names = ("GCS_KEY", "GCS_SECRET")
+    is_google = scheme in _GOOGLE_SCHEMES and not options and all(map(os.environ.get, names))
+    return "s3" if is_google else scheme
+
+
+def with_variables(url: str, scheme: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a file system, completed by the variables.
+
+    Parameters
+    ----------
+    url : str
+        A normalised URL in it.
+    scheme : str
+        The scheme of the URL.
+    options : dict
+        What the URL and the caller say, which counts more.
+    """
+    if protocol_of(scheme, options) != scheme:
+        return {
+            "key": os.environ["GCS_KEY"],
+            "secret": os.environ["GCS_SECRET"],
+            "endpoint_url": _GOOGLE_ENDPOINT,
+            "client_kwargs": {"region_name": "auto"},
+            "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
+        }
+    if scheme in ("s3", "s3a"):
+        # A copy: botocore changes what it gets, and other options would mean another client.
+        configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
+        return {**_of_s3(url, options), **options, "config_kwargs": configured}
+    if scheme in ("abfs", "abfss", "az"):
+        return {**_of_azure(options), **options}
+    return options
+
+
+def _of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    endpoint = os.environ.get("S3_ENDPOINT_URL")
+    if endpoint and "endpoint_url" not in options.get("client_kwargs", {}):
+        found["endpoint_url"] = endpoint
+    acl = os.environ.get("S3_CANNED_ACL")
+    if acl:
+        found["s3_additional_kwargs"] = {"ACL": acl}
+    bucket = url.partition("://")[2].partition("/")[0]
+    buckets = os.environ.get("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "").split(",")
+    if bucket in (name.strip() for name in buckets):
+        found["requester_pays"] = True
+    return found
+
+
+def _of_azure(options: dict[str, Any]) -> dict[str, Any]:
+    name = os.environ.get("AZURE_ACCOUNT_NAME")
+    key = os.environ.get("AZURE_ACCOUNT_ACCESS_KEY")
+    if not name or options.get("account_name", name) != name or _has_credentials(options):
+        return {}
+    return {"account_name": name, **({"account_key": key} if key else {})}
+
+
+def _has_credentials(options: dict[str, Any]) -> bool:
+    names = ("account_key", "connection_string", "credential", "sas_token", "client_secret")
+    return any(name in options for name in names)
+
+
+def _without_checksums() -> dict[str, Any]:
+    """Leave out what newer clients of S3 add to requests, and Google does not know."""
+    config = importlib.import_module("botocore.config").Config
+    known = "request_checksum_calculation" in config.OPTION_DEFAULTS
+    return {"request_checksum_calculation": "when_required"} if known else {}
+
+
+def is_local(filesystem: Any) -> bool:
+    """Whether a file system is that of this machine: paths in it are local paths."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    return isinstance(filesystem, LocalFileSystem) or (
+        _is_arrow(filesystem) and filesystem.type_name == "local"
+    )
+
+
+def as_fsspec(filesystem: Any) -> AbstractFileSystem:
+    """Return a file system as one of fsspec.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is neither of fsspec nor of pyarrow.
+    """
+    from fsspec import AbstractFileSystem
+
+    if isinstance(filesystem, AbstractFileSystem):
+        return filesystem
+    if not _is_arrow(filesystem):
+        raise ArgumentTypeError(
+            f"filesystem={filesystem!r} is not a file system: pass one of fsspec, such as "
+            "fsspec.filesystem('s3'), or of pyarrow.fs"
+        )
+    handler = getattr(filesystem, "handler", None)
+    if handler is not None and hasattr(handler, "fs"):  # one of fsspec, wrapped for pyarrow
+        return as_fsspec(handler.fs)
+    from fsspec.implementations.arrow import ArrowFSWrapper
+
+    return ArrowFSWrapper(filesystem)
+
+
+def url_in(filesystem: AbstractFileSystem, url: str) -> str:
+    """Return the URL in a file system of `url`, which may be a path."""
+    path = str(filesystem._strip_protocol(url)).rstrip("/")
+    names = filesystem.protocol
+    scheme = names if isinstance(names, str) else names[0]
+    return path if "://" in path else f"{scheme}://{path}"
+
+
+def path_in_given(url: str) -> str:
+    """Return the path behind a URL that `url_in` returned; to web servers it is the URL itself."""
+    return url if url.startswith(("http://", "https://")) else url.partition("://")[2]
+
+
+def read_range(filesystem: AbstractFileSystem, path: str, start: int, stop: int) -> bytes:
+    """Read the bytes `start` to `stop` of a file."""
+    wrapped: Any = getattr(filesystem, "fs", None)
+    if not _is_arrow(wrapped):
+        return bytes(filesystem.cat_file(path, start=start, end=stop))
+    with wrapped.open_input_file(path) as file:  # fsspec opens it as a stream, which cannot seek
+        return bytes(file.read_at(stop - start, start))
+
+
+def _is_arrow(filesystem: Any) -> bool:
+    module = type(filesystem).__module__
+    return module.startswith("pyarrow.") and hasattr(filesystem, "type_name")

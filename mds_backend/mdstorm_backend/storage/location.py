@@ -15,20 +15,33 @@ from typing import Any
 
 from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
-from mdstorm_backend.storage.arrival import Arrival
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import (
+    as_fsspec,
     class_of,
+    is_local,
     is_mounted,
     open_filesystem,
+    path_in_given,
+    read_range,
+    url_in,
+)
+from mdstorm_backend.storage.local_files import (
+    Arrival,
+    Buffer,
+    map_file,
+    open_file,
+    wait_until_current,
+)
+from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
+from mdstorm_backend.storage.urls import (
+    OBJECT_STORES,
+    check_no_secret_in_url,
+    check_no_secrets,
+    is_on_mount,
+    normalize_url,
     scheme_of,
 )
-from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
-from mdstorm_backend.storage.mapping import Buffer, map_file, open_file
-from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
-from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
-from mdstorm_backend.storage.stale_listings import wait_until_current
-from mdstorm_backend.storage.urls import OBJECT_STORES, is_on_mount, normalize_url
 
 #: The names that file systems give a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")

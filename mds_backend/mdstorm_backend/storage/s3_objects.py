@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from mdstorm_backend.base.ordered_pool import place
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage.arrival import Arrival
+from mdstorm_backend.storage.local_files import Arrival
 from mdstorm_backend.storage.request_pace import Pace, Turns
 from mdstorm_backend.storage.s3_requests import Answer, S3Object
 

@@ -10,7 +10,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import StreamingDataset
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage import Location, reachable
+from mdstorm_backend.storage import Location, faults
 
 REFUSING = "http://127.0.0.1:9"
 
@@ -28,7 +28,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(address)
         return connect(address, *rest, **options)
 
-    monkeypatch.setattr(reachable.socket, "create_connection", connected)
+    monkeypatch.setattr(faults.socket, "create_connection", connected)
     return found
 
 
@@ -67,8 +67,8 @@ def test_a_host_behind_a_proxy_is_left_to_the_client(
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}).write("x", [b"1"])
     assert len(connections) == 1
-    assert reachable._has_proxy("http", "storage.example")
-    assert not reachable._has_proxy("https", "storage.example")
+    assert faults._has_proxy("http", "storage.example")
+    assert not faults._has_proxy("https", "storage.example")
 
 
 def test_so_is_one_behind_a_proxy_of_the_options(s3: S3Server, connections: list[Any]) -> None:

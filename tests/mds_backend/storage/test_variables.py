@@ -9,7 +9,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import CredentialsError, StorageError
-from mdstorm_backend.storage import Location, environment_variables, filesystems, open_filesystem
+from mdstorm_backend.storage import Location, filesystems, open_filesystem
 
 NOWHERE = "http://127.0.0.1:9"
 KEY = "c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M="
@@ -61,7 +61,7 @@ def test_keys_of_google_open_its_storage_as_s3(
     s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3 = s3_without_keys
-    monkeypatch.setattr(environment_variables, "_GOOGLE_ENDPOINT", s3.url)
+    monkeypatch.setattr(filesystems, "_GOOGLE_ENDPOINT", s3.url)
     monkeypatch.setenv("S3_ENDPOINT_URL", NOWHERE)
     monkeypatch.setenv("GCS_KEY", "GOOG-key")
     monkeypatch.setenv("GCS_SECRET", "secret-of-google")
