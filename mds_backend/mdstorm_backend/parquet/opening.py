@@ -121,6 +121,11 @@ def open_parquet(
     )
 
 
+#: TensorFlow's AutoGraph leaves what has this attribute alone. Readers are opened inside of its
+#: functions, too, and what it rewrites takes hundreds of times as long.
+open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
+
+
 def _check_no_part_of_a_table(found: FoundFiles) -> None:
     """Refuse files and partitions of a table, in which rows may be dead."""
     urls = [found.location.file_url(file.name) for file in found.files]

@@ -40,8 +40,7 @@ def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, i
         raise ValueError("it is nested too deeply")
     fields: Struct = {}
     number = 0
-    while data[at]:  # TensorFlow's AutoGraph, in whose functions readers open, knows no ":="
-        head = data[at]
+    while head := data[at]:
         at += 1
         kind = head & 0x0F
         if head > 0x0F:

@@ -46,6 +46,10 @@ def value_bounds(dataset: ParquetDataset, columns: Sequence[str]) -> list[Bounds
     ]
 
 
+#: TensorFlow's AutoGraph is to leave this alone, as `open_parquet`.
+value_bounds.autograph_info__ = None  # type: ignore[attr-defined]
+
+
 def _of_file(
     dataset: ParquetDataset, file: ParquetFileInfo, columns: Sequence[str]
 ) -> list[Bounds]:

@@ -1,6 +1,7 @@
 """Which files are found behind URLs, and in which order they are read."""
 
 import pickle
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
+from mdstorm_backend.parquet import ParquetDataset, footers, open_parquet, value_bounds
 
 
 def write(path: Path, numbers: Any, **options: Any) -> str:
@@ -193,3 +194,27 @@ def test_counts_in_a_footer_that_cannot_be_are_damage(tmp_path: Path) -> None:
                 found.add(str(error).partition("footer: ")[2][:20])
     assert "row group 0 states a" in found
     assert "row group 0 states 3" in found
+
+
+def test_tensorflow_does_not_rewrite_what_is_called_in_its_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tf = pytest.importorskip("tensorflow")
+    url, called = write(tmp_path / "a.parquet", [1, 2]), []
+    read = footers.read_struct
+
+    def noted(*arguments: Any) -> Any:
+        called.append({frame.name for frame in traceback.extract_stack()})
+        return read(*arguments)
+
+    monkeypatch.setattr(footers, "read_struct", noted)
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def opened() -> Any:
+        value_bounds(open_parquet(url), ["n"])
+        return tf.constant(0)
+
+    opened()
+    assert len(called) == 2
+    rewritten = {name for names in called for name in names if name.startswith("tf__")}
+    assert rewritten <= {"tf__opened"}
