@@ -39,7 +39,6 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import (
     abandon,
     check_no_dataset,
@@ -47,6 +46,7 @@ from mdstorm_backend.write.commit import (
     mark_directory,
     shards_of,
 )
+from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 

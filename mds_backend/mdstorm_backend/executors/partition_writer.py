@@ -17,10 +17,9 @@ from mdstorm_backend.executors.tasks import Batches, join_small, report_texts, t
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
-from mdstorm_backend.write.shard_writer import ShardStore
+from mdstorm_backend.write.shard_writer import FileSink, ShardStore
 
 if TYPE_CHECKING:
     import pandas as pd

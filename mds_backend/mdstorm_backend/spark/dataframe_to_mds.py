@@ -38,8 +38,8 @@ from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns
-from mdstorm_backend.write.file_sink import check_counts
 from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.shard_writer import check_counts
 from mdstorm_backend.write.target import clear_target, find_targets
 
 if TYPE_CHECKING:

@@ -25,9 +25,14 @@ from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write.claim import Claim
-from mdstorm_backend.write.commit import abandon, check_no_dataset, commit, mark_directory
-from mdstorm_backend.write.unfinished import remove_unfinished
+from mdstorm_backend.write.commit import (
+    abandon,
+    check_no_dataset,
+    commit,
+    mark_directory,
+    remove_unfinished,
+)
+from mdstorm_backend.write.directories import Claim
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
 from mdstorm_backend.write.directories import make_directory
-from mdstorm_backend.write.merged_parts import Part, merge_parts
+from mdstorm_backend.write.merge import Part, merge_parts
 
 _logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Commit a dataset by writing its index, or remove it.
+"""Commit a dataset by writing its index, or remove it, also what a killed job has left.
 
 A directory is ours if it holds the marker file, and a dataset once it holds an index, which is
 written last. Until then nothing in it counts. Each job names its shards, and notes of what it has
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
-from typing import Any
+from itertools import compress
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
@@ -21,10 +25,18 @@ from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.shard_info import MARKER_NAME
-from mdstorm_backend.storage import Location
-from mdstorm_backend.write.claim import CLAIM_NAME
-from mdstorm_backend.write.directories import DEFAULT_RETRY, retried, unwritable
+from mdstorm_backend.storage import Location, seconds_of
+from mdstorm_backend.write.directories import (
+    CLAIM_NAME,
+    DEFAULT_RETRY,
+    check_free,
+    retried,
+    unwritable,
+)
 from mdstorm_backend.write.shard_format import ShardReport
+
+if TYPE_CHECKING:
+    from mdstorm_backend.cache import CachedDataset
 
 _OURS = re.compile(
     rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
@@ -242,3 +254,52 @@ def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
             report.element_null_counts.get(column.name, 0) for report in reports
         ),
     )
+
+
+#: Where there are no locks, a job that has written nothing for so many seconds was killed.
+_PATIENCE = 86_400
+
+
+def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDataset]:
+    """Find directories in which a job has begun to write a dataset that nobody finishes.
+
+    They have our marker, no index, and no writer.
+
+    Parameters
+    ----------
+    parent : str
+        Path or URL of the directory that they are in.
+    names : re.Pattern
+        What their names are like.
+    """
+    location = Location.of(parent)
+    found = [location.child(name) for name in location.list_matches("*") if names.fullmatch(name)]
+    begun = map_files(lambda directory: not directory.exists(INDEX_NAME), found)
+    for directory in compress(found, begun):
+        if left := _left_in(directory):
+            yield left
+
+
+def remove_unfinished(location: Location) -> None:
+    """Remove the shards that a job has left in a directory which nobody finishes."""
+    if _left_in(location):
+        map_files(location.remove, [name for name in location.list_names() if is_ours(name)])
+
+
+def _left_in(location: Location) -> CachedDataset | None:
+    from mdstorm_backend.cache import CachedDataset  # which executors do without
+
+    with suppress(DatasetExistsError, OSError):  # a writer has it, or has removed it
+        files = dict(location.list_files())
+        if INDEX_NAME in files or MARKER_NAME not in files:
+            return None
+        last = max(seconds_of(info) for name, info in files.items() if name != CLAIM_NAME)
+        if location.is_local_disk:
+            check_free(location)
+        elif time.time() - last < _PATIENCE:
+            return None
+        sizes = [info["size"] for name, info in files.items() if name.startswith("part-")]
+        directory = location.path if location.is_in_file_tree else location.url
+        when = datetime.fromtimestamp(last, timezone.utc)
+        return CachedDataset("unfinished job", directory, len(sizes), sum(sizes), when)
+    return None

@@ -17,8 +17,8 @@ from mdstorm_backend.format.shard_info import INDEX_VERSION
 from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.write.arrow_plan import check_columns
 from mdstorm_backend.write.directories import DEFAULT_RETRY
-from mdstorm_backend.write.file_sink import check_counts
 from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.shard_writer import check_counts
 from mdstorm_backend.write.target import Path, clear_target, find_targets
 from mdstorm_backend.write.writing import Writing, shard_name
 

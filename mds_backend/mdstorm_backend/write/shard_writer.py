@@ -1,18 +1,28 @@
-"""Write shards as named files: those of record batches, and any by the threads of a sink."""
+"""Store shards: compressed, hashed and written in threads, in their order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.directories import file_errors, retried
-from mdstorm_backend.write.file_sink import FileSink
+from mdstorm_backend.write.directories import (
+    DEFAULT_RETRY,
+    Claim,
+    file_errors,
+    make_directory,
+    retried,
+)
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
 #: What packing a shard returns: its report, the name of its file, and what the file holds.
@@ -128,3 +138,165 @@ class ShardStore:
         report, name, content = shard.pack(self._name(number), self._format)
         self._reports[number] = report
         return name, content
+
+
+#: Threads, where the caller does not say: enough to hide the latency of an object store, and few
+#: enough for memory, since each holds a shard.
+_WORKERS = 4
+
+_logger = logging.getLogger(__name__)
+
+
+class FileSink:
+    """Puts files into directories, and takes them back if the writing fails.
+
+    Files are written by threads; the caller waits when as many are under way as there are threads.
+    A failure is raised by the next call.
+
+    Parameters
+    ----------
+    locations : sequence of Location
+        The directories; every file is written to each.
+    max_workers : int or None
+        Number of threads.
+    retry : int
+        How often writing a file is tried again. On a local disk it is not, since nothing gets
+        better there.
+    exclusive : bool
+        Take the directories from other writers until the end, where they are on a local disk.
+    on_file : callable
+        Called by a thread with the size in bytes of every file that was written.
+
+    Raises
+    ------
+    WriteError
+        If a directory cannot be made, or another writer has it.
+    """
+
+    def __init__(
+        self,
+        locations: Sequence[Location],
+        *,
+        max_workers: int | None = None,
+        retry: int = DEFAULT_RETRY,
+        exclusive: bool = False,
+        on_file: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        self._locations = tuple(locations)
+        self._retry = retry
+        self._on_file = on_file
+        self._workers = max_workers or _WORKERS
+        self._pool: ThreadPoolExecutor | None = None
+        self._free = threading.Semaphore(self._workers)
+        self._futures: list[Future[None]] = []
+        self._written: list[tuple[Location, str]] = []
+        self._made: list[Location] = []
+        self._claims: list[Claim] = []
+        try:
+            for location in self._locations:
+                if make_directory(location):
+                    self._made.append(location)
+                if exclusive:
+                    self._claims.append(Claim(location))
+        except BaseException:
+            self.remove_all()
+            raise
+
+    def submit(self, make: Callable[[], tuple[str, list[Buffer]]]) -> None:
+        """Let a thread make a file and write it; `make` returns its name and its content.
+
+        Raises
+        ------
+        WriteError
+            If a file that was submitted before could not be written.
+        """
+        self.check()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="mdstorm-write")
+        self._free.acquire()
+        self._futures.append(self._pool.submit(self._write_made, make))
+
+    def check(self) -> None:
+        """Raise the first failure there has been.
+
+        Raises
+        ------
+        WriteError
+            Saying what failed; or another error of ours, as it is.
+        """
+        done = [future for future in self._futures if future.done()]
+        for future in done:
+            future.result()
+        self._futures = [future for future in self._futures if future not in done]
+
+    def wait(self) -> None:
+        """Wait for all files.
+
+        Raises
+        ------
+        WriteError
+            If one could not be written.
+        """
+        self._stop(cancel=False)
+        self.check()
+
+    def write(self, name: str, content: Sequence[Buffer]) -> None:
+        """Write a file in the caller's thread."""
+        for location in self._locations:
+            self._write_one(location, name, content)
+        self._on_file(sum(map(len, content)))
+
+    def close(self) -> None:
+        """Give the directories back."""
+        for claim in self._claims:
+            claim.release()
+
+    def remove_all(self) -> None:
+        """Wait for the threads and remove every file they wrote; a failure is logged."""
+        self._stop(cancel=True)
+        for location, name in self._written:
+            self._try(location, partial(location.remove, name))
+        self.close()
+        for location in self._made:
+            self._try(location, location.remove_directory_if_empty)
+        self._written = []
+
+    def _try(self, location: Location, remove: Callable[[], None]) -> None:
+        try:
+            remove()
+        except Exception:
+            _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
+
+    def _stop(self, *, cancel: bool) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=cancel)
+        if cancel:
+            self._futures = []
+
+    def _write_made(self, make: Callable[[], tuple[str, list[Buffer]]]) -> None:
+        try:
+            self.write(*make())
+        finally:
+            self._free.release()
+
+    def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
+        with file_errors(location, name):
+            if retried(location, partial(location.exists, name), self._retry):
+                raise DatasetExistsError(
+                    f"{location.file_url(name)} appeared while this dataset was being written: "
+                    "another writer has the same directory. It is left as it is; write to "
+                    "another directory"
+                )
+            self._written.append((location, name))
+            retried(location, partial(location.write, name, content), self._retry)
+
+
+def check_counts(max_workers: object, retry: object) -> None:
+    """Raise InvalidArgumentError unless these are numbers that a `FileSink` takes."""
+    for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
+        is_left_out = value is None and name == "max_workers"
+        if not is_left_out and not (is_integer(value) and value >= least):
+            raise InvalidArgumentError(
+                f"{name} must be a whole number of at least {least}, found {value!r}"
+            )

@@ -18,7 +18,7 @@ from mdstorm_backend.format.compression import EXTENSIONS, extension
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.shard_info import MARKER_NAME
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.claim import CLAIM_NAME, Claim, check_free
+from mdstorm_backend.write.directories import CLAIM_NAME, Claim, check_free
 
 Path: TypeAlias = str | os.PathLike[str]
 

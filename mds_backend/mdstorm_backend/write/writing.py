@@ -14,10 +14,9 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import TableShards
 from mdstorm_backend.write.commit import build_index
-from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
-from mdstorm_backend.write.shard_writer import ShardStore
+from mdstorm_backend.write.shard_writer import FileSink, ShardStore
 
 
 class Writing:

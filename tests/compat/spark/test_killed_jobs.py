@@ -15,8 +15,8 @@ from mdstorm.cli import main
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import mark_directory
+from mdstorm_backend.write.directories import Claim
 
 NAME = "20260102030405-appid-local-1-0e1c6d5e-9d5c-4b8e-8c44-d5b7b0f2a1aa"
 SHARD = "part-00000-0123abcd-0.00000.mds"

@@ -8,8 +8,8 @@ import pytest
 
 from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import claim
-from mdstorm_backend.write.claim import CLAIM_NAME, Claim
+from mdstorm_backend.write import directories
+from mdstorm_backend.write.directories import CLAIM_NAME, Claim
 
 
 def take(directory: Path) -> Claim | None:
@@ -44,7 +44,7 @@ def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> No
 _FORKED = """
 import os, sys
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.claim import Claim
+from mdstorm_backend.write.directories import Claim
 claim = Claim(Location.of(sys.argv[1]))
 process = os.fork()
 if process:
@@ -67,7 +67,7 @@ def test_a_file_system_without_locks_has_no_claims(
         Path(path).touch()  # as opening does, before locking fails
         raise OSError(errno.ENOLCK, "No locks available", path)
 
-    monkeypatch.setattr(claim, "try_lock", refuse)
+    monkeypatch.setattr(directories, "try_lock", refuse)
     first, second = Claim(Location.of(str(tmp_path))), Claim(Location.of(str(tmp_path)))
     assert list(tmp_path.iterdir()) == []
     first.release()

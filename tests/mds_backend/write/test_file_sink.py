@@ -10,7 +10,7 @@ from mdstorm_backend.errors import (
     WriteError,
 )
 from mdstorm_backend.storage import Buffer, Location
-from mdstorm_backend.write.file_sink import FileSink
+from mdstorm_backend.write.shard_writer import FileSink
 
 
 def file(name: str, content: bytes = b"content") -> tuple[str, list[Buffer]]:
