@@ -16,7 +16,7 @@ from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.weights import count_of
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format import INDEX_NAME, parse_size
-from mdstorm_backend.spark.user_columns import plan_columns
+from mdstorm_backend.spark.dataframe_to_mds import plan_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mdstorm_backend.spark.materialization import checked_shard_size, materialize
 from mdstorm_backend.spark.probe import check_driver_writes, why_not_writable
-from mdstorm_backend.spark.refusals import is_refusal
 from mdstorm_backend.spark.session import (
     is_local,
+    is_refusal,
     read_conf,
     session_conf,
     spark_url,

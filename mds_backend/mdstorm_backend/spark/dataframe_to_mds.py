@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -24,9 +26,10 @@ from mdstorm_backend.executors.partition_writer import (
 from mdstorm_backend.executors.tasks import REPORT_SCHEMA, make_task
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.spark_types import arrow_type, simple_name
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.partition_commit import (
     abandon_partitions,
@@ -35,9 +38,8 @@ from mdstorm_backend.spark.partition_commit import (
 )
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
-from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
-from mdstorm_backend.write.arrow_plan import check_columns
+from mdstorm_backend.write.arrow_plan import check_columns, fitted_column
 from mdstorm_backend.write.shard_format import ShardFormat
 from mdstorm_backend.write.shard_writer import check_counts
 from mdstorm_backend.write.target import clear_target, find_targets
@@ -221,3 +223,54 @@ def _planned_if_possible(dataframe: DataFrame) -> Schema | None:
         return plan_types(dataframe.schema.jsonValue()["fields"], None)
     except (InvalidArgumentError, UnsupportedTypeError):
         return None  # a user's function may take columns that no shard can
+
+
+def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None) -> Schema:
+    """Plan how the columns of a DataFrame are stored.
+
+    Parameters
+    ----------
+    fields : list of dict
+        ``df.schema.jsonValue()["fields"]``.
+    columns : dict of str to str, optional
+        Encodings of the columns to store; others are left out. By default all are stored, each in
+        the encoding that keeps its type.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If columns cannot be stored, or an encoding does not exist; the message names all of them.
+    InvalidArgumentError
+        If one of `columns` is not in the DataFrame, or cannot be stored in its encoding.
+    """
+    if columns is None:
+        return plan_types(fields, None)
+    check_columns(columns)
+    unknown = sorted(set(columns) - {field["name"] for field in fields})
+    if unknown:
+        raise InvalidArgumentError(
+            f"{unknown[0]!r} is not a column of input dataframe: it has "
+            f"{[field['name'] for field in fields]}. Leave it out of columns, or add it"
+        )
+    chosen = [field for field in fields if field["name"] in columns]
+    if len(chosen) > len(columns):
+        plan_types(chosen, None)  # reports columns with the same name
+    planned = [_planned(field, columns[field["name"]]) for field in chosen]
+    return Schema(tuple(planned))
+
+
+def _planned(field: dict[str, Any], text: str) -> Column:
+    name, spark_type = field["name"], field["type"]
+    nullable = bool(field.get("nullable", True))
+    try:
+        type_ = arrow_type(spark_type)
+    except KeyError:
+        plan_types([field], None)  # raises the error that says what to do
+        raise
+    column = fitted_column(pa.field(name, type_, nullable), text, spark_type)
+    if column is None:
+        raise InvalidArgumentError(
+            f"Mismatched types: column name {name!r} is {simple_name(spark_type)}, which cannot be "
+            f"stored as {text!r}. Convert the column first, or choose another encoding"
+        )
+    return column

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from mdstorm_backend.errors import CredentialsError, MissingDependencyError, StorageError
 from mdstorm_backend.executors.probe import PROBE_NAME, write_probe
 from mdstorm_backend.executors.tasks import REPORT_SCHEMA, make_task
-from mdstorm_backend.spark.refusals import short_reason
 from mdstorm_backend.spark.reports import collect_reports
+from mdstorm_backend.spark.session import short_reason
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
 

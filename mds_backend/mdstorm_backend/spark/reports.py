@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mdstorm_backend.errors import MissingDependencyError, WriteError
-from mdstorm_backend.spark.refusals import short_reason
-from mdstorm_backend.spark.session import is_local
+from mdstorm_backend.spark.session import is_local, short_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -30,9 +30,8 @@ from mdstorm_backend.maintenance.inspect import inspect
 from mdstorm_backend.maintenance.verify import verify
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import open_parquet
-from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
+from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds, plan_columns
 from mdstorm_backend.spark.materialization import materialize
-from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.write.mds_writer import MDSWriter
 
 UUIDS = [UUID(int=number) for number in range(5)]

@@ -6,7 +6,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
-from mdstorm_backend.spark.user_columns import plan_columns
+from mdstorm_backend.spark.dataframe_to_mds import plan_columns
 
 VECTOR = {"type": "udt", "pyClass": "pyspark.ml.linalg.VectorUDT", "sqlType": {}}
 
