@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -62,6 +61,7 @@ def is_s3(filesystem: Any) -> bool:
 
 def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
     """Return the content of an object, and when it was written, by one request."""
+    from email.utils import parsedate_to_datetime  # and the modules of mail with it
 
     async def read() -> tuple[bytes, datetime | None]:
         pace = _turns_of(filesystem).pace
