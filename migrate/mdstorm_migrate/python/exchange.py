@@ -185,25 +185,29 @@ def _meetings(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]
 
     Variables and attributes are told apart by their names alone, in the whole file.
     """
-    reached: dict[str, set[str]] = {name: {name} for name in names}
-    assigned = list(_assigned(tree))
-    grows = True
-    while grows:
-        grows = False
-        for targets, value in assigned:
-            found = _found(value, reached)
-            for target in targets:
-                known = reached.setdefault(target, set())
-                if not found <= known:
-                    known |= found
-                    grows = True
+    given_to: dict[str, set[str]] = {}
+    for targets, value in _assigned(tree):
+        for one in _named(value):
+            given_to.setdefault(one, set()).update(targets)
+    reached: dict[str, set[str]] = {}
+    for name in names:
+        todo, seen = [name], {name}
+        while todo:
+            new = given_to.get(todo.pop(), set()) - seen
+            seen |= new
+            todo += new
+        for one in seen:
+            reached.setdefault(one, set()).add(name)
+
+    def found(nodes: Iterable[ast.AST]) -> set[str]:
+        return {name for node in nodes for one in _named(node) for name in reached.get(one, ())}
+
     for node in ast.walk(tree):
         for given, receiver in _joined(node):
-            found = {one for part in given for one in _found(part, reached)}
-            if found:
-                found |= {one for part in receiver for one in _found(part, reached)}
-            if len(found) > 1:
-                yield frozenset(found)
+            met = found(given)
+            met |= found(receiver) if met else set()
+            if len(met) > 1:
+                yield frozenset(met)
 
 
 def _joined(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
@@ -226,7 +230,7 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[list[str], ast.AST]]:
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets, value=value):
-                yield _targets(targets), value
+                yield [name for one in targets for name in _named(one)], value
             case (
                 ast.AnnAssign(target=target, value=ast.expr() as value)
                 | ast.AugAssign(target=target, value=value)
@@ -236,30 +240,19 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[list[str], ast.AST]]:
                 | ast.withitem(context_expr=value, optional_vars=ast.expr() as target)
                 | ast.comprehension(target=target, iter=value)
             ):
-                yield _targets([target]), value
+                yield list(_named(target)), value
             case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
                 for one in body:
                     yield [name], one
 
 
-def _targets(nodes: Iterable[ast.expr]) -> list[str]:
-    found = []
-    for node in nodes:
-        for one in ast.walk(node):
-            if isinstance(one, ast.Name):
-                found.append(one.id)
-            elif isinstance(one, ast.Attribute):
-                found.append(one.attr)
-    return found
-
-
-def _found(node: ast.AST, reached: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
+def _named(node: ast.AST) -> Iterator[str]:
+    """Yield the names of variables and attributes in a node."""
     for one in ast.walk(node):
-        name = one.id if isinstance(one, ast.Name) else getattr(one, "attr", None)
-        if isinstance(name, str):
-            found |= reached.get(name, set())
-    return found
+        if isinstance(one, ast.Name):
+            yield one.id
+        elif isinstance(one, ast.Attribute):
+            yield one.attr
 
 
 def resolves(module: PythonModule) -> bool:
