@@ -231,7 +231,8 @@ def _scalar_values(rows: list[Any], column: Column) -> pa.Array:
         values = [None if row is None else str(row) for row in rows]
     elif column.spark_type == "timestamp_ntz":
         # NumPy would cut off the nanoseconds of a pandas.Timestamp.
-        found = np.array([getattr(r, "to_datetime64", lambda r=r: r)() for r in rows], "datetime64")
+        times = [row.to_datetime64() if hasattr(row, "to_datetime64") else row for row in rows]
+        found = np.array(times, "datetime64")
         values = found.astype("datetime64[us]")
         if (values != found)[~np.isnat(found)].any():
             raise ValueError("times finer than a microsecond, which would be cut off")

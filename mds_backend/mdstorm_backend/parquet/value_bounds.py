@@ -96,18 +96,18 @@ def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any]:
         dtype = np.dtype(_NUMBERS[stored])
         if not logical.get("isSigned", True):
             dtype = np.dtype(f"<u{dtype.itemsize}")
-        return lambda raw: _only(raw, dtype)
+        return lambda raw: _number(raw, dtype)
     order: Literal["little", "big"] = "little" if stored in _NUMBERS else "big"
     match logical["Type"]:
         case "String":
             return lambda raw: raw.decode()
         case "Date":
-            return lambda raw: _EPOCH.date() + timedelta(_only(raw, np.dtype("<i4")))
+            return lambda raw: _EPOCH.date() + timedelta(_number(raw, np.dtype("<i4")))
         case "Timestamp" if logical["timeUnit"] in _PER_SECOND:
             # Nanoseconds are cut, as those of the values are.
             unit = _PER_SECOND[logical["timeUnit"]]
             return lambda raw: (
-                _EPOCH + timedelta(microseconds=_only(raw, np.dtype("<i8")) * 10**6 // unit)
+                _EPOCH + timedelta(microseconds=_number(raw, np.dtype("<i8")) * 10**6 // unit)
             )
         case "Decimal":
             power = -logical["scale"]
@@ -115,7 +115,7 @@ def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any]:
     return _unread
 
 
-def _only(raw: bytes, dtype: np.dtype[Any]) -> Any:
+def _number(raw: bytes, dtype: np.dtype[Any]) -> Any:
     (value,) = np.frombuffer(raw, dtype).tolist()
     return value
 

@@ -33,7 +33,9 @@ def open_file(path: str) -> int:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise NotAFileError(*error.args) if error.errno == errno.ELOOP else error from None
+        if error.errno == errno.ELOOP:
+            raise NotAFileError(*error.args) from error
+        raise
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return fd
