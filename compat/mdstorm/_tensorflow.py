@@ -24,13 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._readers.options import draws_seed
-from mdstorm._readers.reader import (
-    DatasetReader,
-    ReaderPasses,
-    can_pass_over,
-    can_restart,
-    is_at_a_start,
-)
+from mdstorm._readers.reader import DatasetReader, ReaderPasses, can_pass_over
 from mdstorm._transforms.row_transform import declared_dtype
 from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
 from mdstorm.unischema import Unischema
@@ -131,7 +125,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     InvalidArgumentError
         If it would shard rows that each worker has in another order.
     """
-    if in_cluster() and can_restart(reader) and draws_seed(reader._mdstorm_arguments):
+    if in_cluster() and isinstance(reader, DatasetReader) and draws_seed(reader._mdstorm_arguments):
         raise InvalidArgumentError(
             "TensorFlow leaves out the batches of other workers, but each worker's reader has "
             "its own random order, so some rows would be lost and others come twice: create the "
@@ -210,7 +204,7 @@ class Elements:
 
     def __call__(self) -> Iterator[Any]:
         reader = self.reader
-        begins_anew = can_pass_over(reader) and (self._begun or is_at_a_start(reader))
+        begins_anew = can_pass_over(reader) and (self._begun or reader._mdstorm_is_at_a_start)
         if self._passes is None and begins_anew:
             rows = _rows_at_a_time(reader)
             self._passes = ReaderPasses(reader, rows, by_shard=self.by_shard)
@@ -276,7 +270,7 @@ class NGrams:
     _begun: bool = False
 
     def __call__(self) -> Iterator[Any]:
-        if self._begun and can_restart(self.reader):
+        if self._begun and isinstance(self.reader, DatasetReader):
             self.reader._mdstorm_restart()
         self._begun = True
         for item in _from_its_place(self.reader):

@@ -14,20 +14,11 @@ except ModuleNotFoundError:
     require("tensorflow")  # says what to install
     raise
 
+from mdstorm import _tensorflow
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.arguments import check_reader
 from mdstorm._rows import Row, TFDataset
-from mdstorm._tensorflow import (
-    column_for_tf,
-    dataset_of_ngrams,
-    dataset_of_rows,
-    date_to_nsec_from_epoch,
-    refuse_nulls_in_rows,
-    specs_of_ngram,
-    specs_of_schema,
-    value_for_tf,
-    warn_of_decimals_in,
-)
+from mdstorm._tensorflow import date_to_nsec_from_epoch
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.loaders.tf import ColumnSpec
@@ -96,7 +87,11 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     [0, 1, 2, 3]
     """
     check_reader(reader)
-    made = dataset_of_ngrams(reader) if reader.ngram else dataset_of_rows(reader)
+    made = (
+        _tensorflow.dataset_of_ngrams(reader)
+        if reader.ngram
+        else _tensorflow.dataset_of_rows(reader)
+    )
     return cast("TFDataset[Row]", made)
 
 
@@ -134,8 +129,12 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
             "shuffling_queue_capacity can not be used with a reader that produces "
             "batched_output: it would shuffle whole batches. Pass shuffle_rows=True to the reader"
         )
-    warn_of_decimals_in(reader)
-    by_offset = specs_of_ngram(reader) if reader.ngram else {0: specs_of_schema(reader.schema)}
+    _tensorflow.warn_of_decimals_in(reader)
+    by_offset = (
+        _tensorflow.specs_of_ngram(reader)
+        if reader.ngram
+        else {0: _tensorflow.specs_of_schema(reader.schema)}
+    )
     specs = [spec for offset in sorted(by_offset) for spec in by_offset[offset]]
 
     def next_values(_: Any) -> list[Any]:
@@ -143,9 +142,16 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
         rows = [item[o] for o in sorted(by_offset)] if reader.ngram else [item]
         values = [value for row in rows for value in row]
         if reader.batched_output:
-            return [column_for_tf(np.asarray(v), s) for v, s in zip(values, specs, strict=True)]
-        refuse_nulls_in_rows((s.name, value) for value, s in zip(values, specs, strict=True))
-        return [value_for_tf(value, spec) for value, spec in zip(values, specs, strict=True)]
+            return [
+                _tensorflow.column_for_tf(np.asarray(v), s)
+                for v, s in zip(values, specs, strict=True)
+            ]
+        _tensorflow.refuse_nulls_in_rows(
+            (s.name, value) for value, s in zip(values, specs, strict=True)
+        )
+        return [
+            _tensorflow.value_for_tf(value, spec) for value, spec in zip(values, specs, strict=True)
+        ]
 
     dtypes = [tf.as_dtype(spec.dtype) for spec in specs]
     tensors = tf.numpy_function(next_values, [tf.constant(1)], dtypes)

@@ -13,17 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdstorm import _schema
 from mdstorm._petastorm_names import other_names
-from mdstorm._schema import (
-    UnischemaField,
-    check_field,
-    encoded,
-    fields_of_arrow,
-    fields_of_columns,
-    numpy_to_spark_mapping,
-    numpy_type_of,
-    spark_type,
-)
+from mdstorm._schema import UnischemaField
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.display import Described, Description
@@ -40,9 +32,9 @@ __all__ = [
 __getattr__ = other_names(__name__)
 
 #: Private in Petastorm, and used by programs all the same.
-_field_spark_dtype = spark_type
-_numpy_and_codec_from_arrow_type = numpy_type_of
-_numpy_to_spark_mapping = numpy_to_spark_mapping
+_field_spark_dtype = _schema.spark_type
+_numpy_and_codec_from_arrow_type = _schema.numpy_type_of
+_numpy_to_spark_mapping = _schema.numpy_to_spark_mapping
 
 #: Headings of the table that a notebook shows.
 FIELDS = ("field", "type", "shape", "codec", "may be null")
@@ -91,7 +83,7 @@ class Unischema(Described):
                     f"Schema {name!r} takes UnischemaField objects, found {field!r} of type "
                     f"{type(field).__name__}"
                 )
-            check_field(field)
+            _schema.check_field(field)
             self._fields[field.name] = field
             if hasattr(self, field.name):
                 warn_user(
@@ -180,7 +172,7 @@ class Unischema(Described):
 
         return StructType(
             [
-                StructField(field.name, spark_type(field), field.nullable)
+                StructField(field.name, _schema.spark_type(field), field.nullable)
                 for field in self._fields.values()
             ]
         )
@@ -204,7 +196,9 @@ class Unischema(Described):
             If a column has an unsupported type and `omit_unsupported_fields` is False; also
             ValueError.
         """
-        fields = fields_of_arrow(parquet_dataset, omit_unsupported_fields=omit_unsupported_fields)
+        fields = _schema.fields_of_arrow(
+            parquet_dataset, omit_unsupported_fields=omit_unsupported_fields
+        )
         return Unischema(_INFERRED, fields)
 
     def __str__(self) -> str:
@@ -218,7 +212,7 @@ class Unischema(Described):
 
 def infer_unischema(columns: Iterable[Column], name: str = _INFERRED) -> Unischema:
     """Return the schema that the columns of a dataset imply, as `fields_of_columns` says."""
-    return Unischema(name, fields_of_columns(columns))
+    return Unischema(name, _schema.fields_of_columns(columns))
 
 
 def match_unischema_fields(schema: Unischema, field_regex: Sequence[str]) -> list[UnischemaField]:
@@ -308,7 +302,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
             f"{', '.join(unischema.fields)}: unknown "
             f"{', '.join(sorted(map(str, row.keys() - unischema.fields.keys())))}"
         )
-    values = [encoded(field, row[name]) for name, field in unischema.fields.items()]
+    values = [_schema.encoded(field, row[name]) for name, field in unischema.fields.items()]
     return Row(*unischema.fields)(*values)
 
 

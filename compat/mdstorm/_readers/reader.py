@@ -312,6 +312,11 @@ class DatasetReader(Described, OwnContext):
             self._mdstorm_cursor.options.dataset.url, self._mdstorm_undecided, framework
         )
 
+    @property
+    def _mdstorm_is_at_a_start(self) -> bool:
+        """Whether nothing was taken from the reader, or everything."""
+        return self._mdstorm_untouched or self.last_row_consumed
+
     def _mdstorm_restart(self) -> None:
         """Start a new pass of a loader, wherever the reader is."""
         with self._mdstorm_lock:
@@ -440,16 +445,6 @@ def ngrams_of(
 def can_pass_over(reader: Any) -> bool:
     """Whether a reader is of ours, and delivers rows rather than what is made of several rows."""
     return isinstance(reader, DatasetReader) and not reader.ngram
-
-
-def can_restart(reader: Any) -> bool:
-    """Whether a reader is of ours, which begins anew also in the middle of its rows."""
-    return isinstance(reader, DatasetReader)
-
-
-def is_at_a_start(reader: DatasetReader) -> bool:
-    """Whether nothing was taken from a reader, or everything."""
-    return reader._mdstorm_untouched or reader.last_row_consumed
 
 
 class ReaderPasses:

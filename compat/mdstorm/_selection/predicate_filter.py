@@ -11,19 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm import predicates as petastorm_predicates
 from mdstorm._rows import cells
 from mdstorm._transforms.pandas_transform import batch_to_frame, is_missing
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.predicates import (
-    PredicateBase,
-    in_intersection,
-    in_lambda,
-    in_negate,
-    in_pseudorandom_split,
-    in_reduce,
-    in_set,
-    is_among,
-)
 from mdstorm_backend.base import cached_property, require
 from mdstorm_backend.format import Batch, Column, Schema, Values, num_rows, take_values
 
@@ -67,7 +58,9 @@ class PredicateFilter:
         If it looks at no column, or at others than are read.
     """
 
-    def __init__(self, predicate: PredicateBase, schema: Schema, batched: bool) -> None:
+    def __init__(
+        self, predicate: petastorm_predicates.PredicateBase, schema: Schema, batched: bool
+    ) -> None:
         self.columns = schema.names
         self.fields = _checked_fields(predicate, schema)
         self._predicate = predicate
@@ -138,7 +131,7 @@ class FieldRows:
         return batch_to_frame(self.batch, self.schema)
 
 
-def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
+def predicate_mask(predicate: petastorm_predicates.PredicateBase, rows: FieldRows) -> Mask:
     """Return a mask of the rows that a predicate includes."""
     if not len(rows):
         return np.empty(0, np.bool_)
@@ -149,7 +142,7 @@ def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
     return _mask_by_calling(predicate, rows)
 
 
-def _mask_by_calling(predicate: PredicateBase, rows: FieldRows) -> Mask:
+def _mask_by_calling(predicate: petastorm_predicates.PredicateBase, rows: FieldRows) -> Mask:
     """Call the predicate itself: with a DataFrame in the batch reader, else row by row."""
     if not rows.batched:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))
@@ -229,11 +222,13 @@ def _in_intersection(predicate: Any, rows: FieldRows) -> Mask:
     return _truths((predicate.do_include({name: cell}) for cell in rows.cells(name)), len(rows))
 
 
-def _in_lists(predicate: in_intersection, lists: pa.ListArray) -> Mask:
+def _in_lists(predicate: petastorm_predicates.in_intersection, lists: pa.ListArray) -> Mask:
     """Test each distinct element once, and combine the results per row."""
     found, codes = distinct_cells(lists.flatten())
     answers = np.fromiter(
-        (is_among(v, predicate._inclusion_values) for v in found), np.bool_, len(found)
+        (petastorm_predicates.is_among(v, predicate._inclusion_values) for v in found),
+        np.bool_,
+        len(found),
     )
     lengths = np.asarray(lists.value_lengths().fill_null(0))
     owners = np.repeat(np.arange(len(lists)), lengths)
@@ -290,10 +285,10 @@ def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
     return _mask_by_calling(_Reduced(predicate, rows), rows)
 
 
-class _Reduced(PredicateBase):
+class _Reduced(petastorm_predicates.PredicateBase):
     """An `in_reduce` whose function is given Series, one for each of its predicates."""
 
-    def __init__(self, predicate: in_reduce, rows: FieldRows) -> None:
+    def __init__(self, predicate: petastorm_predicates.in_reduce, rows: FieldRows) -> None:
         self._predicate = predicate
         self._rows = rows
 
@@ -310,17 +305,19 @@ class _Reduced(PredicateBase):
         return self._predicate.do_include(values)
 
 
-_VECTORISED: dict[type[PredicateBase], Callable[[Any, FieldRows], Mask]] = {
-    in_set: _in_set,
-    in_intersection: _in_intersection,
-    in_lambda: _in_lambda,
-    in_negate: _in_negate,
-    in_reduce: _in_reduce,
-    in_pseudorandom_split: _by_distinct_value,
+_VECTORISED: dict[type[petastorm_predicates.PredicateBase], Callable[[Any, FieldRows], Mask]] = {
+    petastorm_predicates.in_set: _in_set,
+    petastorm_predicates.in_intersection: _in_intersection,
+    petastorm_predicates.in_lambda: _in_lambda,
+    petastorm_predicates.in_negate: _in_negate,
+    petastorm_predicates.in_reduce: _in_reduce,
+    petastorm_predicates.in_pseudorandom_split: _by_distinct_value,
 }
 
 
-def _checked_fields(predicate: PredicateBase, schema: Schema) -> frozenset[str]:
+def _checked_fields(
+    predicate: petastorm_predicates.PredicateBase, schema: Schema
+) -> frozenset[str]:
     fields = frozenset(predicate.get_fields())
     if not fields:
         raise InvalidArgumentError(

@@ -20,13 +20,7 @@ import pyarrow as pa
 import torch
 
 from mdstorm._readers.arguments import check_reader, rows_of_batch
-from mdstorm._readers.reader import (
-    DatasetReader,
-    ReaderPasses,
-    can_pass_over,
-    can_restart,
-    is_at_a_start,
-)
+from mdstorm._readers.reader import DatasetReader, ReaderPasses, can_pass_over
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl.pytorch_shuffling_buffer import (
@@ -93,7 +87,7 @@ class LoaderBase:
                 "create a loader, for each pass"
             )
         if self._in_iter is not None or getattr(self.reader, "last_row_consumed", False):
-            if can_restart(self.reader):
+            if isinstance(self.reader, DatasetReader):
                 self.reader._mdstorm_restart()
             else:
                 self.reader.reset()
@@ -238,7 +232,9 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         subclass makes of items.
         """
         is_over_rows = can_pass_over(self.reader) and not self._mdstorm_has_own_parts()
-        begins_anew = self._in_iter is False or (is_over_rows and is_at_a_start(self.reader))
+        begins_anew = self._in_iter is False or (
+            is_over_rows and self.reader._mdstorm_is_at_a_start
+        )
         if self._mdstorm_passes is None and is_over_rows and begins_anew:
             self._mdstorm_passes = ReaderPasses(
                 self.reader, self.batch_size, self._mdstorm_queue(), threads=self._mdstorm_threads

@@ -12,35 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from mdstorm import errors
 from mdstorm._conversion import mds_plan
-from mdstorm._datasets.decoded_source import (
-    stored_unischema,
-    unischema_to_json,
-    with_declared_partitions,
-)
-from mdstorm._datasets.petastorm_metadata import (
-    ROW_GROUPS_PER_FILE_KEY,
-    UNISCHEMA_EXTRA,
-    UNISCHEMA_KEY,
-    check_columns,
-    common_metadata_of,
-    open_written,
-    write_petastorm_metadata,
-)
+from mdstorm._datasets import decoded_source, petastorm_metadata
+from mdstorm._datasets.petastorm_metadata import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
 from mdstorm._datasets.sources import checked_urls, open_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.stored_pickles import dump_unischema, load_unischema
-from mdstorm.errors import (
-    ArgumentTypeError,
-    DatasetExistsError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    MDStormError,
-    MetadataNotFoundError,
-    PetastormMetadataError,
-    PetastormMetadataGenerationError,
-    UnsafePickleError,
-)
+from mdstorm.errors import PetastormMetadataError, PetastormMetadataGenerationError
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets import Dataset
@@ -156,10 +135,10 @@ def materialize_dataset(
     ['id']
     """
     if not isinstance(schema, Unischema):
-        raise ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")
+        raise errors.ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")
     size = row_group_size_mb
     if size is not None and not (isinstance(size, (int, float)) and size >= 0):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"row_group_size_mb must be a number, not negative, found {size!r}"
         )
     format_ = chosen_storage_format(spark, storage_format)
@@ -191,11 +170,11 @@ def get_schema(dataset: Any) -> Unischema:
         If it has none.
     """
     if isinstance(dataset, Dataset):
-        found = stored_unischema(dataset)
+        found = decoded_source.stored_unischema(dataset)
         if found is None:
             raise _no_unischema(dataset.url)
         return found
-    metadata = common_metadata_of(dataset)
+    metadata = petastorm_metadata.common_metadata_of(dataset)
     url = getattr(dataset, "url", None) or str(getattr(dataset, "files", ["the dataset"])[0])
     if not metadata:
         raise PetastormMetadataError(
@@ -240,8 +219,8 @@ def get_schema_from_dataset_url(
         dataset = open_urls(
             dataset_url_or_urls, storage_options=storage_options, filesystem=filesystem
         )
-    except DatasetNotFoundError as error:
-        raise MetadataNotFoundError(
+    except errors.DatasetNotFoundError as error:
+        raise errors.MetadataNotFoundError(
             f"Could not find _common_metadata file: {error}", url=error.url
         ) from error
     return get_schema(dataset)
@@ -262,7 +241,7 @@ def infer_or_load_unischema(dataset: Any) -> Unischema:
     """
     try:
         return get_schema(dataset)
-    except UnsafePickleError:
+    except errors.UnsafePickleError:
         raise
     except PetastormMetadataError:
         if isinstance(dataset, (Dataset, ParquetDataset)):
@@ -287,7 +266,7 @@ def load_row_groups(dataset: Any) -> Sequence[Any]:
     if isinstance(dataset, ParquetDataset):
         return list(dataset.row_groups)
     if not hasattr(dataset, "fragments"):
-        raise ArgumentTypeError(
+        raise errors.ArgumentTypeError(
             f"load_row_groups takes a dataset of Parquet files, found {type(dataset).__name__}"
         )
     fragments = sorted(dataset.fragments, key=lambda fragment: str(fragment.path))
@@ -387,7 +366,7 @@ def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
         if value is None or value == "":
             continue
         if value not in get_args(StorageFormat):
-            raise InvalidArgumentError(f"{name} must be 'parquet' or 'mds', found {value!r}")
+            raise errors.InvalidArgumentError(f"{name} must be 'parquet' or 'mds', found {value!r}")
         return cast(StorageFormat, value)
     return "parquet"
 
@@ -426,7 +405,7 @@ class WrittenParquet:
         """
         self._check_no_mds()
         with self._generation("were given no metadata"):
-            write_petastorm_metadata(
+            petastorm_metadata.write_petastorm_metadata(
                 self._location, schema, with_summary=with_summary, files_before=self._before.keys()
             )
 
@@ -455,9 +434,9 @@ class WrittenParquet:
         states = self._states()
         new = [name for name, state in states.items() if self._before.get(name) != state]
         with self._generation("did not become a dataset"):
-            source = open_written(location)
-            check_columns(source, schema)
-            source = with_declared_partitions(source, schema)
+            source = petastorm_metadata.open_written(location)
+            petastorm_metadata.check_columns(source, schema)
+            source = decoded_source.with_declared_partitions(source, schema)
             plan = mds_plan(schema, source)
             convert_parquet(
                 source,
@@ -465,7 +444,9 @@ class WrittenParquet:
                 plan=plan.schema,
                 recode=plan.recode,
                 cut_at="row_groups",
-                extra={UNISCHEMA_EXTRA: unischema_to_json(schema)},
+                extra={
+                    petastorm_metadata.UNISCHEMA_EXTRA: decoded_source.unischema_to_json(schema)
+                },
                 resume=False,
             )
         self._remove(new)
@@ -478,7 +459,7 @@ class WrittenParquet:
     def _check_no_mds(self) -> None:
         location = self._location
         if location.exists(INDEX_NAME):
-            raise DatasetExistsError(
+            raise errors.DatasetExistsError(
                 f"{location.url} already holds an MDS dataset, and the block has not replaced it: "
                 "write with mode('overwrite'), or to another directory. The rows that the block "
                 "wrote are left there as Parquet files"
@@ -489,9 +470,9 @@ class WrittenParquet:
         """Turn errors about the files into PetastormMetadataGenerationError."""
         try:
             yield
-        except (DatasetNotFoundError, DatasetExistsError):
+        except (errors.DatasetNotFoundError, errors.DatasetExistsError):
             raise
-        except MDStormError as error:
+        except errors.MDStormError as error:
             raise PetastormMetadataGenerationError(
                 f"The Parquet files in {self._location.url} {failure}: {error}. They are left "
                 "unchanged"
