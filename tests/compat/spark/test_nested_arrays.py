@@ -223,17 +223,17 @@ def test_arrays_of_strings_and_binaries_are_lists_or_ragged(
 def test_a_copy_in_an_earlier_form_is_not_taken_for_one_in_this(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mdstorm._spark import make_converter
+    from mdstorm._spark import copies
 
     df = spark.sql("SELECT array(array(1.5D)) AS v")
     arguments: dict[str, Any] = {"parent_cache_dir_url": tmp_path.as_uri(), "cache_key": "a"}
-    identify = make_converter.identify
+    identify = copies.identify
 
     def of_earlier_version(df: Any, options: dict[str, Any]) -> Any:
         return identify(df, {**options, "encodings": {"v": "json"}})
 
     with monkeypatch.context() as patch:
-        patch.setattr(make_converter, "identify", of_earlier_version)
+        patch.setattr(copies, "identify", of_earlier_version)
         earlier = make_spark_converter(df, **arguments)
     now = make_spark_converter(df, **arguments)
     again = make_spark_converter(df, **arguments)
