@@ -123,7 +123,7 @@ def reader_options(
         null_masks=masks,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
-        first_epoch=begins.epoch if begins else 0,
+        first_epoch=begins.find if begins else int,
         on_pass=begins if arguments.is_share else _warn_of_whole_passes,
     )
     if is_kept:
@@ -306,7 +306,7 @@ def sample_order(
 class FirstEpoch:
     """The epoch with which a loader begins.
 
-    It is called with the first epoch of each pass, which loaders that are made later do not repeat.
+    It is called with the first epoch of each pass, which loaders that begin later do not repeat.
 
     Attributes
     ----------
@@ -315,15 +315,26 @@ class FirstEpoch:
     num_epochs : int
         Epochs of a pass.
     epoch : int
-        Its number.
+        The least that it may be: the one when the loader was made, maybe in another process.
     """
 
     share: tuple[Any, ...]
     num_epochs: int
     epoch: int
 
-    def __call__(self, epoch: int) -> None:
-        _next_epochs[self.share] = max(epoch + self.num_epochs, _next_epochs.get(self.share, 0))
+    def __call__(self, epoch: int) -> Callable[[], None]:
+        before = _next_epochs.get(self.share, 0)
+        after = _next_epochs[self.share] = max(epoch + self.num_epochs, before)
+
+        def take_back() -> None:
+            if _next_epochs.get(self.share) == after:
+                _next_epochs[self.share] = before
+
+        return take_back
+
+    def find(self) -> int:
+        """Return its number, if the loader begins now."""
+        return max(self.epoch, _next_epochs.get(self.share, 0))
 
 
 def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
@@ -336,9 +347,7 @@ def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
     if not (shuffles and arguments.is_share) or _seed(arguments, is_shared=False) is not None:
         return None
     share = (url, arguments.cur_shard, arguments.shard_count)
-    first = FirstEpoch(share, arguments.num_epochs or 1, _next_epochs.get(share, 0))
-    first(first.epoch)
-    return first
+    return FirstEpoch(share, arguments.num_epochs or 1, _next_epochs.get(share, 0))
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:

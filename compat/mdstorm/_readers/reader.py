@@ -132,7 +132,7 @@ class DatasetReader(Described, OwnContext):
             _warn_of_nothing(opened.source.url)
         self._mdstorm_untouched = True
         #: With which a new loader begins: every pass has permutations of its own.
-        self._mdstorm_next_epoch = options.first_epoch
+        self._mdstorm_next_epoch = options.first_epoch()
         #: How often somebody has said with which epoch to begin.
         self._mdstorm_times_set = 0
         self._mdstorm_lock = threading.RLock()

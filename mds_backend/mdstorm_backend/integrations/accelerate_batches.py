@@ -90,6 +90,7 @@ class PreparedBatches(IterableDataset[Any]):
             batch = next(batches, _NONE)
             if batch is not _NONE:
                 padding = self._padding()
+                loader._mdstorm.of(loader).is_ahead = lambda: True
             while batch is not _NONE:
                 place = loader._mdstorm.of(loader).place.copied()
                 following = next(batches, _NONE)

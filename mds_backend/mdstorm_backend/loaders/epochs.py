@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -35,16 +35,19 @@ class Epochs:
 
     Parameters
     ----------
-    first_epoch : int
-        The one that is begun first.
+    first_epoch : callable, optional
+        Says which one is begun first; by default number 0.
     """
 
-    def __init__(self, first_epoch: int = 0) -> None:
-        #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin.
-        following = asdict(Place(first_epoch))
-        self._record = SharedRecord({"start": None, "next": following, "joined": []})
+    def __init__(self, first_epoch: Callable[[], int] = int) -> None:
+        self._first_epoch = first_epoch
+        #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin; None
+        #: before anybody has said anything.
+        self._record = SharedRecord({"start": None, "next": None, "joined": []})
         self.ahead: WorkAhead[Any] = WorkAhead()
         self._begun = 0
+        #: The record before the last beginning, unless somebody has said since what comes next.
+        self._before: dict[str, Any] | None = None
 
     @property
     def _own_record(self) -> SharedRecord:
@@ -55,22 +58,23 @@ class Epochs:
     @property
     def next_place(self) -> Place:
         """Where the next pass begins, or goes on."""
-        return _place(self._own_record.read()["next"])
+        return self._next(self._own_record.read())
 
     @property
     def next_epoch(self) -> int:
         """Number of the epoch that is begun next."""
-        return int(self._own_record.read()["next"]["epoch"])
+        return self.next_place.epoch
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
         """Let the next pass begin with an epoch, unless that belongs to one that is to go on."""
         check_epoch(epoch)
+        self._before = None
         with self._own_record.changing() as record:
-            following = _place(record["next"])
+            following = self._next(record)
             first = following.pass_epoch
             under_way = range(first, first + (num_epochs or 1))
             goes_on = following.consumed and not following.is_end and epoch in under_way
-            if epoch != following.epoch and not goes_on:
+            if (epoch != following.epoch or record["next"] is None) and not goes_on:
                 record["next"] = asdict(following.beginning_of(int(epoch)))
 
     @property
@@ -92,11 +96,12 @@ class Epochs:
         """
         self._begun += 1
         with (self._record if joining else self._own_record).changing() as record:
+            self._before = None if joining else dict(record)
             group, workers = record["joined"] or (None, [])
             # A worker takes part in an epoch once. Persistent ones begin several in turn.
             mine = None if joining is None else [joining.group, self._begun]
             if joining is None or group != mine or joining.worker in workers:
-                place = _place(record["next"])
+                place = self._next(record)
                 first = place.epoch if first_epoch is None else first_epoch
                 if place.first_epoch is None:
                     place = replace(place, first_epoch=first)
@@ -105,6 +110,13 @@ class Epochs:
                 workers = []
             record["joined"] = [] if joining is None else [mine, [*workers, joining.worker]]
             return _place(record["start"])
+
+    def toggle(self) -> None:
+        """Take back the last beginning, unless somebody has said since what comes next; or undo it."""
+        if (before := self._before) is not None:
+            with self._own_record.changing() as record:
+                self._before = dict(record)
+                record.update(before)
 
     def note_begun(self, place: Place) -> None:
         """Note what is known of a place that was begun, unless another one was since."""
@@ -116,18 +128,19 @@ class Epochs:
     def note_epoch(self, before: int, epoch: int) -> None:
         """Note that a pass came from one epoch to another, unless somebody said what is next."""
         with self._own_record.changing() as record:
-            following = _place(record["next"])
+            following = self._next(record)
             if following == following.beginning_of(before + 1):
                 record["next"] = asdict(following.beginning_of(epoch + 1))
 
     def forget_order(self) -> None:
         """Let the arguments decide again, and not a state, unless that is still to go on."""
         with self._own_record.changing() as record:
-            if record["next"] != record["start"]:
+            if record["next"] not in (None, record["start"]):
                 record["next"] = {**record["next"], "num_canonical_nodes": None, "seed": None}
 
     def go_on(self, place: Place, *, is_begun: bool = True) -> None:
         """Let the next pass go on at a place."""
+        self._before = None
         with self._own_record.changing() as record:
             record["start"] = asdict(place) if is_begun else None
             record["next"], record["joined"] = asdict(place), []
@@ -138,6 +151,9 @@ class Epochs:
             record["start"] = asdict(place)
             record["next"] = asdict(place.beginning_of(next_epoch))
             record["joined"] = [[None, 0], [worker]]
+
+    def _next(self, record: Mapping[str, Any]) -> Place:
+        return Place(self._first_epoch()) if record["next"] is None else _place(record["next"])
 
 
 def _place(found: Mapping[str, Any]) -> Place:

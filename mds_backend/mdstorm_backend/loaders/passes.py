@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,9 +57,13 @@ class Schedule:
         self.epochs = Epochs(options.first_epoch)
         #: The pass of a loader that was begun last; None for an iteration over samples.
         self.last: Pass | None = None
+        #: Takes back what `ReaderOptions.on_pass` has done last.
+        self._undo: Callable[[], None] | None = None
+        #: The pass that was given back last, if nothing was begun or loaded since.
+        self.looked: Pass | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "last": None}
+        return {**self.__dict__, "last": None, "_undo": None, "looked": None}
 
     @property
     def next_epoch(self) -> int:
@@ -82,6 +86,7 @@ class Schedule:
         That is all of it, or one epoch after the other where no batch spans two.
         """
         num_epochs, first = here.num_epochs, None
+        self.looked = None
         while True:
             begun = self.epochs.begin(joining, first)
             if num_epochs is None and first is not None:
@@ -91,7 +96,7 @@ class Schedule:
             rest = replace(rest, place=place)
             if first is None:
                 first = place.pass_epoch
-                here.note_pass(first)
+                self._undo = here.note_pass(first)
             is_last = sampler.spans_epochs or (
                 num_epochs is not None and place.epoch - first + 1 >= num_epochs
             )
@@ -106,6 +111,28 @@ class Schedule:
                 continue
             if is_last:
                 return
+
+    def give_back(self, looked: Pass) -> bool:
+        """Take back that a pass was begun, of which somebody has only looked at a batch.
+
+        So it is if ranks share the rows: others might not have looked, and read on in an epoch from
+        which this rank would be ahead. Return whether that was done.
+        """
+        is_look = looked is self.last and not looked.was_asked and looked.order.world_size > 1
+        if is_look:
+            self.epochs.toggle()
+            if self._undo is not None:
+                self._undo()
+            self.last, self.looked = None, looked
+        return is_look
+
+    def take_again(self) -> None:
+        """Begin again what was given back last: somebody asks for the state after its batch."""
+        if (looked := self.looked) is not None:
+            self.epochs.toggle()
+            if looked.place is not None:
+                self._undo = self.options.note_pass(looked.place.pass_epoch)
+            self.last, self.looked = looked, None
 
     def own_rests(self, batch_size: int | None, worker: Worker) -> Iterator[Rest]:
         """Begin an iteration over samples, without a loader of ours: part `worker` of it."""
@@ -162,9 +189,12 @@ class Schedule:
         They are those of an epoch, or of the pass where batches span epochs: from its beginning,
         or from where it was gone on with.
         """
+        self.take_again()
         begun, sampler = self._begun()
         before = 0 if from_beginning else sampler.position(begun)
         position, last = before + num_samples, self.last
+        if last is not None:
+            last.was_asked = True
         if last is not None and sampler.spans_epochs and last.stands_at(position):
             return last.state_dict()
         return write_state(self.options.in_world(), Batching(1), sampler.place(begun, position))
@@ -183,6 +213,7 @@ class Schedule:
                 "they have delivered: use a StreamingDataLoader and its state_dict(), or "
                 "num_workers=0"
             )
+        self.take_again()
         if self.last is not None:
             return self.last.state_dict()
         begun, sampler = self._begun()
@@ -213,7 +244,7 @@ class Schedule:
         if place.consumed:
             here.note_pass(place.pass_epoch)
         self.epochs.go_on(place, is_begun=place.consumed > 0 or place.first_epoch is not None)
-        self.last = None
+        self.last = self.looked = None
 
 
 @dataclass(eq=False)
@@ -242,6 +273,8 @@ class Pass:
         self._position: Any = None
         self._milestone: Any = None
         self._is_over = False
+        #: Whether somebody has asked for its state.
+        self.was_asked = False
         #: Samples delivered since the pass, or an epoch that no batch spans, began.
         self.rows = 0
 
@@ -353,6 +386,7 @@ class Pass:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
+        self.was_asked = True
         place = self.place
         if place is None:
             place = self.schedule.epochs.begun or self.schedule.epochs.next_place

@@ -97,11 +97,11 @@ class ReaderOptions:
     predownload : int or None
         In the elastic order, the number of samples whose shards are opened ahead of use. For None,
         see `samples_ahead`.
-    first_epoch : int
-        Epoch with which the first pass begins.
+    first_epoch : callable
+        Says with which epoch the first pass begins, when that is asked for. It pickles.
     on_pass : callable, optional
         Called in this process when a pass begins, or the state of one is loaded, with the epoch
-        with which it began. It pickles.
+        with which it began. It may return a function that takes that back. It pickles.
     notice : EndlessNotice
         Says once that passes without an end have begun their second epoch.
     """
@@ -119,8 +119,8 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
-    first_epoch: int = 0
-    on_pass: Callable[[int], None] | None = None
+    first_epoch: Callable[[], int] = int
+    on_pass: Callable[[int], Callable[[], None] | None] | None = None
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
@@ -140,10 +140,9 @@ class ReaderOptions:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
 
-    def note_pass(self, first_epoch: int) -> None:
-        """Call `on_pass`."""
-        if self.on_pass is not None:
-            self.on_pass(first_epoch)
+    def note_pass(self, first_epoch: int) -> Callable[[], None] | None:
+        """Call `on_pass`, and return what takes that back."""
+        return None if self.on_pass is None else self.on_pass(first_epoch)
 
     @cached_property
     def schema(self) -> Schema:

@@ -83,6 +83,12 @@ class PassRunner:
         self._before: Pass | None = None
         #: Items of the next batch that were delivered.
         self._items = 0
+        #: Whether the last batch was taken ahead of its use, and is still to be used.
+        self.is_ahead: Callable[[], bool] = bool
+        #: Whether an iteration may still turn out to be a mere look: only the first one may.
+        self._may_look = not self.by_item
+        #: The one that has.
+        self._looked: Pass | None = None
 
     @property
     def place(self) -> Pass:
@@ -119,7 +125,14 @@ class PassRunner:
             current.finish()
             self._move(current)
             is_waiting = True
+        except GeneratorExit:
+            is_first = self._may_look and self._pass is current
+            if is_first and recorder.batches - self.is_ahead() <= 1:
+                if self.schedule.give_back(current):
+                    self._pass, self._looked = None, current
+            raise
         finally:
+            self._may_look = False
             recorder.end(is_waiting=is_waiting)
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
@@ -190,6 +203,9 @@ class PassRunner:
         before_last : bool
             Whether the last batch is to be delivered again. It is only if the runner `remembers`.
         """
+        if self._looked is not None and self._looked is self.schedule.looked:
+            self.schedule.take_again()
+            self._pass = self._looked
         place = self._before if before_last else None
         state = (place or self.place).state_dict()
         if self._items:
@@ -207,6 +223,7 @@ class PassRunner:
         self.schedule.load_state_dict(state, self.batching)
         self._items = _items_of_state(state) if self.by_item else 0
         self._pass = self._before = None
+        self._may_look = False
 
     def go_to(self, place: Pass) -> None:
         """Let the next iteration go on at a place where an iteration of this runner stood."""
@@ -216,6 +233,7 @@ class PassRunner:
         """Return a runner for a copy of the loader, which goes on from here."""
         other = replace(self, threads=threads, recorders=PassRecorders())
         other._pass, other._items = self._pass and self._pass.to_continue(), self._items
+        other._may_look = self._may_look
         return other
 
 
