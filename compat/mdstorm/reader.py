@@ -87,8 +87,8 @@ def make_reader(
     shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
-    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks, decimals,
-    decode, size, version, timestamp
+    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks,
+    check_ranks, decimals, decode, size, version, timestamp
         As in `make_batch_reader`; a predicate gets one row at a time.
 
     Returns
@@ -218,6 +218,10 @@ def make_batch_reader(
         For each column, the value that replaces nulls.
     null_masks : sequence of str
         Columns for which a boolean column ``<name>_is_null`` is added.
+    check_ranks : bool
+        Tell ranks of one process group that begin an epoch with different seeds, batch sizes or
+        states. The first rank's answer is in the group's store, and nobody waits for it. Other
+        seeds in the elastic order are an error, all else is a warning.
     decimals : {"float64", "float32", "decimal"}, optional
         Type in which decimals are delivered. ``"float64"`` and ``"float32"`` deliver the nearest
         numbers, which models can be trained on and which filters, predicates and functions get;

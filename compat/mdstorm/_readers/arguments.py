@@ -92,6 +92,7 @@ class ReaderArguments:
     order: str = "exact"
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] | None = ()
+    check_ranks: bool = True
     decimals: str | None = None
     version: int | None = None
     timestamp: str | datetime | None = None

@@ -27,6 +27,7 @@ class AddedKeywords(TypedDict, total=False):
     order: str
     fill_nulls: Mapping[str, Any] | None
     null_masks: Sequence[str] | None
+    check_ranks: bool
     decimals: str | None
     decode: Decode | None
     size: Size | None

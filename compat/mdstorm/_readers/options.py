@@ -121,6 +121,7 @@ def reader_options(
         images=images,
         fill_nulls=arguments.fill_nulls,
         null_masks=masks,
+        check_ranks=bool(arguments.check_ranks),
         workers=arguments.workers,
         prefetch=arguments.prefetch,
         first_epoch=begins.find if begins else int,

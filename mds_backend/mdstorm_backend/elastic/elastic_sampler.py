@@ -67,6 +67,8 @@ class ElasticShare:
     before_first_epoch: ClassVar[int] = -1
     #: Whether states are refused by any other way of reading, also between epochs.
     is_strict: ClassVar[bool] = False
+    #: Whether the seed decides which samples a rank has in an epoch.
+    deals_by_seed: ClassVar[bool] = True
 
     @property
     def world_size(self) -> int:

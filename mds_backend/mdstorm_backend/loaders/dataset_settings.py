@@ -61,6 +61,7 @@ class DatasetSettings(StreamDefaults):
     size: Size | None = None
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
+    check_ranks: bool = True
     workers: int = 2
     prefetch: int = 4
     world: Any = None
@@ -104,6 +105,7 @@ class DatasetSettings(StreamDefaults):
             "transform": self.transform,
             "fill_nulls": self.fill_nulls,
             "null_masks": tuple(self.null_masks),
+            "check_ranks": self.check_ranks,
             "workers": self.workers,
             "prefetch": self.prefetch,
             "predownload": self.predownload,

@@ -112,7 +112,7 @@ class Epochs:
             return _place(record["start"])
 
     def toggle(self) -> None:
-        """Take back the last beginning, unless somebody has said since what comes next; or undo it."""
+        """Take back the last beginning, or undo that, unless somebody said what comes next."""
         if (before := self._before) is not None:
             with self._own_record.changing() as record:
                 self._before = dict(record)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.loaders.agreement import Beginning, begin_pass
 from mdstorm_backend.loaders.epochs import Epochs, Joining
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Batching, Rest, sampler_of
@@ -124,6 +125,8 @@ class Schedule:
             if self._undo is not None:
                 self._undo()
             self.last, self.looked = None, looked
+            if looked.beginning is not None:
+                looked.beginning.forget()
         return is_look
 
     def take_again(self) -> None:
@@ -145,7 +148,10 @@ class Schedule:
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
         self.last = None
-        yield from self.rests(batching, here, joining)
+        for number, rest in enumerate(self.rests(batching, here, joining)):
+            if joining is None and number == 0:
+                begin_pass(rest)
+            yield rest
 
     def rests_of_worker(
         self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
@@ -273,6 +279,8 @@ class Pass:
         self._position: Any = None
         self._milestone: Any = None
         self._is_over = False
+        #: What the other ranks are told of it.
+        self.beginning: Beginning | None = None
         #: Whether somebody has asked for its state.
         self.was_asked = False
         #: Samples delivered since the pass, or an epoch that no batch spans, began.
@@ -335,6 +343,8 @@ class Pass:
     def rests(self) -> Iterator[Rest]:
         """Yield what is to be read, one after the other."""
         for rest in self.schedule.rests(self.batching, self._present):
+            if self._rest is None:
+                self.beginning = begin_pass(rest)
             self._rest, self.rows = rest, 0
             self._position = rest.sampler.position(rest.place)
             self._milestone = rest.sampler.milestone(rest.place, self._position)
@@ -343,6 +353,8 @@ class Pass:
     def advance(self, mark: Any, size: int) -> None:
         """Note that a batch of `size` rows was delivered; `mark` is the block's for it."""
         assert self._rest is not None
+        if self.beginning is not None:
+            self.beginning.count()
         before, position = self._position, self._rest.sampler.advanced(self._position, mark)
         self._position = position
         self.rows += mark if isinstance(mark, int) else size
@@ -375,7 +387,9 @@ class Pass:
 
     def copied(self) -> Pass:
         """Return a copy that stands at the same place, and goes its own way."""
-        return copy(self)
+        other = copy(self)
+        other.beginning = None
+        return other
 
     def to_continue(self) -> Pass:
         """Return the pass for a copy of the loader, which goes on from here."""

@@ -102,6 +102,8 @@ class ReaderOptions:
     on_pass : callable, optional
         Called in this process when a pass begins, or the state of one is loaded, with the epoch
         with which it began. It may return a function that takes that back. It pickles.
+    check_ranks : bool
+        Whether to ask the other ranks of a process group whether they begin the same.
     notice : EndlessNotice
         Says once that passes without an end have begun their second epoch.
     """
@@ -121,6 +123,7 @@ class ReaderOptions:
     predownload: int | None = None
     first_epoch: Callable[[], int] = int
     on_pass: Callable[[int], Callable[[], None] | None] | None = None
+    check_ranks: bool = True
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property

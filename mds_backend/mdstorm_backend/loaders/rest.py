@@ -76,6 +76,11 @@ class PieceSampler(Sampler):
     spans_epochs: ClassVar[bool] = True
 
     @property
+    def has_equal_batches(self) -> bool:
+        """Whether all ranks surely have the same number of batches."""
+        return False
+
+    @property
     def num_samples(self) -> int:
         """Samples of an epoch over the whole world."""
         return self.epoch_size

@@ -126,10 +126,10 @@ class PassRunner:
             self._move(current)
             is_waiting = True
         except GeneratorExit:
-            is_first = self._may_look and self._pass is current
-            if is_first and recorder.batches - self.is_ahead() <= 1:
-                if self.schedule.give_back(current):
-                    self._pass, self._looked = None, current
+            is_short = recorder.batches - self.is_ahead() <= 1
+            is_look = self._may_look and self._pass is current and is_short
+            if is_look and self.schedule.give_back(current):
+                self._pass, self._looked = None, current
             raise
         finally:
             self._may_look = False

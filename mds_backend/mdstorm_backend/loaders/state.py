@@ -60,7 +60,7 @@ def write_state(
         "finished": is_last and place.is_end,
         "epoch_end": place.end,
         "lanes": [list(lanes) for lanes in place.lanes],
-        **_selection(options),
+        **selection_of(options),
     }
     if isinstance(sampler_of(options, batching), PieceSampler):
         ours |= {"rank": order.world.rank, "row": place.row, "batch_size": batching.batch_size}
@@ -74,7 +74,7 @@ def write_state(
     }
 
 
-def _selection(options: ReaderOptions) -> dict[str, Any]:
+def selection_of(options: ReaderOptions) -> dict[str, Any]:
     """Return what has to be the same where a state is taken and where it is loaded."""
     found: dict[str, Any] = {
         "dataset": options.dataset.fingerprint,
@@ -179,7 +179,7 @@ def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any]
 def _check_selection(
     state: Mapping[str, Any], ours: Mapping[str, Any], options: ReaderOptions, *, is_begun: bool
 ) -> None:
-    here, order = _selection(options), options.order
+    here, order = selection_of(options), options.order
     if not (is_begun or order.is_strict):  # between epochs settings may change
         here = {"dataset": here["dataset"]}
     if missing := [key for key in here if key not in ours]:

@@ -93,6 +93,8 @@ class ExactOrder:
     before_first_epoch: ClassVar[int] = 0
     #: Whether states are refused by any other way of reading, also between epochs.
     is_strict: ClassVar[bool] = True
+    #: Whether the seed decides which samples a rank has in an epoch.
+    deals_by_seed: ClassVar[bool] = False
 
     @property
     def world(self) -> World:

@@ -83,6 +83,11 @@ class Sampler(Protocol):
     has_windows: ClassVar[bool] = True
 
     @property
+    def has_equal_batches(self) -> bool:
+        """Whether all ranks surely have the same number of batches."""
+        return True
+
+    @property
     def num_samples(self) -> int:
         """Samples of an epoch over the whole world."""
 

@@ -131,6 +131,7 @@ class DatasetInfo:
     decode = Argument()
     fill_nulls = Argument()
     null_masks = Argument()
+    check_ranks = Argument()
     workers = Argument()
     prefetch = Argument()
     storage_options = Argument()

@@ -81,7 +81,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         With an order, nothing is opened before the first use.
     columns : sequence of str, optional
         Columns to read; all by default.
-    num_epochs, transform, fill_nulls, null_masks, workers, prefetch
+    num_epochs, transform, fill_nulls, null_masks, check_ranks, workers, prefetch
         See `ReaderOptions`.
     decode : str or list of str, optional
         Columns of images (encodings ``bytes``, ``jpeg``, ``png`` and ``pil``) to deliver as uint8
@@ -161,6 +161,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         size: Size | None = None,
         fill_nulls: Mapping[str, Any] | None = None,
         null_masks: Sequence[str] = (),
+        check_ranks: bool = True,
         workers: int = 2,
         prefetch: int = 4,
         storage_options: dict[str, Any] | None = None,

@@ -1,0 +1,320 @@
+"""Ranks that begin different things are told, and nothing else happens to training."""
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+from tests.mds_backend.loaders.loaders import Where, rows
+from tests.ports import free_port
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders import agreement
+from mdstorm_backend.order.exact import ExactOrder
+
+ROWS, SHARDS, BATCH = 120, 4, 10
+
+
+class Token:
+    """Stands in for a process group."""
+
+
+class Refusing:
+    """A store that is gone."""
+
+    def compare_set(self, *_: str) -> bytes:
+        raise RuntimeError("Connection reset by peer")
+
+
+class Hanging:
+    """A store whose host answers no more."""
+
+    def compare_set(self, *_: str) -> bytes:
+        threading.Event().wait()
+        raise AssertionError
+
+
+STORES: dict[str, Callable[[Path], Any]] = {
+    "hash": lambda _: dist.HashStore(),
+    "file": lambda at: dist.FileStore(str(at / "store"), 2),
+    "prefix": lambda _: dist.PrefixStore("default_pg", dist.HashStore()),
+    "tcp": lambda _: dist.TCPStore("127.0.0.1", free_port(), 1, is_master=True),
+}
+
+
+class World:
+    """Ranks of one process group, simulated one after the other in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, url: str, store: Any, size: int) -> None:
+        self.patch, self.url, self.store, self.size = monkeypatch, url, store, size
+        self.groups = [Token() for _ in range(size)]
+        self.ranks = [agreement.Ranks() for _ in range(size)]
+
+    def be(self, rank: int) -> None:
+        """Go on as a rank."""
+        group = agreement.Group(self.groups[rank], self.store, rank, self.size)
+        self.patch.setattr(agreement, "find_group", lambda: group)
+        self.patch.setattr(agreement, "_ranks", self.ranks[rank])
+        self.patch.setattr(agreement, "_told", set())
+        self.patch.setenv("RANK", str(rank))
+        self.patch.setenv("WORLD_SIZE", str(self.size))
+
+    def loader(self, order: Any = "elastic", size: int = BATCH, **options: Any) -> Any:
+        if order == "elastic":
+            dataset = StreamingDataset(local=self.url, batch_size=size, shuffle=True, **options)
+        else:
+            dataset = StreamingDataset(local=self.url, order=order, **options)
+        return StreamingDataLoader(dataset, size)
+
+    def told(self, read: Callable[[Any, int], Any], *loader: Any, **options: Any) -> list[str]:
+        """Let all ranks read, and return what they are told."""
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for rank in range(self.size):
+                self.be(rank)
+                read(self.loader(*loader, **options), rank)
+                self.hear()
+        return [f"{one.message}" for one in found]
+
+    def hear(self) -> None:
+        """Wait for what was asked, and say it."""
+        ranks = agreement._ranks
+        asked = threading.Event()
+        ranks._ask(asked.set)
+        assert asked.wait(60)
+        ranks._last.tell()
+
+
+@pytest.fixture(params=list(STORES))
+def world(
+    request: Any, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path
+) -> Iterator[World]:
+    world = World(monkeypatch, url, STORES[request.param](tmp_path), 2)
+    yield world
+    for ranks in world.ranks:
+        ranks.finish()
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch, url: str) -> World:
+    return World(monkeypatch, url, dist.HashStore(), 2)
+
+
+def test_a_rank_with_another_batch_size_is_told(world: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        rows(world.loader(size=BATCH + 2 * rank))
+
+    (found,) = world.told(read)
+    assert "rank 1 begins epoch 0" in found
+    assert "batch size 12, and rank 0 with 10" in found
+
+
+def test_a_seed_for_each_rank_is_an_error_in_the_elastic_order(world: World) -> None:
+    world.be(0)
+    rows(world.loader(shuffle_seed=42))
+    world.hear()
+    world.be(1)
+    batches = iter(world.loader(shuffle_seed=43))
+    message = r"seed 43, and rank 0 with 42.*give all ranks"
+    with pytest.raises(InvalidArgumentError, match=message):
+        next(batches), world.hear(), next(batches)
+    world.be(1)
+    assert rows(world.loader(shuffle_seed=44, check_ranks=False))
+
+
+def test_a_seed_for_each_rank_is_a_warning_where_lanes_stay(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        rows(pair.loader(ExactOrder(seed=1 + rank, shuffle_rows=True)))
+
+    (found,) = pair.told(read)
+    assert "seed 2, and rank 0 with 1" in found
+    unshuffled = World(pair.patch, pair.url, dist.HashStore(), 2)
+    assert not unshuffled.told(lambda loader, rank: rows(unshuffled.loader(ExactOrder(seed=5))))
+
+
+def test_a_rank_that_resumes_alone_is_told(pair: World) -> None:
+    pair.be(0)
+    state = _after(pair.loader(ExactOrder()), 2)
+    fresh = World(pair.patch, pair.url, dist.HashStore(), 2)
+
+    def resume(loader: Any, rank: int) -> None:
+        if rank == 1:
+            loader.load_state_dict(state)
+        rows(loader)
+
+    (found,) = fresh.told(resume, ExactOrder())
+    assert "samples consumed 40, and rank 0 with 0" in found
+
+
+def _after(loader: Any, batches: int) -> Any:
+    iterator = iter(loader)
+    for _ in range(batches):
+        next(iterator)
+    return loader.state_dict()
+
+
+def test_a_look_of_several_batches_is_found_at_the_next_epoch(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        if rank == 1:
+            batches = iter(loader)
+            for _ in range(3):
+                next(batches)
+            batches.close()
+        for _ in range(2):
+            rows(loader)
+
+    (found,) = pair.told(read)
+    assert "rank 1 begins epoch 1" in found
+    assert "batches of the epoch before 3, and rank 0 with 6" in found
+    assert "set_epoch" in found
+
+
+def test_two_ranks_that_take_one_share_are_told(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        rows(pair.loader(ExactOrder(rank=0, world_size=2)))
+
+    (found,) = pair.told(read)
+    assert "ranks 0 and 1 both read share 0 of 2" in found
+
+
+def test_more_shares_than_ranks_are_told(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        rows(pair.loader(ExactOrder(rank=rank, world_size=3)))
+
+    found = pair.told(read)
+    assert len(found) == 2  # one on each rank
+    assert "split into 3 shares, and there are 2 ranks" in found[0]
+
+
+def test_filters_are_told_of_where_ranks_may_have_unequal_numbers_of_batches(pair: World) -> None:
+    class Odd(Where):
+        leaves_out_rows = True
+
+        def __init__(self) -> None:
+            super().__init__(lambda number: number % 2 == 1)
+
+    found = pair.told(lambda loader, rank: rows(loader), ExactOrder(), transform=Odd())
+    assert len(found) == 2
+    assert "Join" in found[0]
+
+
+def look(loader: Any) -> None:
+    next(iter(loader))
+
+
+def in_steps(loader: Any) -> None:
+    for _ in range(5):
+        next(iter(loader))
+
+
+#: What is right, or the same on all ranks.
+QUIET: dict[str, Callable[[World, Any, int], object]] = {
+    "epochs": lambda world, loader, rank: [rows(loader) for _ in range(3)],
+    "a rank ahead": lambda world, loader, rank: [rows(loader) for _ in range(4 - rank)],
+    "a look of rank 0": lambda world, loader, rank: (
+        rank or look(loader),
+        [rows(loader) for _ in range(2)],
+    ),
+    "a batch of each epoch": lambda world, loader, rank: in_steps(loader),
+    "set_epoch": lambda world, loader, rank: [
+        (loader.set_epoch(epoch), rows(loader)) for epoch in range(3)
+    ],
+    "two loaders over one dataset": lambda world, loader, rank: [
+        rows(each) for each in (loader, StreamingDataLoader(loader.dataset, 7)) for _ in range(2)
+    ],
+    "another loader on rank 0 alone": lambda world, loader, rank: (
+        rows(loader),
+        rank or rows(world.loader(size=7)),
+        rows(loader),
+    ),
+    "all rows on rank 0 alone": lambda world, loader, rank: (
+        rows(loader),
+        rank or rows(world.loader(ExactOrder(follows_world=False))),
+        rows(loader),
+    ),
+    "shares taken in turn": lambda world, loader, rank: [
+        rows(world.loader(ExactOrder(rank=(rank + turn) % 2, world_size=2))) for turn in range(2)
+    ],
+    "equal shares": lambda world, loader, rank: rows(world.loader(replication=2)),
+}
+
+
+@pytest.mark.parametrize("order", ["elastic", ExactOrder(shuffle_rows=True)], ids=["e", "x"])
+@pytest.mark.parametrize("program", list(QUIET))
+def test_programs_that_are_right_are_told_nothing(pair: World, program: str, order: Any) -> None:
+    assert pair.told(lambda loader, rank: QUIET[program](pair, loader, rank), order) == []
+
+
+def test_a_group_after_another_one_finds_no_old_keys(pair: World) -> None:
+    for size in (BATCH, BATCH + 2):
+        pair.groups = [Token() for _ in range(2)]
+        assert pair.told(lambda loader, rank: rows(loader), "elastic", size) == []
+
+
+@pytest.mark.parametrize("store", [Refusing(), object()], ids=["gone", "unknown"])
+def test_a_store_that_raises_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, url: str, store: Any
+) -> None:
+    world = World(monkeypatch, url, store, 2)
+    seen: list[int] = []
+    assert world.told(lambda loader, rank: seen.extend(rows(loader))) == []
+    assert sorted(seen) == list(range(ROWS))
+
+
+def test_nobody_waits_for_a_store_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    world = World(monkeypatch, url, Hanging(), 2)
+    world.be(0)
+    loader = world.loader()
+    assert [len(rows(loader)) for _ in range(3)] == [ROWS // 2] * 3
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """A real process group of this process alone."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def test_the_store_of_the_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert agreement.find_group() is None  # of one rank
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    group = agreement.find_group()
+    assert group is not None
+    assert group.store.compare_set("key", "", "value") == b"value"
+    monkeypatch.delattr(sys.modules["torch.distributed.distributed_c10d"], "_get_default_store")
+    assert agreement.find_group() is None
+    dist.destroy_process_group()
+    assert agreement.find_group() is None
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_leaves_the_store_of_its_parent_alone(
+    alone: None, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    child = os.fork()
+    if child == 0:
+        ranks = agreement._ranks
+        rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH))
+        os._exit(0 if ranks._thread is None and ranks._inherited is not None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
+
+
+@pytest.mark.long
+def test_five_hundred_ranks_ask_one_store(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    store = dist.TCPStore("127.0.0.1", free_port(), 1, is_master=True)
+    answers = {store.compare_set("mdstorm/1/0/0", "", f"{rank}") for rank in range(512)}
+    assert answers == {b"0"}
