@@ -13,9 +13,8 @@ import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.elastic.epoch import Epoch, StreamIds
-from mdstorm_backend.elastic.id_arrays import Ids, IntArray
-from mdstorm_backend.elastic.partition_cells import Cells
-from mdstorm_backend.elastic.partitions import Partition
+from mdstorm_backend.elastic.partitions import Cells, Partition
+from mdstorm_backend.elastic.sampling import Ids, IntArray
 from mdstorm_backend.errors import InvalidArgumentError
 
 

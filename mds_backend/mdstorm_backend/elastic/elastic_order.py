@@ -13,10 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdstorm_backend.elastic.batching import schedule
-from mdstorm_backend.elastic.epoch import Epoch
-from mdstorm_backend.elastic.id_arrays import CHUNK, Ids, as_integer, chunks
-from mdstorm_backend.elastic.order_arguments import OrderArguments
-from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
+from mdstorm_backend.elastic.epoch import Epoch, OrderArguments
+from mdstorm_backend.elastic.sampling import (
+    CHUNK,
+    Ids,
+    ShardSample,
+    as_integer,
+    chunks,
+    samples_per_shard,
+)
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
 from mdstorm_backend.order.world import World
 

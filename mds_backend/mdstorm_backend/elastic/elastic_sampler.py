@@ -13,7 +13,7 @@ import numpy as np
 
 from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
-from mdstorm_backend.elastic.id_arrays import Ids
+from mdstorm_backend.elastic.sampling import Ids
 from mdstorm_backend.elastic.weights import StreamShape
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order.lanes import ceil_div

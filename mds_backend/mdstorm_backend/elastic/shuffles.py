@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.checks import check_one_of
 from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
+from mdstorm_backend.elastic.sampling import IntArray, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
 
 #: Names of the shuffle algorithms.

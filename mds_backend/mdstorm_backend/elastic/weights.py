@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.elastic.id_arrays import as_integer
+from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 Weighting = Literal["proportion", "repeat", "choose"]

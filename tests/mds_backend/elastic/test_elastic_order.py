@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient, world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape
-from mdstorm_backend.elastic.order_arguments import BATCHING_METHODS
+from mdstorm_backend.elastic.epoch import BATCHING_METHODS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.order.world import World
