@@ -14,8 +14,8 @@ from mdstorm_backend.integrations import install
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+    from mdstorm_backend.datasets.open_streams import streams_registry
     from mdstorm_backend.datasets.stream import Stream
-    from mdstorm_backend.datasets.stream_registry import streams_registry
     from mdstorm_backend.drop_in import install_as_streaming
     from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.format.encodings.registry import register_encoding
@@ -61,7 +61,7 @@ _HOMES = {
     "merge_index": "write.merge",
     "open_dataset": "datasets.dataset",
     "register_encoding": "format.encodings.registry",
-    "streams_registry": "datasets.stream_registry",
+    "streams_registry": "datasets.open_streams",
 }
 
 

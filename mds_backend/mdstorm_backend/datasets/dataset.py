@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset_shards import DatasetShards, PrepareShard
-from mdstorm_backend.datasets.describe_dataset import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
-from mdstorm_backend.display import Description, human_bytes, shown_place
+from mdstorm_backend.display import Description, counted, human_bytes, shown_place
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.schema import Column, Schema
@@ -24,6 +23,7 @@ from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
+    from mdstorm_backend.read.source import SampleSource
 
 
 def open_dataset(
@@ -267,3 +267,33 @@ def _at_hand(place: str, storage_options: dict[str, Any] | None) -> Dataset | No
     except (MDStormError, OSError):
         return None
     return None
+
+
+def describe_dataset(
+    dataset: SampleSource,
+    schema: Schema | None = None,
+    *,
+    shards: str = "shard",
+    further: Iterable[tuple[str, str]] = (),
+) -> Description:
+    """Describe an open dataset.
+
+    Parameters
+    ----------
+    dataset : Dataset, ParquetDataset or JoinedDataset
+        What is described.
+    schema : Schema, optional
+        Its columns, if they are to be shown.
+    shards : str
+        What one of its shards is called.
+    further : iterable of (str, str)
+        Further facts.
+    """
+    rows, number = sum(dataset.shard_sizes), len(dataset.shard_sizes)
+    size, place = human_bytes(dataset.nbytes), shown_place(dataset.url)
+    line = [repr(place), counted(rows, "row"), counted(number, shards), size]
+    facts = [("location", place), ("rows", f"{rows:,}"), (f"{shards}s", f"{number:,}")]
+    facts += [("bytes", size), *further]
+    if schema is None:
+        return Description(line, facts)
+    return Description(line, facts, schema.headings, schema.shown_columns)

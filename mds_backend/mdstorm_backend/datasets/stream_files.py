@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.directory import NOTES, default_directory
 from mdstorm_backend.cache.download import check_content, decompressed, try_again
-from mdstorm_backend.datasets.stream_defaults import INHERITED
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
-from mdstorm_backend.storage import Location, copy_complete
+from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions
     from mdstorm_backend.datasets.dataset import Dataset
     from mdstorm_backend.elastic import StreamWeight
+
 
 _WEIGHTS = ("proportion", "repeat", "choose")
 #: Seconds to wait for a process that brings a file which does not grow meanwhile.
@@ -260,3 +262,53 @@ def _without(directory: str | None, split: str) -> str | None:
     if directory is None or not split or not directory.endswith(f"/{split}"):
         return directory
     return directory[: -len(split) - 1]
+
+
+#: What a stream may say, and otherwise takes from its dataset.
+INHERITED = ("split", "download_retry", "download_timeout", "validate_hash", "keep_zip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamDefaults:
+    """Defaults that a stream takes from its `StreamingDataset`.
+
+    Parameters
+    ----------
+    split, download_retry, download_timeout, validate_hash, keep_zip
+        See `Stream`.
+    cache_limit : int or str, optional
+        Bytes that the shards of each stream may take on the local disk.
+    allow_unsafe_types : bool
+        Whether values may be unpickled.
+    storage_options : dict, optional
+        Options of the fsspec file system.
+    """
+
+    split: str | None = None
+    download_retry: int = 2
+    download_timeout: float = 60
+    validate_hash: str | None = None
+    keep_zip: bool = False
+    cache_limit: int | str | None = None
+    allow_unsafe_types: bool = False
+    storage_options: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_download(self.download_retry, self.download_timeout)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to send credentials to other processes."""
+        check_no_secrets(self.storage_options or {})
+        return self.__dict__
+
+
+def check_download(retry: int | None, timeout: float | None) -> None:
+    """Refuse what is no number of attempts, or no number of seconds.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one of them is not.
+    """
+    check_integer("download_retry", retry, lowest=1)
+    check_seconds("download_timeout", timeout)

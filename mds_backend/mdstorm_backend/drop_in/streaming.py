@@ -150,7 +150,7 @@ _MODULES: dict[str, dict[str, str]] = {
             "number_abbrev_to_int retry wait_for_file_to_exist",
         ),
     },
-    "base.world": _of("datasets.world_of_streams", "World"),
+    "base.world": _of("datasets.stream", "World"),
     "text": _of("mosaic.named_datasets", "StreamingC4 StreamingEnWiki StreamingPile"),
     "text.c4": _of("mosaic.named_datasets", "StreamingC4"),
     "text.enwiki": _of("mosaic.named_datasets", "StreamingEnWiki"),

@@ -8,10 +8,9 @@ from typing import Any
 
 from mdstorm_backend.base.checks import check_list
 from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.datasets.open_streams import weights_of
+from mdstorm_backend.datasets.open_streams import streams_registry, weights_of
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.datasets.stream_defaults import StreamDefaults
-from mdstorm_backend.datasets.stream_registry import streams_registry
+from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.recorded_work import count
 from mdstorm_backend.cache.cache_options import CacheOptions
-from mdstorm_backend.datasets.describe_dataset import describe_dataset
+from mdstorm_backend.datasets.dataset import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.format.schema import Column, Schema

@@ -6,7 +6,7 @@ import pytest
 from tests.mds_backend.read.readers import batches, numbered
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
-from mdstorm_backend.datasets.joined_dataset import JoinedDataset
+from mdstorm_backend.datasets.open_streams import JoinedDataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import as_arrow
 

@@ -7,7 +7,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.open_streams import derive, open_stream, shape_of
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.datasets.stream_defaults import StreamDefaults
+from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 

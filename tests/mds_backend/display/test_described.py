@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, open_dataset
-from mdstorm_backend.datasets.joined_dataset import JoinedDataset
+from mdstorm_backend.datasets.open_streams import JoinedDataset
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.order import ExactOrder, World

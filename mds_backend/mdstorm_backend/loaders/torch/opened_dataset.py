@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset, describe_place
-from mdstorm_backend.datasets.joined_dataset import JoinedDataset
-from mdstorm_backend.datasets.open_streams import derive, open_stream, refuse_unsafe_types, shape_of
+from mdstorm_backend.datasets.open_streams import (
+    JoinedDataset,
+    derive,
+    open_stream,
+    refuse_unsafe_types,
+    shape_of,
+)
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings

@@ -11,7 +11,7 @@ from torch.utils.data import IterableDataset
 from mdstorm_backend.base.checks import suggests_keywords
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.datasets.stream_defaults import INHERITED
+from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
