@@ -12,7 +12,7 @@ from accelerate.state import GradientState
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.integrations.accelerate_batches import PreparedBatches
+from mdstorm_backend.integrations.prepared_loader import PreparedBatches
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 
