@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import warnings
@@ -65,10 +66,14 @@ def _own_session(session: SparkSession | None) -> Iterator[SparkSession]:
     started = start_session()
     with suppress(Exception):  # a session of Spark Connect has no context
         started.sparkContext.setLogLevel("ERROR")
+    with suppress(ValueError):  # a thread has no handler
+        # Spark's own cancels jobs over the connection that is in use, and may fail at that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield started
     finally:
-        started.stop()
+        with suppress(Exception):  # that of a broken connection would hide why it ends
+            started.stop()
 
 
 @contextmanager
