@@ -73,7 +73,7 @@ def look_at_gpus() -> Iterator[Finding]:
     if not gpus:
         yield Finding("gpu", "note", "the driver shows no NVIDIA GPU here")
         return
-    found = f"{len(gpus)} GPUs ({gpus[0]})"
+    found = f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} ({gpus[0]})"
     if version is None:
         yield Finding("gpu", "note", f"{found}; PyTorch is not installed")
         return
