@@ -115,6 +115,9 @@ exclude_patterns = ["_build"]
 nitpicky = True
 # Names in docstrings are links where they have a page here: arguments, other libraries have none.
 default_role = "py:obj"
+suppress_warnings = [
+    "ref.python"
+]  # a name such as `name`, which attributes of several classes have
 nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", ".*")]
 
 # Markdown
