@@ -23,8 +23,9 @@ _BASE = "always"
 _LEFT_OUT = frozenset({"all", "dev", "docs"})
 #: What is installed here in their place: tensorflow without its GPU code.
 _INSTEAD = {"tensorflow": "tensorflow-cpu"}
-#: Required on Python 3.10 alone, where this page is not made.
-_ELSEWHERE = {"tomli": "MIT"}
+#: Not installed where this page is made: tomli is required on Python 3.10 alone, and ocifs, which
+#: brings all of Oracle's SDK, is in no test.
+_ELSEWHERE = {"tomli": "MIT", "ocifs": "UPL-1.0"}
 #: Texts of classifiers and free fields → identifiers of SPDX.
 _SPDX = {
     "3-clause bsd license": "BSD-3-Clause",
