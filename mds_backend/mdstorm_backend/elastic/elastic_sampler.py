@@ -326,8 +326,12 @@ class ElasticSampler(Sampler):
     def chunks(self, place: Place, part: int = 0, skipped: int = 0) -> Iterator[Chunk]:
         """Yield the numbers of the samples of a part, from a place on."""
         ids = self._of_part(place, part)[skipped:]
+        middle = len(ids) // 2
+        if middle:
+            yield ids[:middle]
+        self.prepare(place)
         if len(ids):
-            yield ids
+            yield ids[middle:]
 
     def sizes(self, place: Place, part: int = 0, skipped: int = 0) -> Iterator[int]:
         """Yield the samples of each batch of a part, from a place on."""

@@ -365,7 +365,8 @@ class Pass:
         sampler, position = rest.sampler, self._position
         self._milestone = sampler.milestone(rest.place, position)
         if not sampler.spans_epochs:
-            sampler.prepare(rest.place)
+            if self.batching.num_workers:  # or who reads has prepared it
+                sampler.prepare(rest.place)
             return
         begun, options = rest.place, rest.options
         epoch = sampler.place(begun, position).epoch

@@ -201,13 +201,9 @@ def sampler_of(
         order = replace(order, seed=place.seed)
     if batching.by_shard or options.drops_rows:
         return PieceSampler(order, len(dataset), options.num_epochs, options.drops_rows, num_parts)
+    size, drop_last = batching.batch_size, batching.drop_last
     return ExactSampler(
-        order,
-        dataset.bounds,
-        batching.batch_size,
-        options.num_epochs,
-        batching.drop_last,
-        num_parts,
+        order, dataset.bounds, size, options.num_epochs, drop_last, num_parts, ahead or WorkAhead()
     )
 
 

@@ -8,18 +8,20 @@ whole shards, both differently in each epoch.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, count, islice, repeat
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.checks import check_integer
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import NoDataAvailableError
-from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
+from mdstorm_backend.order.lanes import EpochLanes, Lanes, Stretch, ceil_div
 from mdstorm_backend.order.sampler import Chunk, Place, Sampler
 from mdstorm_backend.order.world import World
 
@@ -28,6 +30,8 @@ from mdstorm_backend.order.world import World
 DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
+#: From so many rows on, to permute a window takes longer than to read a few batches.
+_MANY = 1 << 17
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -202,7 +206,15 @@ class ExactOrder:
             starts, stops = starts[chosen], stops[chosen]
         return starts, stops
 
-    def chunks(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
+    def chunks(
+        self,
+        bounds: _Numbers,
+        rows: range,
+        epoch: int,
+        used: range,
+        ahead: WorkAhead[_Numbers] | None = None,
+        at_last: Callable[[], None] | None = None,
+    ) -> Iterator[Chunk]:
         """Yield the numbers of some rows in the order of `epoch`, a window at a time.
 
         Parameters
@@ -211,35 +223,50 @@ class ExactOrder:
             See `pieces`.
         used : range
             Which of them, by their position in that order.
+        ahead : WorkAhead, optional
+            Permutes the next window while one is read.
+        at_last : callable, optional
+            Called before the last window is yielded, where rows are shuffled.
         """
         if not self.shuffles and not self.shuffle_shards:
             yield range(rows.start + used.start, rows.start + used.stop)
             return
+        windows = self._windows(bounds, rows, epoch, used)
+        following = next(windows, None)
+        while (window := following) is not None:
+            following = next(windows, None)
+            low, high = max(used.start - window.begin, 0), used.stop - window.begin
+            if not self.shuffles:
+                start = int(window.starts[0])
+                yield range(start + low, start + min(high, window.size))
+                continue
+            permuted = window.permuted() if ahead is None else window.made_by(ahead)
+            if following is not None and ahead is not None:
+                following.begun_by(ahead)
+            elif following is None and at_last is not None:
+                at_last()
+            yield permuted[low:high]
+
+    def prepare(
+        self, bounds: _Numbers, rows: range, epoch: int, ahead: WorkAhead[_Numbers]
+    ) -> None:
+        """Have a thread permute the first window of an epoch."""
+        if self.shuffles:
+            for window in islice(self._windows(bounds, rows, epoch, range(len(rows))), 1):
+                window.begun_by(ahead)
+
+    def _windows(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[_Window]:
+        """Yield the windows that hold used rows; without shuffled rows, each shard is one."""
         starts, stops = self._pieces(bounds, rows, epoch)
         ends = np.cumsum(stops - starts)
         begin = number = first = 0
         while first < len(ends) and begin < used.stop:
             last = max(int(np.searchsorted(ends, begin + self.window)), first)
             last = min(last, len(ends) - 1)
-            end = int(ends[last])
-            low, high = max(used.start - begin, 0), min(used.stop, end) - begin
-            if low < high and self.shuffles:
-                chosen = self.permutation(end - begin, epoch, number)[low:high]
-                yield self._numbers(starts[first : last + 1], stops[first : last + 1], chosen)
-            elif low < high:
-                yield range(int(starts[first]) + low, int(starts[first]) + high)
+            end, chosen = int(ends[last]), slice(first, last + 1)
+            if end > used.start:
+                yield _Window(self, rows, epoch, number, begin, starts[chosen], stops[chosen])
             begin, first, number = end, last + 1, number + 1
-
-    def _numbers(self, starts: _Numbers, stops: _Numbers, chosen: _Numbers) -> _Numbers:
-        """Return the numbers of chosen rows of a window."""
-        if bool((starts[1:] == stops[:-1]).all()):
-            shifted: _Numbers = chosen + starts[0]
-            return shifted
-        sizes = stops - starts
-        shifts = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        shifts += np.arange(len(shifts))
-        found: _Numbers = shifts[chosen]
-        return found
 
     def permutation(self, num_rows: int, epoch: int, number: int) -> _Numbers:
         """Return the permutation of the rows of window `number` of `epoch`."""
@@ -249,6 +276,44 @@ class ExactOrder:
     def _generator(self, *stream: int) -> np.random.Generator:
         assert self.seed, "resolved() has not been called"
         return np.random.default_rng([self.seed, *stream])
+
+
+class _Window(NamedTuple):
+    """Window number `number` of a lane: pieces of shards, after `begin` other rows of it."""
+
+    order: ExactOrder
+    rows: range
+    epoch: int
+    number: int
+    begin: int
+    starts: _Numbers
+    stops: _Numbers
+
+    @property
+    def size(self) -> int:
+        """Rows in the window."""
+        return int((self.stops - self.starts).sum())
+
+    def permuted(self) -> _Numbers:
+        """Return the numbers of its rows, permuted."""
+        chosen, starts = self.order.permutation(self.size, self.epoch, self.number), self.starts
+        if bool((starts[1:] == self.stops[:-1]).all()):
+            chosen += starts[0]
+            return chosen
+        sizes = self.stops - starts
+        numbers = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        numbers += np.arange(len(numbers))
+        found: _Numbers = numbers[chosen]
+        return found
+
+    def made_by(self, ahead: WorkAhead[_Numbers]) -> _Numbers:
+        """Return what `permuted` does, where a thread may have begun to make it."""
+        return self.permuted() if self.size < _MANY else ahead.get(self[:4], self.permuted)
+
+    def begun_by(self, ahead: WorkAhead[_Numbers]) -> None:
+        """Have a thread permute it, if that takes long."""
+        if self.size >= _MANY:
+            ahead.begin(self[:4], self.permuted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +336,8 @@ class ExactSampler(Sampler):
         Leave out batches that are not full.
     num_parts : int
         Processes that share the batches: part k has the batches k, k + n, …
+    ahead : WorkAhead
+        Permutes large windows, and the first one of the next epoch, ahead of use.
     """
 
     order: ExactOrder
@@ -279,6 +346,7 @@ class ExactSampler(Sampler):
     num_epochs: int | None = 1
     drop_last: bool = False
     num_parts: int = 1
+    ahead: WorkAhead[_Numbers] = field(default_factory=WorkAhead)
     spans_epochs: ClassVar[bool] = True
 
     @cached_property
@@ -483,13 +551,20 @@ class ExactSampler(Sampler):
         for epoch in count(first) if self.num_epochs is None else range(first, self.num_epochs):
             lanes, number = self._lanes_at(begun, epoch * self.num_samples), first_epoch + epoch
             consumed = max(position - epoch * self.num_samples, 0)
-            if not consumed:
-                rows = lanes.first_lane(rank)
-                yield from self.order.chunks(self.bounds, rows, number, range(len(rows)))
-                continue
-            for lane, start, stop in lanes.rest(rank, consumed):
-                rows = lanes.first_lane(lane)
-                yield from self.order.chunks(self.bounds, rows, number, range(start, stop))
+            rests = [Stretch(rank, 0, len(lanes.first_lane(rank)))] if not consumed else None
+            for lane, start, stop in rests or lanes.rest(rank, consumed):
+                rows, used = lanes.first_lane(lane), range(start, stop)
+                prepare = partial(self._prepare_after, epoch, number)
+                yield from self.order.chunks(self.bounds, rows, number, used, self.ahead, prepare)
+
+    def _prepare_after(self, epoch: int, number: int) -> None:
+        """Have a thread permute the first window of what follows: this pass, or another one."""
+        is_last = self.num_epochs is not None and epoch + 1 >= self.num_epochs
+        first_place = 0 if is_last else (epoch + 1) * self.num_samples
+        stop = self._stop if self._own_lanes.padded_to else None
+        lanes = EpochLanes(self.num_samples, first_place, stop, (self._own_lanes,))
+        rows = lanes.first_lane(self.order.rank)
+        self.order.prepare(self.bounds, rows, number + 1, self.ahead)
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:

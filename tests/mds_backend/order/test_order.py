@@ -4,8 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order import exact
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, ExactSampler
+from mdstorm_backend.order.sampler import Place
 
 
 def pieces(order: ExactOrder, sizes: list[int], epoch: int = 0) -> list[range]:
@@ -89,3 +92,23 @@ def test_the_parts_of_a_rank_are_those_of_each_shard_without_empty_ones() -> Non
     order = ExactOrder(rank=1, world_size=2)
     assert order.rows(10) == range(5, 10)
     assert pieces(order, [0, 3, 4, 0, 3]) == [range(5, 7), range(7, 10)]
+
+
+@pytest.mark.parametrize("window", [9, 1000])
+def test_windows_that_are_permuted_ahead_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    order, bounds = ExactOrder(seed=3, shuffle_shards=True, window=window), np.arange(0, 101, 4)
+
+    def epochs(ahead: WorkAhead[Any]) -> list[list[int]]:
+        sampler = ExactSampler(order, bounds, 8, 3, ahead=ahead)
+        return [chunk.tolist() for chunk in sampler.chunks(sampler.begun(Place()))]  # type: ignore[union-attr]
+
+    expected, begun = epochs(WorkAhead()), []
+    begin = WorkAhead.begin
+    monkeypatch.setattr(exact, "_MANY", 1)
+    monkeypatch.setattr(
+        WorkAhead, "begin", lambda ahead, key, make: (begun.append(key), begin(ahead, key, make))
+    )
+    assert epochs(WorkAhead()) == expected
+    assert len(begun) == len(expected)  # of each window the one after it, and of the next pass
