@@ -11,7 +11,7 @@ from accelerate.state import PartialState
 from torch.utils.data import IterableDataset
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.integrations.accelerate_loader import PreparedLoader
+from mdstorm_backend.integrations.prepared_loader import PreparedLoader
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
