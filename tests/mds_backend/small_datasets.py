@@ -11,7 +11,7 @@ import pyarrow as pa
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import commit, mark_directory
 from mdstorm_backend.write.mds_writer import MDSWriter

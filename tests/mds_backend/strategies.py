@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
-from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 
 #: For tests that write a dataset per example: few examples, and none is too slow.
 moderate = settings(

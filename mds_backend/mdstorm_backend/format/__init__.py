@@ -13,6 +13,7 @@ from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.format.size_limit import parse_size
 from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
+from mdstorm_backend.format.values.arrow_types import SparkType
 from mdstorm_backend.format.values.batch import (
     Batch,
     Values,
@@ -37,7 +38,6 @@ from mdstorm_backend.format.values.nested_lists import (
 )
 from mdstorm_backend.format.values.numpy_dtypes import is_number, numpy_dtype
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
-from mdstorm_backend.format.values.spark_types import SparkType
 
 __all__ = [
     "DTYPES",

@@ -24,8 +24,8 @@ from mdstorm_backend.format.encodings import (
 from mdstorm_backend.format.encodings.dtypes import array_encoding
 from mdstorm_backend.format.encodings.registry import foreign_encodings_of
 from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type, simple_name
 from mdstorm_backend.format.values.nested_lists import element_type
-from mdstorm_backend.format.values.spark_types import SparkType, arrow_type, simple_name
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1

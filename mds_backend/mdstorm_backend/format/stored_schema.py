@@ -13,8 +13,8 @@ from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.index_checks import check_count, check_object, check_text, shown
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.format.values.nested_lists import depth_of
-from mdstorm_backend.format.values.spark_types import arrow_type
 
 
 def schema_of(index: Index, *, url: str) -> Schema:

@@ -13,7 +13,7 @@ import numpy as np
 from mdstorm_backend.base.shard_threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
-from mdstorm_backend.format.values.spark_types import simple_name
+from mdstorm_backend.format.values.arrow_types import simple_name
 from mdstorm_backend.maintenance.column_statistics import ColumnStatistics, StatisticsOf
 
 #: Bytes, approximately, to gather statistics from at a time.

@@ -29,7 +29,7 @@ from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.format.values.spark_types import arrow_type, simple_name
+from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.partition_commit import (
     abandon_partitions,

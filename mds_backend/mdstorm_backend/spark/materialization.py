@@ -20,7 +20,7 @@ from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.format.values.spark_types import simple_name
+from mdstorm_backend.format.values.arrow_types import simple_name
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches

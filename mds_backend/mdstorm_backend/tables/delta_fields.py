@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.format.values.spark_types import arrow_type
+from mdstorm_backend.format.values.arrow_types import arrow_type
 
 _ID = "delta.columnMapping.id"
 _STORED_NAME = "delta.columnMapping.physicalName"

@@ -9,7 +9,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, plan
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.values.spark_types import SparkType
+from mdstorm_backend.format.values.arrow_types import SparkType
 from mdstorm_backend.loaders.nulls import NullPolicy
 
 

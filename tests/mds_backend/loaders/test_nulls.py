@@ -19,7 +19,7 @@ from mdstorm_backend.errors import (
     NullValueError,
 )
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.spark_types import SparkType
+from mdstorm_backend.format.values.arrow_types import SparkType
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.torch import StreamingDataset

@@ -10,7 +10,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.values.spark_types import SparkType
+from mdstorm_backend.format.values.arrow_types import SparkType
 from mdstorm_backend.read.batch_formats import column_to_numpy, objects
 
 UTC = timezone.utc

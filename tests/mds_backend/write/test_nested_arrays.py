@@ -16,8 +16,8 @@ from mdstorm_backend import MDSWriter, open_dataset
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import EncodingError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
+from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.format.values.nested_lists import lists_of_array
-from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 from mdstorm_backend.maintenance import reindex, verify
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.write.batch_shards import encode_column

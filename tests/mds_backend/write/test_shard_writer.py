@@ -15,7 +15,7 @@ from tests.mds_backend.strategies import Data, data, moderate
 from mdstorm_backend.errors import EncodingError, WriteError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digests
-from mdstorm_backend.format.values.spark_types import arrow_type
+from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import sample_shards
 from mdstorm_backend.write.sample_shards import SampleShards

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.values.spark_types import SparkType, is_decimal
+from mdstorm_backend.format.values.arrow_types import SparkType, is_decimal
 
 #: What decimals may become, and the Spark types of those that are floating-point numbers.
 _FLOATS = {"float64": "double", "float32": "float"}
