@@ -11,10 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.convert.row_batches import Recode, RowBatches, rows_of_a_batch
-from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
-from mdstorm_backend.format.values.decimals import decimals_to_floats, holds_decimals
+from mdstorm_backend.format.values.arrow_types import (
+    decimals_to_floats,
+    holds_decimals,
+    holds_vectors,
+    plain_type,
+    plain_values,
+    vectors_to_lists,
+)
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
-from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.batch_formats import to_record_batch
 from mdstorm_backend.read.source import SampleSource

@@ -18,7 +18,7 @@ from mdstorm_backend.convert.parquet_to_mds import chosen_fields
 from mdstorm_backend.convert.row_hashes import HashedRows, Hashes, RowSums
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format.type_plan import check_float_dtype
-from mdstorm_backend.format.values.decimals import check_decimals
+from mdstorm_backend.format.values.arrow_types import check_decimals
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.source import SampleSource
 

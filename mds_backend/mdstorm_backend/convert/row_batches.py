@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
-from mdstorm_backend.format.values.plain_arrow import plain_type
+from mdstorm_backend.format.values.arrow_types import plain_type
 from mdstorm_backend.parquet import ParquetDataset, PartitionValue, RowGroup
 from mdstorm_backend.parquet.int96 import with_times_repaired
 from mdstorm_backend.parquet.stored_columns import filtered

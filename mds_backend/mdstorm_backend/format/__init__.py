@@ -13,7 +13,17 @@ from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.format.size_limit import parse_size
 from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
-from mdstorm_backend.format.values.arrow_types import SparkType
+from mdstorm_backend.format.values.arrow_types import (
+    SparkType,
+    become_floats,
+    check_decimals,
+    decimals_to_floats,
+    holds_decimals,
+    is_number,
+    numpy_dtype,
+    plain_type,
+    plain_values,
+)
 from mdstorm_backend.format.values.batch import (
     Batch,
     Values,
@@ -23,12 +33,6 @@ from mdstorm_backend.format.values.batch import (
     slice_batch,
     take_values,
 )
-from mdstorm_backend.format.values.decimals import (
-    become_floats,
-    check_decimals,
-    decimals_to_floats,
-    holds_decimals,
-)
 from mdstorm_backend.format.values.nested_lists import (
     depth_of,
     list_type,
@@ -36,8 +40,6 @@ from mdstorm_backend.format.values.nested_lists import (
     shapes_of,
     with_nan_elements,
 )
-from mdstorm_backend.format.values.numpy_dtypes import is_number, numpy_dtype
-from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 
 __all__ = [
     "DTYPES",

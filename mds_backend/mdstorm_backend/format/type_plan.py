@@ -10,10 +10,16 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.numbers import stored_dtype
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type, is_vector, simple_name
-from mdstorm_backend.format.values.decimals import check_decimals, without_decimals
+from mdstorm_backend.format.values.arrow_types import (
+    SparkType,
+    arrow_type,
+    check_decimals,
+    is_number,
+    is_vector,
+    simple_name,
+    without_decimals,
+)
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
-from mdstorm_backend.format.values.numpy_dtypes import is_number
 
 _REMEDIES = {
     "void": "it has no values to store; drop it or give it a type with CAST(… AS STRING)",

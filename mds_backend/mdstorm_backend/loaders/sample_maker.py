@@ -16,9 +16,9 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.open_streams import JoinedDataset
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.format.values.nested_lists import elements_of
-from mdstorm_backend.format.values.numpy_dtypes import is_number
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.batch_formats import column_to_numpy

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format.values.arrow_types import plain_type
 from mdstorm_backend.format.values.nested_lists import depth_of
-from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.parquet.footers import Footer
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.write.arrow_plan import plan_batch

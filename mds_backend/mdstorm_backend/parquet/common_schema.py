@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
-from mdstorm_backend.format.values.plain_arrow import plain_type
+from mdstorm_backend.format.values.arrow_types import numpy_dtype, plain_type
 
 
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:

@@ -16,11 +16,15 @@ from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.encodings.encode_numbers import to_numpy
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.arrow_types import is_number, plain_type, plain_values
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
-from mdstorm_backend.format.values.list_rows import rows_of, split_array
-from mdstorm_backend.format.values.nested_lists import elements_of, null_lists_in, with_nan_elements
-from mdstorm_backend.format.values.numpy_dtypes import is_number
-from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
+from mdstorm_backend.format.values.nested_lists import (
+    elements_of,
+    null_lists_in,
+    rows_of,
+    split_array,
+    with_nan_elements,
+)
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
+from mdstorm_backend.format.values.arrow_types import plain_type, plain_values
 from mdstorm_backend.tables import TableField
 
 _FIELD_ID = b"PARQUET:field_id"

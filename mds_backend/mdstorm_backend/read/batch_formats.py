@@ -14,8 +14,13 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values
-from mdstorm_backend.format.values.list_rows import rows_of, split_array
-from mdstorm_backend.format.values.nested_lists import depth_of, elements_of, shapes_of
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    elements_of,
+    rows_of,
+    shapes_of,
+    split_array,
+)
 from mdstorm_backend.read.late import LateDecoder, objects
 from mdstorm_backend.read.logical import as_lists
 

@@ -21,8 +21,8 @@ from mdstorm_backend.format.encodings import Encoding
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan
 from mdstorm_backend.format.encodings.numbers import PythonInteger
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.nested_lists import depth_of
-from mdstorm_backend.format.values.numpy_dtypes import is_number
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.logical import view_dtype
 from mdstorm_backend.read.mds_file import MDSFile

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from mdstorm_backend.format.encodings.decode_json import decode_lists
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values, as_arrow
-from mdstorm_backend.format.values.list_rows import rows_of, split_array
 from mdstorm_backend.format.values.nested_lists import (
     depth_of,
     elements_of,
     lists_of_array,
     lists_of_arrays,
+    rows_of,
+    split_array,
     with_elements,
     with_nan_elements,
 )

@@ -18,10 +18,13 @@ from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.registry import encoding_names
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.format.values.arrow_types import SparkType, spark_type_of
+from mdstorm_backend.format.values.arrow_types import (
+    SparkType,
+    arrow_type_of,
+    plain_type,
+    spark_type_of,
+)
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
-from mdstorm_backend.format.values.numpy_dtypes import arrow_type_of
-from mdstorm_backend.format.values.plain_arrow import plain_type
 
 _FLOAT = re.compile(r"float\d+")
 

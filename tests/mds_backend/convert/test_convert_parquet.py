@@ -21,7 +21,7 @@ from mdstorm_backend.errors import (
     UnsupportedTypeError,
     WriteError,
 )
-from mdstorm_backend.format.values.plain_arrow import plain_type
+from mdstorm_backend.format.values.arrow_types import plain_type
 from mdstorm_backend.parquet import open_parquet
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.format.values.list_rows import rows_of, split_array
 from mdstorm_backend.format.values.nested_lists import (
     depth_of,
     elements_of,
@@ -17,6 +16,8 @@ from mdstorm_backend.format.values.nested_lists import (
     lists_of_arrays,
     null_counts_of,
     null_lists_in,
+    rows_of,
+    split_array,
 )
 
 few = settings(deadline=None, max_examples=80)

@@ -30,11 +30,15 @@ from mdstorm_backend.format.encodings.encoding import (
 )
 from mdstorm_backend.format.encodings.gather_values import Positions
 from mdstorm_backend.format.encodings.numbers import is_stored_as
-from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
+from mdstorm_backend.format.values.arrow_types import (
+    arrow_type_of,
+    holds_vectors,
+    is_number,
+    plain_values,
+    vectors_to_lists,
+)
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
-from mdstorm_backend.format.values.numpy_dtypes import arrow_type_of, is_number
-from mdstorm_backend.format.values.plain_arrow import plain_values
 
 #: Offsets in a shard have 32 bits, and NumPy's dtypes no more than 31.
 _LARGEST_VALUE = np.iinfo(np.int32).max

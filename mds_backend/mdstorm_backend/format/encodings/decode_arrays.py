@@ -23,8 +23,8 @@ import pyarrow as pa
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather_values import Positions, gather_binary, gather_fixed
+from mdstorm_backend.format.values.arrow_types import arrow_type_of
 from mdstorm_backend.format.values.nested_lists import MOST_EMPTY_LISTS, lists_of_shapes
-from mdstorm_backend.format.values.numpy_dtypes import arrow_type_of
 
 #: So many dimensions an array of NumPy may have; 32 before NumPy 2.
 _MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.nested_lists import element_type
-from mdstorm_backend.format.values.numpy_dtypes import is_number
 
 _Restore: TypeAlias = Callable[[Any], Any] | None
 

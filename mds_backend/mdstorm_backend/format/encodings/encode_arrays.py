@@ -24,6 +24,7 @@ from mdstorm_backend.format.encodings.dtypes import DTYPE_CODES, array_encoding
 from mdstorm_backend.format.encodings.encode_json import json_text
 from mdstorm_backend.format.encodings.encode_numbers import check_no_mask, to_numpy
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
+from mdstorm_backend.format.values.arrow_types import arrow_type_of, numpy_dtype
 from mdstorm_backend.format.values.nested_lists import (
     Shapes,
     elements_of,
@@ -32,7 +33,6 @@ from mdstorm_backend.format.values.nested_lists import (
     shapes_of,
     with_elements,
 )
-from mdstorm_backend.format.values.numpy_dtypes import arrow_type_of, numpy_dtype
 
 #: The byte has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63

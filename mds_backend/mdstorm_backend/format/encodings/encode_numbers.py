@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.values.decimals import decimals_to_floats
-from mdstorm_backend.format.values.numpy_dtypes import arrow_type_of, numpy_dtype
+from mdstorm_backend.format.values.arrow_types import arrow_type_of, decimals_to_floats, numpy_dtype
 
 
 def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.format.encodings.encoding_traits import EncodingTraits
 from mdstorm_backend.format.encodings.gather_values import Positions, gather_binary, gather_fixed
+from mdstorm_backend.format.values.arrow_types import plain_values
 from mdstorm_backend.format.values.batch import Values
-from mdstorm_backend.format.values.plain_arrow import plain_values
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.format.values.numpy_dtypes import is_number, numpy_dtype
+from mdstorm_backend.format.values.arrow_types import is_number, numpy_dtype
 
 #: Of an Arrow type.
 _Check: TypeAlias = Callable[[pa.DataType], bool]

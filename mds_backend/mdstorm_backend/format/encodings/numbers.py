@@ -11,8 +11,12 @@ import pyarrow as pa
 from mdstorm_backend.format.encodings.dtypes import DTYPES, STRUCT_CODES
 from mdstorm_backend.format.encodings.encode_numbers import encode_number, fit_numbers, to_numpy
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
-from mdstorm_backend.format.values.numpy_dtypes import arrow_type_of, is_number, numpy_dtype
-from mdstorm_backend.format.values.plain_arrow import plain_values
+from mdstorm_backend.format.values.arrow_types import (
+    arrow_type_of,
+    is_number,
+    numpy_dtype,
+    plain_values,
+)
 
 
 class Number(Encoding):

@@ -21,8 +21,8 @@ from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingErro
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
 from mdstorm_backend.format.encodings.gather_values import Positions, gather_binary
 from mdstorm_backend.format.encodings.opaque import Opaque
+from mdstorm_backend.format.values.arrow_types import plain_values
 from mdstorm_backend.format.values.batch import Values
-from mdstorm_backend.format.values.plain_arrow import plain_values
 
 #: A class, or whatever else makes a coder when it is called without arguments.
 MakeCoder: TypeAlias = Callable[[], Any]

@@ -1,16 +1,111 @@
-"""Spark SQL types, in Spark's own JSON, and the matching Arrow types.
+"""Arrow types, and the types of NumPy and Spark that hold the same values.
 
-Datasets keep the Spark type of a column in this form, so they can be read without Spark.
+Spark hands a vector to Arrow as ``struct<type, size, indices, values>``: type 0 is sparse, with
+`size` elements of which `indices` are given; type 1 is dense.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mdstorm_backend.format.values.plain_arrow import plain_type
+from mdstorm_backend.errors import InvalidArgumentError
+
+_NUMBERS = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+_DTYPES = {pa.from_numpy_dtype(np.dtype(name)): np.dtype(name) for name in _NUMBERS}
+
+
+def numpy_dtype(type_: pa.DataType) -> np.dtype[Any]:
+    """Return the dtype that holds values of an Arrow type.
+
+    Before pyarrow 26 its own ``to_pandas_dtype`` imports pandas for every type.
+    """
+    found = _DTYPES.get(type_)
+    return np.dtype(type_.to_pandas_dtype()) if found is None else found
+
+
+def arrow_type_of(dtype: np.dtype[Any]) -> pa.DataType:
+    """Return the Arrow type of a NumPy dtype, in whatever byte order."""
+    return pa.from_numpy_dtype(dtype.newbyteorder("="))
+
+
+def is_number(type_: pa.DataType) -> bool:
+    """Whether values are integers, floating-point numbers or booleans."""
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type without dictionaries, extensions, views and 64-bit offsets, at any depth.
+
+    Dates are ``date32``; timestamps and durations are in microseconds.
+    """
+    types = pa.types
+    if isinstance(type_, pa.BaseExtensionType):
+        return plain_type(type_.storage_type)
+    if types.is_dictionary(type_) or _named(type_, "run_end_encoded"):
+        return plain_type(type_.value_type)
+    if types.is_large_string(type_) or _named(type_, "string_view"):
+        return pa.string()
+    if types.is_large_binary(type_) or types.is_fixed_size_binary(type_):
+        return pa.binary()
+    if _named(type_, "binary_view"):
+        return pa.binary()
+    if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
+        return pa.list_(plain_type(type_.value_type))
+    if types.is_struct(type_):
+        return pa.struct([(field.name, plain_type(field.type)) for field in type_])
+    if types.is_map(type_):
+        return pa.map_(plain_type(type_.key_type), plain_type(type_.item_type))
+    if types.is_date64(type_):
+        return pa.date32()
+    if types.is_timestamp(type_):
+        return pa.timestamp("us", tz=type_.tz and "UTC")
+    return pa.duration("us") if types.is_duration(type_) else type_
+
+
+def plain_values(values: pa.Array) -> pa.Array:
+    """Return the values in the form that `plain_type` names.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If a value would be lost, such as the nanoseconds of a timestamp.
+    """
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    wanted = plain_type(values.type)
+    try:
+        return values if _same(values.type, wanted) else values.cast(wanted)
+    except pa.ArrowIndexError:  # Arrow does not cast nested dictionaries that are empty
+        return pa.array(values.to_pylist(), wanted)
+
+
+def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether two types are equal but for the names and nullability of what is inside."""
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return _same(found.value_type, wanted.value_type)
+    if pa.types.is_map(found) and pa.types.is_map(wanted):
+        return _same(found.key_type, wanted.key_type) and _same(found.item_type, wanted.item_type)
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
+        pairs = zip(found, wanted, strict=True)
+        return all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
+    return bool(found == wanted)
+
+
+def _named(type_: pa.DataType, name: str) -> bool:
+    """Whether a type, which older versions of Arrow do not have, is the one of that name."""
+    return str(type_).startswith(name)
+
 
 #: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
 SparkType: TypeAlias = str | dict[str, Any]
@@ -122,3 +217,96 @@ def spark_type_of(type_: pa.DataType) -> SparkType | None:
             else None
         )
     return None
+
+
+def holds_vectors(type_: pa.DataType) -> bool:
+    """Whether an Arrow type is the one in which Spark hands over vectors."""
+    names = ["type", "size", "indices", "values"]
+    return bool(pa.types.is_struct(type_)) and [field.name for field in type_] == names
+
+
+def vectors_to_lists(vectors: pa.StructArray) -> pa.ListArray:
+    """Return the vectors as ``list<double>``; a null vector stays null."""
+    kind, size, indices, values = vectors.flatten()
+    sparse = np.asarray(pc.fill_null(pc.equal(kind, 0), False))
+    if not sparse.any():
+        return values
+    given = np.asarray(pc.fill_null(pc.list_value_length(values), 0)).astype(np.int64)
+    lengths = np.where(sparse, np.asarray(pc.fill_null(size, 0)), given).astype(np.int64)
+    offsets = np.zeros(len(vectors) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+
+    # Where each given value goes: its own index in a sparse row, its rank in a dense one.
+    row = np.repeat(np.arange(len(vectors)), given)
+    first = np.cumsum(given) - given
+    place = np.arange(len(row)) - np.repeat(first, given)
+    place[sparse[row]] = np.asarray(pc.filter(indices, pa.array(sparse)).flatten())
+    dense = np.zeros(offsets[-1], np.float64)
+    dense[offsets[row] + place] = np.asarray(values.flatten())
+
+    mask = pc.invert(vectors.is_valid()) if vectors.null_count else None
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(dense), mask=mask)
+
+
+#: What decimals may become, and the Spark types of those that are floating-point numbers.
+_FLOATS = {"float64": "double", "float32": "float"}
+_CHOICES = (*_FLOATS, "decimal")
+
+
+def check_decimals(decimals: object) -> None:
+    """Raise InvalidArgumentError unless it names what decimals may become, or is None."""
+    if decimals is not None and not (isinstance(decimals, str) and decimals in _CHOICES):
+        raise InvalidArgumentError(
+            f"decimals must be one of {', '.join(map(repr, _CHOICES))}, found {decimals!r}: "
+            "floating-point numbers can be trained on, and 'decimal' keeps every digit"
+        )
+
+
+def become_floats(decimals: str | None) -> TypeGuard[str]:
+    """Whether decimals become floating-point numbers, of the dtype that `decimals` names."""
+    return decimals in _FLOATS
+
+
+def without_decimals(spark_type: SparkType, decimals: str | None) -> SparkType:
+    """Return the type that has floating-point numbers where scalars, or elements, are decimals.
+
+    Parameters
+    ----------
+    spark_type : str or dict
+        Type of a column. Decimals inside structs, maps and nested arrays are left alone.
+    decimals : {"float64", "float32", "decimal", None}
+        What they become; for the last two the type itself is returned.
+    """
+    if not become_floats(decimals):
+        return spark_type
+    if isinstance(spark_type, str):
+        return _FLOATS[decimals] if is_decimal(spark_type) else spark_type
+    element = spark_type.get("elementType")
+    return {**spark_type, "elementType": _FLOATS[decimals]} if is_decimal(element) else spark_type
+
+
+def holds_decimals(type_: pa.DataType) -> bool:
+    """Whether values are decimals, or arrays of decimals."""
+    element = type_.value_type if pa.types.is_list(type_) else type_
+    return bool(pa.types.is_decimal(element))
+
+
+def decimals_to_floats(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return decimals, or arrays of them, as the nearest float64, or what that is in `type_`.
+
+    By way of their digits: Arrow's own cast is off by a unit in the last place for many values.
+
+    Raises
+    ------
+    OverflowError
+        If one is out of the range of `type_`.
+    """
+    is_list = pa.types.is_list(type_)
+    digits, exact = pa.large_string(), pa.float64()
+    if is_list:
+        digits, exact = pa.list_(digits), pa.list_(exact)
+    floats = values.cast(digits).cast(exact).cast(type_)
+    flat = floats.flatten() if is_list else floats
+    if pc.any(pc.is_inf(flat)).as_py():
+        raise OverflowError(f"it is out of the range of {flat.type}")
+    return floats

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
+from mdstorm_backend.format.values.arrow_types import is_number, numpy_dtype
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, lists_of_array
-from mdstorm_backend.format.values.numpy_dtypes import is_number, numpy_dtype
 
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]

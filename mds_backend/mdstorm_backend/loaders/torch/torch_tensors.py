@@ -13,12 +13,12 @@ from torch.utils.data import default_collate
 
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
-from mdstorm_backend.format.values.list_rows import rows_of
 from mdstorm_backend.format.values.nested_lists import (
     depth_of,
     element_type,
     elements_of,
     null_lists_in,
+    rows_of,
     shapes_of,
 )
 from mdstorm_backend.loaders.nulls import check_exact, null_error

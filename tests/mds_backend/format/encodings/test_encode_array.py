@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
-from mdstorm_backend.format.encodings.vectors import vectors_to_lists
+from mdstorm_backend.format.values.arrow_types import vectors_to_lists
 
 
 def encode(text: str, value: Any) -> bytes:
