@@ -6,9 +6,9 @@ from mdstorm_backend.format.array_forms import without_form
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.encodings.binary import Bytes
 from mdstorm_backend.format.encodings.decode_images import image_array
-from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
-from mdstorm_backend.format.encodings.gather_values import gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.encoding import gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.format.size_limit import parse_size

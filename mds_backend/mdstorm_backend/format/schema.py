@@ -21,7 +21,7 @@ from mdstorm_backend.format.encodings import (
     register,
     sized_encoding,
 )
-from mdstorm_backend.format.encodings.dtypes import array_encoding
+from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.encodings.registry import foreign_encodings_of
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type, simple_name

@@ -20,8 +20,8 @@ from mdstorm_backend.errors import (
     MDStormError,
 )
 from mdstorm_backend.format.encodings.decode_images import split_images
-from mdstorm_backend.format.encodings.encode_images import join_images
 from mdstorm_backend.format.encodings.encoding import Encoding as FormatEncoding
+from mdstorm_backend.format.encodings.images import join_images
 from mdstorm_backend.format.encodings.registry import format_encoding, parse_encoding
 
 

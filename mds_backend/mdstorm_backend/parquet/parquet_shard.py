@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
-from mdstorm_backend.format.encodings.encode_numbers import to_numpy
+from mdstorm_backend.format.encodings.numbers import to_numpy
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import is_number, plain_type, plain_values
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values

@@ -22,7 +22,7 @@ from mdstorm_backend.errors import (
     NullValueError,
 )
 from mdstorm_backend.format.encodings.decode_images import rgb_pixels
-from mdstorm_backend.format.encodings.dtypes import array_encoding
+from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow
 from mdstorm_backend.read.block import Transform

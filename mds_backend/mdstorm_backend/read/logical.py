@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.encodings.decode_json import decode_lists
+from mdstorm_backend.format.encodings.json_text import decode_lists
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import (

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
-from mdstorm_backend.format.encodings.gather_values import Positions, gather_fixed
+from mdstorm_backend.format.encodings.encoding import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow

@@ -14,7 +14,7 @@ from mdstorm_backend.errors import (
     UnsupportedTypeError,
 )
 from mdstorm_backend.format.encodings import Encoding, parse_encoding
-from mdstorm_backend.format.encodings.dtypes import DTYPES
+from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.encodings.registry import encoding_names
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.type_plan import plan_types

@@ -26,7 +26,7 @@ from mdstorm_backend.errors import (
     UnsafeTypeError,
     UnsupportedEncodingError,
 )
-from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
+from mdstorm_backend.format.encodings.numbers import ARRAY_CODES, DTYPES
 from mdstorm_backend.read.batch_formats import column_to_numpy, to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 

@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import array_shapes
 
 from mdstorm_backend.errors import EncodingError, EncodingRangeError
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
+from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.write.batch_shards import encode_column
 from mdstorm_backend.write.shard_buffer import assemble_samples

@@ -19,7 +19,7 @@ from mdstorm_backend.errors import (
     MissingColumnError,
     MissingDependencyError,
 )
-from mdstorm_backend.format.encodings.dtypes import DTYPES
+from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.write.sample_shards import SampleEncoder
 
 MASKED = np.ma.array([1.0, 2.0], mask=[False, True])

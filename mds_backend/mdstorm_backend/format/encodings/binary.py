@@ -1,12 +1,19 @@
-"""Encodings of bytes and of pickled Python objects."""
+"""Encodings of bytes, of pickled objects, and of values that cannot be decoded.
+
+Values cannot be decoded if their encoding is unknown or redefined, or if a column mixes several.
+"""
 
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
 
 
@@ -61,3 +68,107 @@ class Pickle(Encoding):
     def decode(self, stored: Any) -> Any:
         """Unpickle an object."""
         return pickle.loads(stored)  # noqa: S301  # only where the caller allowed it by name
+
+
+@dataclass(frozen=True)
+class Opaque(Encoding):
+    """An encoding of a later version, or of somebody else's.
+
+    Attributes
+    ----------
+    reason : str
+        Why it is not known, where there is more to say than that it is not.
+    """
+
+    reason: str = ""
+
+    is_opaque = True
+    late = "never"
+    #: Returns the names of the encodings that are known; the registry says them.
+    known_names: ClassVar[Callable[[], list[str]]]
+
+    @classmethod
+    def parse(cls, text: str, parameters: str) -> Encoding | None:
+        """Return it for any parameters."""
+        return cls(text)
+
+    def sized(self, size: int | None) -> Encoding:
+        """Return it for values of a size, which the index states."""
+        return self if size is None else replace(self, dtype=np.dtype(f"V{size}"), shape=())
+
+    def general(self, encodings: Sequence[Encoding]) -> str | None:
+        """Return None."""
+        return None
+
+    @property
+    def described(self) -> str:
+        """The encoding in the middle of a sentence."""
+        return f"the unknown encoding {self.text!r}"
+
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError."""
+        raise UnsupportedEncodingError(
+            f"column {column!r} has encoding {self.text!r}, which is not known in this process"
+            f"{self.reason and ': '}{self.reason}. If somebody defined it, register the class that "
+            f"decodes it: mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise "
+            "leave the column out with columns=[…]. Known are "
+            f"{', '.join(type(self).known_names())}"
+        )
+
+    def encode(self, value: Any) -> bytes:
+        """Raise UnsupportedEncodingError."""
+        raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
+
+    def decode(self, stored: Any) -> Any:
+        """Raise UnsupportedEncodingError."""
+        raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
+
+
+class Redefined(Opaque):
+    """An encoding of the format whose values have another size in the index.
+
+    Whoever wrote them had registered a class of his own under its name.
+    """
+
+    names = ("redefined",)
+
+    @classmethod
+    def of(cls, text: str) -> Redefined:
+        """Return it for the encoding `text`."""
+        return cls(f"redefined:{text}")
+
+    @property
+    def described(self) -> str:
+        """The encoding in the middle of a sentence."""
+        return f"the encoding {self.text.partition(':')[2]!r} as somebody has redefined it"
+
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError, and say how to decode it."""
+        stated = self.text.partition(":")[2]
+        name = stated.partition(":")[0]
+        raise UnsupportedEncodingError(
+            f"column {column!r} has encoding {stated!r}, with another size of its values in the "
+            "index than this encoding has. Whoever wrote it has redefined the encoding: register "
+            f"the class that decodes it with mdstorm_backend.register_encoding({name!r}, "
+            "TheClass), before the dataset is opened, or leave the column out with columns=[…]. "
+            "If nobody has, the index is damaged: restore it from where it was copied"
+        )
+
+
+class Mixed(Opaque):
+    """What stands for the encodings of several shards that have nothing in common."""
+
+    names = ("mixed",)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> str:
+        """Return the text for the encodings `texts`."""
+        return f"mixed:{' and '.join(texts)}"
+
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError, and say that samples can be read."""
+        raise UnsupportedEncodingError(
+            f"column {column!r} is stored in shards as {self.text.partition(':')[2]}, which "
+            "have no common form. Read it a sample at a time, dataset[i], or leave it out with "
+            "columns=[…]"
+        )

@@ -20,10 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings.dtypes import DTYPE_CODES, array_encoding
-from mdstorm_backend.format.encodings.encode_numbers import check_no_mask, to_numpy
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
 from mdstorm_backend.format.encodings.json_text import json_text
+from mdstorm_backend.format.encodings.numbers import (
+    DTYPE_CODES,
+    array_encoding,
+    check_no_mask,
+    to_numpy,
+)
 from mdstorm_backend.format.values.arrow_types import arrow_type_of, numpy_dtype
 from mdstorm_backend.format.values.nested_lists import (
     Shapes,

@@ -1,22 +1,57 @@
-"""Encodings of integers and floating-point numbers of a fixed size."""
+"""Encodings of integers and floating-point numbers, and the dtypes that they and arrays have."""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mdstorm_backend.format.encodings.dtypes import DTYPES, STRUCT_CODES
-from mdstorm_backend.format.encodings.encode_numbers import encode_number, fit_numbers, to_numpy
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
 from mdstorm_backend.format.values.arrow_types import (
     arrow_type_of,
+    decimals_to_floats,
     is_number,
     numpy_dtype,
     plain_values,
 )
+
+#: dtype → the byte that stands before the values of an array that states its own, and what
+#: `struct` calls a number.
+_CODES = {
+    "uint8": (8, "B"),
+    "int8": (9, "b"),
+    "uint16": (16, "H"),
+    "int16": (17, "h"),
+    "float16": (18, "e"),
+    "uint32": (32, "I"),
+    "int32": (33, "i"),
+    "float32": (34, "f"),
+    "uint64": (64, "Q"),
+    "int64": (65, "q"),
+    "float64": (66, "d"),
+}
+DTYPE_CODES = {name: code for name, (code, _) in _CODES.items()}
+STRUCT_CODES = {name: code for name, (_, code) in _CODES.items()}
+
+#: The byte → its dtype.
+ARRAY_CODES = {code: name for name, code in DTYPE_CODES.items()}
+
+#: The dtypes by name, little-endian as they are stored.
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(name).newbyteorder("<") for name in sorted(_CODES)
+}
+
+
+def array_encoding(dtype: np.dtype[np.generic], shape: tuple[int, ...] | None) -> str:
+    """Encoding of arrays of one `shape` or (None) of any."""
+    stated = ",".join(map(str, shape or ()))
+    return f"ndarray:{dtype.name}:{stated}" if stated else f"ndarray:{dtype.name}"
 
 
 class Number(Encoding):
@@ -116,3 +151,153 @@ def is_stored_as(declared: pa.DataType, dtype: str) -> bool:
     if pa.types.is_floating(declared):
         return dtype.startswith("float")
     return stored_dtype(declared) == dtype
+
+
+def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:
+    """Encode anything that stands for one number: a number, numeric text, an array of one element.
+
+    ``None`` is NaN among floating-point numbers, as for the format's own writer. A float is rounded
+    to the nearest of the dtype; everything else must fit exactly.
+
+    Raises
+    ------
+    TypeError
+        If it stands for no number.
+    OverflowError
+        If it is out of the range of the dtype.
+    ValueError
+        If a fraction, an infinity or NaN is to become an integer.
+    """
+    number = _plain(value)
+    if dtype.kind == "f":
+        return _encode_float(dtype, math.nan if number is None else number)
+    return _encode_int(dtype, number)
+
+
+def check_no_mask(value: Any) -> None:
+    """Raise ValueError if `value` is a NumPy array in which elements are masked."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(
+            "it has masked elements, which the format cannot store: use .filled(…), or store the "
+            "mask in a separate column"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Python number (or text, or other object) behind whatever NumPy takes for one number."""
+    check_no_mask(value)
+    array = np.asarray(value)
+    if array.size != 1:
+        raise TypeError(f"it is {array.size} values and must be one number")
+    if array.dtype.kind in "mM":
+        if np.isnat(array).any():
+            raise ValueError("it is not a time (NaT)")
+        array = array.view(np.int64)
+    return array.reshape(-1)[0] if array.dtype == object else array.item()
+
+
+def _encode_float(dtype: np.dtype[np.generic], number: Any) -> bytes:
+    if isinstance(number, complex) or not (hasattr(number, "__float__") or isinstance(number, str)):
+        raise TypeError(f"it is of type {type(number).__name__} and must be a number")
+    exact = float(number)
+    with np.errstate(over="ignore"):
+        stored = np.array(exact, dtype)
+    if np.isinf(stored) and not math.isinf(exact):
+        raise OverflowError(f"it is out of the range of {dtype.name}")
+    return stored.tobytes()
+
+
+def _encode_int(dtype: np.dtype[np.generic], number: Any) -> bytes:
+    limits = np.iinfo(dtype)  # type: ignore[type-var]
+    whole = _whole(number)
+    if not limits.min <= whole <= limits.max:
+        raise OverflowError(f"{dtype.name} goes from {limits.min} to {limits.max}")
+    return np.array(whole, dtype).tobytes()
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, str):
+        return int(number)
+    if hasattr(number, "__index__"):
+        return operator.index(number)
+    if not hasattr(number, "__float__"):
+        raise TypeError(f"it is of type {type(number).__name__} and must be an integer")
+    try:
+        whole = int(number)
+    except (OverflowError, ValueError) as error:  # an infinity, NaN
+        raise ValueError("it is not an integer") from error
+    if whole != number:
+        raise ValueError("it is not an integer: round it first")
+    return whole
+
+
+def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
+    """Stored form of fixed-size values: nulls become NaN in floats and 0 elsewhere.
+
+    Floats are cast as Spark casts them: to the nearest, overflow to infinity. Decimals have to fit.
+    """
+    if pa.types.is_decimal(values.type):
+        return fit_numbers(values, dtype)
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    elif pa.types.is_temporal(values.type):
+        values = values.view(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
+    if values.null_count:
+        values = pc.fill_null(values, float("nan") if pa.types.is_floating(values.type) else 0)
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype(dtype, copy=False)
+
+
+def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
+    """Stored form of fixed-size values, each of which must fit the dtype; nulls as in `to_numpy`.
+
+    A float is rounded to the nearest of the dtype; everything else must fit exactly.
+
+    Raises
+    ------
+    OverflowError
+        If a value is out of the range of the dtype.
+    ValueError
+        If a fraction, an infinity or NaN is to become an integer.
+    """
+    if pa.types.is_decimal(values.type):
+        is_float = dtype.kind == "f"
+        values = decimals_to_floats(values, pa.float64()) if is_float else values.cast(pa.int64())
+    if pa.types.is_null(values.type):
+        values = values.cast(arrow_type_of(dtype))
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    present = pc.fill_null(values, 0) if values.null_count else values
+    numbers = to_numpy(present, _own_dtype(values.type))
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            # By way of float64, as a single Python integer goes.
+            exact = numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
+            stored = exact.astype(dtype, copy=False)
+        if (np.isinf(stored) & ~np.isinf(exact)).any():
+            raise OverflowError(f"it is out of the range of {dtype.name}")
+        if values.null_count:
+            stored = np.where(np.asarray(values.is_valid()), stored, np.array(np.nan, dtype))
+        return stored
+    limits = np.iinfo(dtype)  # type: ignore[type-var]
+    if numbers.dtype.kind == "f":
+        if not (np.isfinite(numbers) & (np.trunc(numbers) == numbers)).all():
+            raise ValueError("it is not an integer: round it first")
+        # 2.0 ** 63 is no int64, though the largest int64 rounds to it.
+        fits = (numbers >= float(limits.min)) & (numbers < float(limits.max) + (limits.max < 2**53))
+    elif len(numbers) == 0:
+        return numbers.astype(dtype)
+    else:
+        smallest, largest = int(numbers.min()), int(numbers.max())
+        fits = np.array([smallest >= limits.min, largest <= limits.max])
+    if not fits.all():
+        raise OverflowError(f"{dtype.name} goes from {limits.min} to {limits.max}")
+    return numbers.astype(dtype, copy=False)
+
+
+def _own_dtype(type_: pa.DataType) -> np.dtype[np.generic]:
+    """Return the dtype that holds values of an Arrow type as they are."""
+    if pa.types.is_temporal(type_):
+        return np.dtype(np.int32 if pa.types.is_date32(type_) else np.int64)
+    dtype: np.dtype[np.generic] = numpy_dtype(type_)
+    return dtype

@@ -9,11 +9,10 @@ from typing import TypeAlias
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings.arrays import Array
-from mdstorm_backend.format.encodings.binary import Bytes, Pickle
+from mdstorm_backend.format.encodings.binary import Bytes, Mixed, Opaque, Pickle, Redefined
 from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.encodings.images import IMAGE_ENCODINGS
 from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
-from mdstorm_backend.format.encodings.opaque import Mixed, Opaque, Redefined
 from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, Json, String
 from mdstorm_backend.format.encodings.user_encoding import (
     LostKind,

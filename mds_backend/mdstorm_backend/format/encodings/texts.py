@@ -11,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings.decode_json import decode_json, decode_lists
-from mdstorm_backend.format.encodings.dtypes import DTYPES
-from mdstorm_backend.format.encodings.encode_numbers import check_no_mask
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding, Form
-from mdstorm_backend.format.encodings.json_text import json_text
+from mdstorm_backend.format.encodings.json_text import decode_json, decode_lists, json_text
+from mdstorm_backend.format.encodings.numbers import DTYPES, check_no_mask
 from mdstorm_backend.format.values.arrow_types import spark_type_of
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.format.values.nested_lists import element_type

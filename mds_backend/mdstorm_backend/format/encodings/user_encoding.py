@@ -18,9 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
-from mdstorm_backend.format.encodings.gather_values import Positions, gather_binary
-from mdstorm_backend.format.encodings.opaque import Opaque
+from mdstorm_backend.format.encodings.binary import Opaque
+from mdstorm_backend.format.encodings.encoding import (
+    EncodedColumn,
+    Encoding,
+    Positions,
+    gather_binary,
+    validity,
+)
 from mdstorm_backend.format.values.arrow_types import plain_values
 from mdstorm_backend.format.values.batch import Values
 

@@ -1,5 +1,6 @@
 """Arrow types, and the types of NumPy and Spark that hold the same values.
 
+Datasets keep the Spark type of a column in Spark's own JSON, so they can be read without Spark.
 Spark hands a vector to Arrow as ``struct<type, size, indices, values>``: type 0 is sparse, with
 `size` elements of which `indices` are given; type 1 is dense.
 """

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings import gather_values
-from mdstorm_backend.format.encodings.decode_arrays import decode_arrays
-from mdstorm_backend.format.encodings.gather_values import gather_binary
+from mdstorm_backend.format.encodings import encoding
+from mdstorm_backend.format.encodings.arrays import decode_arrays
+from mdstorm_backend.format.encodings.encoding import gather_binary
 
 INT16 = np.dtype("<i2")
 
@@ -72,7 +72,7 @@ def test_arrays_without_elements_keep_their_shapes() -> None:
 def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mdstorm_backend.format.encodings.decode_arrays._MAX_DIMENSIONS", 3)
+    monkeypatch.setattr("mdstorm_backend.format.encodings.arrays._MAX_DIMENSIONS", 3)
     values = [encoded(np.ones([1] * dimensions, np.int16)) for dimensions in (3, 4)]
     assert decode_arrays(*spread(values[:1]), INT16).to_pylist() == [[[[1]]]]
     with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):
@@ -80,7 +80,7 @@ def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
 
 
 def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather_values, "_INT32_MAX", 3)
+    monkeypatch.setattr(encoding, "_INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
         assert found.type == type_

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import general_encoding, parse_encoding
-from mdstorm_backend.format.encodings.dtypes import DTYPES
+from mdstorm_backend.format.encodings.numbers import DTYPES
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
 
-from mdstorm_backend.format.encodings.decode_json import decode_json, decode_lists
-from mdstorm_backend.format.encodings.json_text import json_text
+from mdstorm_backend.format.encodings.json_text import decode_json, decode_lists, json_text
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 
 UTC = timezone.utc
