@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.hashes import check_hashes
-from mdstorm_backend.format.size_limit import parse_size
+from mdstorm_backend.format.compression import check_hashes
+from mdstorm_backend.format.shard_info import parse_size
 from mdstorm_backend.storage import normalize_url
 
 

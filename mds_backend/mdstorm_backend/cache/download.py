@@ -21,8 +21,7 @@ from mdstorm_backend.errors import (
     DatasetNotFoundError,
     StorageError,
 )
-from mdstorm_backend.format.compression import decompress
-from mdstorm_backend.format.hashes import digest
+from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
 from mdstorm_backend.storage.local_files import NotAFileError

@@ -22,7 +22,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import Progress
 from mdstorm_backend.display import progress as show_progress
 from mdstorm_backend.errors import InvalidArgumentError, MissingColumnError
-from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.values.arrow_types import holds_vectors

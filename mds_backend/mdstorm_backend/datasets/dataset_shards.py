@@ -11,11 +11,10 @@ import numpy as np
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.recorded_work import count
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.array_forms import with_form
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.layout import parse_header
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.stored_schema import parse_columns
+from mdstorm_backend.format.stored_schema import parse_columns, with_form
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Arrival, Buffer, Location

@@ -19,10 +19,10 @@ from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bri
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.format.array_forms import joined_form
 from mdstorm_backend.format.encodings import general_encoding, parse_encoding
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.stored_schema import joined_form
 from mdstorm_backend.read.late import unsafe_type_error
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.storage import Location

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.format.array_forms import without_form
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.encodings.binary import Bytes
 from mdstorm_backend.format.encodings.decode_images import image_array
@@ -11,7 +10,8 @@ from mdstorm_backend.format.encodings.encoding import gather_binary, gather_fixe
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
-from mdstorm_backend.format.size_limit import parse_size
+from mdstorm_backend.format.shard_info import parse_size
+from mdstorm_backend.format.stored_schema import without_form
 from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
 from mdstorm_backend.format.values.arrow_types import (
     SparkType,

@@ -13,13 +13,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError
-from mdstorm_backend.format.index_checks import check_depth, check_object, shown
-from mdstorm_backend.format.index_parser import describe, parse_shards
-from mdstorm_backend.format.shard_info import INDEX_NAME, INDEX_VERSION, FileInfo, ShardInfo
+from mdstorm_backend.format.compression import check_compression
+from mdstorm_backend.format.index_checks import (
+    check_basename,
+    check_count,
+    check_depth,
+    check_object,
+    check_sizes,
+    check_text,
+    check_texts,
+    fixed_bytes,
+    shown,
+)
+from mdstorm_backend.format.shard_info import (
+    INDEX_NAME,
+    INDEX_VERSION,
+    MAX_SHARD_BYTES,
+    FileInfo,
+    ShardInfo,
+)
 
 __all__ = ["INDEX_NAME", "FileInfo", "Index", "ShardInfo"]
 
@@ -109,3 +125,146 @@ def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
     extra = check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
     check_depth(extra, "the entry 'mdstorm'")
     return shards, extra
+
+
+_FILE_KEYS = {"basename", "bytes", "hashes"}
+_SHARD_KEYS = {
+    "column_encodings",
+    "column_names",
+    "column_sizes",
+    "compression",
+    "format",
+    "hashes",
+    "raw_data",
+    "samples",
+    "size_limit",
+    "version",
+    "zip_data",
+}
+
+_Columns: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, ...]]
+
+
+def parse_shard(value: dict[str, Any]) -> ShardInfo:
+    """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
+    return ShardParser().parse(value)
+
+
+def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
+    """Read the list of shards; raises TypeError or ValueError, which names the shard."""
+    if type(value) is not list:
+        raise TypeError(f"shards is {shown(value)} and not a list")
+    parser, shards = ShardParser(), []
+    names: dict[str, int] = {}
+    for number, entry in enumerate(value):
+        try:
+            shard = parser.parse(entry)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"shard {number}: {describe(error)}") from error
+        for file in (shard.raw_data, shard.zip_data):
+            if file is not None and names.setdefault(file.basename, number) != number:
+                raise ValueError(
+                    f"shards {names[file.basename]} and {number} are one file, "
+                    f"{shown(file.basename)}"
+                )
+        shards.append(shard)
+    return tuple(shards)
+
+
+class ShardParser:
+    """Reads shard objects. Those of one dataset say much the same, so it is checked once."""
+
+    def __init__(self) -> None:
+        self._columns: tuple[tuple[Any, Any, Any], _Columns, int] | None = None
+        self._hashes: tuple[Any, tuple[str, ...]] = ([], ())
+        self._compressions: set[str] = set()
+
+    def parse(self, value: Any) -> ShardInfo:
+        """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
+        value = check_object(value, "the entry of a shard")
+        if len(value) > len(_SHARD_KEYS):
+            raise TypeError(f"it has keys that the format does not know: {_unknown(value)}")
+        if value["format"] != "mds" or value["version"] != INDEX_VERSION:
+            raise ValueError(
+                f"shard format {shown(value['format'])} version {shown(value['version'])} is not "
+                f"MDS version {INDEX_VERSION}"
+            )
+        columns, least = self._parse_columns(value)
+        raw_data = _parse_file(value["raw_data"], MAX_SHARD_BYTES)
+        zip_data = _parse_file(value["zip_data"], 2**63 - 1) if value["zip_data"] else None
+        samples = check_count(value["samples"], "samples", MAX_SHARD_BYTES)
+        if 4 * (samples + 2) + least * samples > raw_data.bytes:
+            raise ValueError(
+                f"{samples} samples of its columns cannot lie in {raw_data.bytes} bytes"
+            )
+        compression = self._parse_compression(value["compression"])
+        if (compression is None) != (zip_data is None):
+            raise ValueError(
+                f"compression {shown(compression)} and zip_data "
+                f"{'null' if zip_data is None else shown(zip_data.basename)} contradict each other"
+            )
+        if zip_data is not None and zip_data.basename == raw_data.basename:
+            raise ValueError(f"raw_data and zip_data are one file, {shown(raw_data.basename)}")
+        return ShardInfo(
+            *columns,
+            samples=samples,
+            raw_data=raw_data,
+            zip_data=zip_data,
+            compression=compression,
+            hashes=self._parse_hashes(value["hashes"]),
+            size_limit=_parse_size_limit(value["size_limit"]),
+        )
+
+    def _parse_columns(self, value: dict[str, Any]) -> tuple[_Columns, int]:
+        """Return names, encodings and sizes, and the bytes that a sample takes at least."""
+        found = (value["column_names"], value["column_encodings"], value["column_sizes"])
+        if self._columns is None or self._columns[0] != found:
+            names = check_texts(found[0], "column_names")
+            encodings = check_texts(found[1], "column_encodings")
+            sizes = check_sizes(found[2], names, encodings)
+            self._columns = (found, (names, encodings, sizes), fixed_bytes(sizes))
+        return self._columns[1], self._columns[2]
+
+    def _parse_hashes(self, value: Any) -> tuple[str, ...]:
+        if value != self._hashes[0]:
+            self._hashes = (value, check_texts(value, "hashes"))
+        return self._hashes[1]
+
+    def _parse_compression(self, value: Any) -> str | None:
+        if value is None or value == "":
+            return None
+        text = check_text(value, "compression")
+        if text not in self._compressions:
+            check_compression(text)
+            self._compressions.add(text)
+        return text
+
+
+def _parse_file(value: Any, limit: int) -> FileInfo:
+    """Read the entry of a file; `limit` is the largest size in bytes that is believed."""
+    value = check_object(value, "the entry of a file")
+    if len(value) > len(_FILE_KEYS):
+        raise TypeError(f"a file has keys that the format does not know: {_unknown(value)}")
+    hashes = check_object(value["hashes"], "the hashes of a file")
+    return FileInfo(
+        check_basename(value["basename"], reserved=INDEX_NAME),
+        check_count(value["bytes"], "the size of a file", limit),
+        {check_text(k, "a hash"): check_text(v, "a hash") for k, v in hashes.items()},
+    )
+
+
+def _parse_size_limit(value: Any) -> int | str | None:
+    if value is None:
+        return None
+    if type(value) is str:
+        return check_text(value, "size_limit")
+    return check_count(value, "size_limit")
+
+
+def _unknown(value: dict[str, Any]) -> str:
+    return ", ".join(shown(key) for key in sorted(set(value) - _SHARD_KEYS - _FILE_KEYS)[:5])
+
+
+def describe(error: Exception) -> str:
+    """Return what an error of these functions says, with its kind where that says something."""
+    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"

@@ -1,9 +1,12 @@
-"""What an index records about a shard and its files."""
+"""What an index records about a shard and its files, and sizes in bytes, also as text."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
+
+from mdstorm_backend.errors import InvalidArgumentError
 
 INDEX_NAME = "index.json"
 #: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
@@ -80,3 +83,48 @@ class ShardInfo:
             "version": INDEX_VERSION,
             "zip_data": self.zip_data.to_json() if self.zip_data else None,
         }
+
+
+_UNITS = {"b": 1, **{f"{prefix}b": 1 << 10 * (i + 1) for i, prefix in enumerate("kmgtpezy")}}
+_TEXT = re.compile(r"(?P<number>[^a-df-z]+?)\s*(?P<unit>[kmgtpezy]?b)?")
+
+
+def parse_size(value: float | str) -> int:
+    """Return the bytes that a number, or a text such as ``"1.5mb"``, stands for.
+
+    A kilobyte has 1024 bytes; case does not matter.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not a size.
+    """
+    try:
+        if not isinstance(value, str):
+            return int(value)
+        match = _TEXT.fullmatch(value.strip().lower())
+        if match is None:
+            raise ValueError(value)
+        number, unit = match["number"], match["unit"]
+        return int(number) if unit is None else int(float(number) * _UNITS[unit])
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{value!r} is not a size: unsupported value or suffix. Pass a number of bytes, or a "
+            "string such as '64mb'"
+        ) from error
+
+
+def parse_size_limit(value: float | str | None) -> int | None:
+    """Return the largest size of a shard in bytes; None, also for 0, is no limit.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not a size, negative, or 4 GiB or more.
+    """
+    limit = parse_size(0 if value is None else value)
+    if not 0 <= limit <= MAX_SHARD_BYTES:
+        raise InvalidArgumentError(
+            f"size_limit must be greater than zero and less than 2**32 bytes, found {value!r}"
+        )
+    return limit or None

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mdstorm_backend.errors import MDStormError, MissingDependencyError
-from mdstorm_backend.format.compression import decompress
-from mdstorm_backend.format.hashes import HASH_NAMES, digest
+from mdstorm_backend.format.compression import HASH_NAMES, decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.layout import read_header, shown_json
 from mdstorm_backend.format.schema import Column, Schema

@@ -16,11 +16,8 @@ from mdstorm_backend.errors import (
     MDStormError,
     WriteError,
 )
-from mdstorm_backend.format.array_forms import without_form
-from mdstorm_backend.format.compression import decompress_unsized
-from mdstorm_backend.format.hashes import digests
-from mdstorm_backend.format.index import INDEX_NAME, Index
-from mdstorm_backend.format.index_parser import parse_shard
+from mdstorm_backend.format.compression import decompress_unsized, digests
+from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
 from mdstorm_backend.format.layout import num_samples, read_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_names import (
@@ -29,7 +26,7 @@ from mdstorm_backend.format.shard_names import (
     order_shards,
     parse_shard_name,
 )
-from mdstorm_backend.format.stored_schema import parse_columns, schema_of
+from mdstorm_backend.format.stored_schema import parse_columns, schema_of, without_form
 from mdstorm_backend.maintenance.check_shard import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format

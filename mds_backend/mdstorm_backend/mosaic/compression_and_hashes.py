@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from mdstorm_backend.format import compression as codecs
-from mdstorm_backend.format.hashes import HASH_NAMES, digest
+from mdstorm_backend.format.compression import HASH_NAMES, digest
 
 if TYPE_CHECKING:
     from typing_extensions import Self

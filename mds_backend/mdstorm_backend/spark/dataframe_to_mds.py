@@ -24,10 +24,10 @@ from mdstorm_backend.executors.partition_writer import (
     write_frames,
 )
 from mdstorm_backend.executors.tasks import REPORT_SCHEMA, make_task
-from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.size_limit import parse_size_limit
+from mdstorm_backend.format.shard_info import parse_size_limit
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark.job_progress import write_progress

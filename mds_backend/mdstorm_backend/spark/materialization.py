@@ -15,8 +15,7 @@ from mdstorm_backend.executors.tasks import (
     reports_by_partition,
     write_partition,
 )
-from mdstorm_backend.format.compression import check_compression
-from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.compression import check_compression, check_hashes
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_types

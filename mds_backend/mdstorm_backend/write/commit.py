@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.shard_threads import map_files
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
-from mdstorm_backend.format.array_forms import with_form
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.shard_info import MARKER_NAME
+from mdstorm_backend.format.stored_schema import with_form
 from mdstorm_backend.storage import Location, seconds_of
 from mdstorm_backend.write.directories import (
     CLAIM_NAME,

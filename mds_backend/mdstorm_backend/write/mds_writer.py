@@ -11,10 +11,9 @@ import pyarrow as pa
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description, shown_place
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.hashes import check_hashes
-from mdstorm_backend.format.shard_info import INDEX_VERSION
-from mdstorm_backend.format.size_limit import parse_size_limit
+from mdstorm_backend.format.shard_info import INDEX_VERSION, parse_size_limit
 from mdstorm_backend.write.arrow_plan import check_columns
 from mdstorm_backend.write.directories import DEFAULT_RETRY
 from mdstorm_backend.write.shard_format import ShardFormat

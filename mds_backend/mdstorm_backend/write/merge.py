@@ -17,10 +17,9 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     WriteError,
 )
-from mdstorm_backend.format.array_forms import joined_form, without_form
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
-from mdstorm_backend.format.stored_schema import schema_of
+from mdstorm_backend.format.stored_schema import joined_form, schema_of, without_form
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import write_index
 from mdstorm_backend.write.directories import make_directory

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdstorm_backend.errors import WriteError
-from mdstorm_backend.format.compression import check_compression, compress, extension
+from mdstorm_backend.format.compression import (
+    check_compression,
+    check_hashes,
+    compress,
+    digests,
+    extension,
+)
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.hashes import check_hashes, digests
-from mdstorm_backend.format.index_parser import parse_shard
+from mdstorm_backend.format.index import parse_shard
 from mdstorm_backend.format.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 

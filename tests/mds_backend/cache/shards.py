@@ -16,8 +16,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.cache import CacheOptions, ShardFiles, download, shard_files
-from mdstorm_backend.format.compression import compress, extension
-from mdstorm_backend.format.hashes import digests
+from mdstorm_backend.format.compression import compress, digests, extension
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
 

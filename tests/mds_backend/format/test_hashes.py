@@ -10,8 +10,8 @@ from mdstorm_backend.errors import (
     MDStormError,
     MissingDependencyError,
 )
-from mdstorm_backend.format.hashes import HASH_NAMES, check_hashes, digest, digests
-from mdstorm_backend.format.size_limit import parse_size_limit
+from mdstorm_backend.format.compression import HASH_NAMES, check_hashes, digest, digests
+from mdstorm_backend.format.shard_info import parse_size_limit
 
 OF_MOSAIC = [
     *("blake2b", "blake2s", "md5", "sha1", "sha224", "sha256", "sha384"),

@@ -28,7 +28,7 @@ from mdstorm_backend.errors import (
     UnsupportedTypeError,
     WriteError,
 )
-from mdstorm_backend.format.hashes import digest
+from mdstorm_backend.format.compression import digest
 from mdstorm_backend.storage import Location
 
 

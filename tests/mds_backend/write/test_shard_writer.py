@@ -13,8 +13,7 @@ from tests.mds_backend.small_datasets import Huge, array_of, plan, to_table, wri
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import EncodingError, WriteError
-from mdstorm_backend.format.compression import decompress
-from mdstorm_backend.format.hashes import digests
+from mdstorm_backend.format.compression import decompress, digests
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import sample_shards
