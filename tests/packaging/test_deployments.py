@@ -66,6 +66,7 @@ def program_of(name: str) -> str:
     return str(program)
 
 
+@pytest.mark.long
 def test_the_programs_of_the_manifests_run(tmp_path: Path) -> None:
     for name in ("convert.py", "train.py"):
         (tmp_path / name).write_text(program_of(name), "utf-8")

@@ -31,6 +31,7 @@ def test_every_row_comes_back_in_every_library(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_ranks_of_a_job_read_what_rank_0_writes(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     command = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "-m")
