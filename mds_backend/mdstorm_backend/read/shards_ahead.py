@@ -16,9 +16,9 @@ from mdstorm_backend.read.located import Opened
 from mdstorm_backend.read.shard import Shard
 
 #: Threads that open shards: most of their time they wait for a disk or a network.
-OPENING_THREADS = 16
+OPENING_THREADS = 64
 #: As long as so many are not open yet no further ones are asked for.
-_MANY = 32
+_MANY = 64
 
 
 class ShardsAhead(PoolContext):
