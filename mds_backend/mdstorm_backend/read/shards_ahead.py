@@ -17,8 +17,9 @@ from mdstorm_backend.read.shard import Shard
 
 #: Threads that open shards: most of their time they wait for a disk or a network.
 OPENING_THREADS = 64
-#: As long as so many are not open yet no further ones are asked for.
+#: As long as so many are not open yet no further ones are asked for; or so many were, by mapping.
 _MANY = 64
+_MANY_MAPPED = 32
 
 
 class ShardsAhead(PoolContext):
@@ -84,7 +85,7 @@ class ShardsAhead(PoolContext):
 
     def _are_many(self) -> bool:
         if self._pool is None:
-            many, self._opened = self._opened >= _MANY, 0
+            many, self._opened = self._opened >= _MANY_MAPPED, 0
             return many
         return len(self._under_way) >= _MANY and (
             sum(not future.done() for future in self._under_way.values()) >= _MANY
