@@ -17,7 +17,8 @@ from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.order.exact import ExactOrder, ExactSampler
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.sampler import Place
 from mdstorm_backend.order.world import find_world
 from mdstorm_backend.read.shard import Shard

@@ -12,7 +12,8 @@ from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.elastic import ElasticSampler, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order.exact import ExactOrder, ExactSampler
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.sampler import Chunk, Place, Sampler
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.pieces import PieceReader, Position

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from mdstorm_backend.errors import NoDataAvailableError
-from mdstorm_backend.order.exact import ExactOrder, ExactSampler
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
 from mdstorm_backend.order.sampler import Place
 

@@ -7,7 +7,8 @@ import pytest
 from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order import exact
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, ExactSampler
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.sampler import Place
 
 

@@ -12,7 +12,8 @@ from tests.mds_backend.read.readers import batches, exact, flat, values
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.order.exact import ExactOrder, ExactSampler
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.sampler import Place
 
 SIZES = [1, 2, 7, 23, 60]
