@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.base.pass_threads import PoolContext
+from mdstorm_backend.base.pools import OrderedPool
 from mdstorm_backend.base.recorder import Recorder, Results
 
 _In = TypeVar("_In")

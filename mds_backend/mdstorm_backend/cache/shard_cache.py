@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, overload
 
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
-from mdstorm_backend.base.ordered_pool import go_on
+from mdstorm_backend.base.pools import go_on
 from mdstorm_backend.base.recorded_work import Cause, count, work
 from mdstorm_backend.cache.directory import FileIdentity, Record
 from mdstorm_backend.cache.download import check_hash, mapped

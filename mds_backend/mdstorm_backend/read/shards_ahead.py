@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mdstorm_backend.base.ordered_pool import OrderedPool
 from mdstorm_backend.base.pass_threads import PoolContext
+from mdstorm_backend.base.pools import OrderedPool
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.located import Opened

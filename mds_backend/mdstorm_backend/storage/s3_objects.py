@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from mdstorm_backend.base.ordered_pool import place
+from mdstorm_backend.base.pools import place
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
 from mdstorm_backend.storage.request_pace import Pace, Turns
