@@ -12,15 +12,13 @@ from mdstorm_backend.base.checks import (
     check_one_of,
     check_text,
     did_you_mean,
+    is_integer,
+    parse_json,
     suggests_keywords,
+    warn_user,
 )
-from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.base.plain_json import parse_json
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.base.when_loaded import when_loaded, wrap
+from mdstorm_backend.base.optional import require, when_loaded, wrap
+from mdstorm_backend.base.pass_threads import OwnContext, PassThreads
 
 __all__ = [
     "OwnContext",

@@ -1,16 +1,19 @@
-"""Checks of single arguments, whoever takes them."""
+"""Checks of single arguments and of JSON, and warnings that point to the caller's own code."""
 
 from __future__ import annotations
 
+import json
+import math
+import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
-from numbers import Real
+from numbers import Integral, Real
 from types import NoneType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
-from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 _Arguments = ParamSpec("_Arguments")
@@ -91,3 +94,46 @@ def check_mapping(name: str, value: object) -> None:
     """Raise ArgumentTypeError unless `value` is None or a mapping."""
     if not isinstance(value, (Mapping, NoneType)):
         raise ArgumentTypeError(f"{name} must be a dict, found {value!r}")
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether it is an integer of Python or NumPy, and no boolean."""
+    return isinstance(value, (int, Integral)) and not isinstance(value, bool)
+
+
+def parse_json(text: bytes | bytearray | memoryview | str, **options: Any) -> Any:
+    """Parse JSON as `json.loads` does; whatever is wrong with it is a ValueError.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, too deeply nested, or holds a number that is not finite, such as 1e400.
+    """
+    if isinstance(text, memoryview):
+        text = bytes(text)
+    try:
+        return json.loads(text, parse_float=_finite, parse_constant=_finite, **options)
+    except RecursionError as error:
+        raise ValueError(f"RecursionError: {error}") from error
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text[:20]} is not finite")
+    return value
+
+
+_OURS = frozenset({"mdstorm", "mdstorm_backend", "mdstorm_migrate"})
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the first frame outside our packages, however deep in them it comes from."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in _OURS

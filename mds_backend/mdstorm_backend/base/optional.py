@@ -1,9 +1,18 @@
-"""Import optional libraries on first use, or say how to install them."""
+"""Import optional libraries on first use, and act on modules when they are loaded.
+
+What waits for modules has none of the bases of `importlib.abc`, which takes longer to import than
+all else that is.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any, TypeAlias
 
 from mdstorm_backend.errors import MissingDependencyError
 
@@ -57,3 +66,92 @@ def require(module: str) -> ModuleType:
             extra=extra,
             name=module,
         ) from error
+
+
+Done: TypeAlias = Callable[[ModuleType], object]
+
+
+def when_loaded(names: Iterable[str], function: Done) -> None:
+    """Call a function with each of some modules: now if it is loaded, else when it is.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Complete names of modules, which need not exist.
+    function : callable
+        Is given the module. It may be given one again.
+    """
+    finder = next((each for each in sys.meta_path if isinstance(each, _Finder)), None)
+    if finder is None:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+    for name in names:
+        functions = finder.functions.setdefault(name, [])
+        if function not in functions:
+            functions.append(function)
+        if name in sys.modules:
+            function(sys.modules[name])
+
+
+def wrap(owner: object, name: str, make: Callable[[Any], Any]) -> None:
+    """Replace a function of a module or class by what `make` makes of it, once.
+
+    Nothing happens where there is no such function.
+    """
+    function = getattr(owner, name, None)
+    if function is None or hasattr(function, "_is_wrapped_by_mdstorm"):
+        return
+    wrapper: Any = functools.wraps(function)(make(function))
+    wrapper._is_wrapped_by_mdstorm = True
+    setattr(owner, name, wrapper)
+
+
+class _Finder:
+    """Notices when modules are loaded; finds what the other finders find.
+
+    Attributes
+    ----------
+    functions : dict
+        What to call with a module, by its name.
+    """
+
+    def __init__(self) -> None:
+        self.functions: dict[str, list[Done]] = {}
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname not in self.functions:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                break
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._loaded)  # type: ignore[assignment]
+        return spec
+
+    def _loaded(self, module: ModuleType) -> None:
+        for function in self.functions[module.__name__]:
+            function(module)
+
+
+class _Loader:
+    """Loads a module with its own loader, then calls a function."""
+
+    def __init__(self, loader: Any, done: Done) -> None:
+        self._loader = loader
+        self._done = done
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)  # as for its source, where a module is found only
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._done(module)

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
-from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME
 

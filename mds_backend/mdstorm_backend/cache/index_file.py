@@ -6,7 +6,7 @@ import logging
 import os
 from contextlib import suppress
 
-from mdstorm_backend.base.plain_json import parse_json
+from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record
 from mdstorm_backend.cache.download import try_again, watched

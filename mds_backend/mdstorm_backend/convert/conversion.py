@@ -21,7 +21,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
-from mdstorm_backend.base.shard_threads import OnProgress, map_files
+from mdstorm_backend.base.pools import OnProgress, map_files
 from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
     check_no_other,

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mdstorm_backend.base.plain_json import parse_json
-from mdstorm_backend.base.shard_threads import map_files
+from mdstorm_backend.base.checks import parse_json
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from mdstorm_backend.base.checks import check_integer, check_list
-from mdstorm_backend.base.shard_threads import num_threads
+from mdstorm_backend.base.pools import num_threads
 from mdstorm_backend.convert.conversion import (
     Conversion,
     cut_tasks,

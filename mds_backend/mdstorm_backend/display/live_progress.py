@@ -13,7 +13,7 @@ from importlib import import_module
 from multiprocessing import parent_process
 from typing import Any, Protocol, TypeAlias
 
-from mdstorm_backend.base.shard_threads import OnProgress
+from mdstorm_backend.base.pools import OnProgress
 from mdstorm_backend.display.quantities import counted, human_bytes
 
 #: A function to call; False for silence, and None or True for what `progress` decides.

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.base.when_loaded import when_loaded
+from mdstorm_backend.base.optional import when_loaded
 
 #: The class that every way of creating a session uses. PySpark 4 moved the first one.
 _ENTRANCES = {

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdstorm_backend.base.checks import check_flag, check_one_of
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import check_flag, check_one_of, warn_user
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import (
     Ids,

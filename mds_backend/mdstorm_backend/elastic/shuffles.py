@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.checks import check_one_of
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import check_one_of, warn_user
 from mdstorm_backend.elastic.sampling import IntArray, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pass_threads import OwnContext
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.executors.tasks import Batches, join_small, report_texts, this_task
 from mdstorm_backend.format.schema import Schema

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.plain_json import parse_json
+from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError
 from mdstorm_backend.format.compression import check_compression
 from mdstorm_backend.format.index_checks import (

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.plain_json import parse_json
+from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.encodings import Encoding, sized_encoding
 from mdstorm_backend.format.index import ShardInfo

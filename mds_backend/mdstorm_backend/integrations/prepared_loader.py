@@ -12,7 +12,7 @@ from accelerate.state import GradientState
 from accelerate.utils import send_to_device
 from torch.utils.data import DataLoader, IterableDataset
 
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pass_threads import OwnContext
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.integrations.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.loader_statistics import Statistics

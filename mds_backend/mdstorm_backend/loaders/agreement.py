@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.state import selection_of

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from mdstorm_backend.base.checks import check_list
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.checks import check_list, is_integer
 from mdstorm_backend.datasets.open_streams import streams_registry, weights_of
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.base.work_ahead import WorkAhead
+from mdstorm_backend.base.checks import is_integer
+from mdstorm_backend.base.pools import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.order.lanes import Lanes

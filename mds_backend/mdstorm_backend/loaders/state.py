@@ -11,8 +11,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import Any
 
-from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Batching, PieceSampler, sampler_of

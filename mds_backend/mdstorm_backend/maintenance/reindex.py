@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.shard_threads import each
+from mdstorm_backend.base.pools import each
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import (
     CorruptDatasetError,

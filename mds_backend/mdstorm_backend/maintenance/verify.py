@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.base.shard_threads import each, num_threads
+from mdstorm_backend.base.pools import each, num_threads
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError

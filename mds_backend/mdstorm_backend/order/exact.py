@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.checks import check_integer
-from mdstorm_backend.base.work_ahead import WorkAhead
+from mdstorm_backend.base.pools import WorkAhead
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
 from mdstorm_backend.order.sampler import Chunk, Place

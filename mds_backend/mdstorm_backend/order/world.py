@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.errors import InvalidArgumentError
 
 

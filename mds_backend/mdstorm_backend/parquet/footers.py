@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.shard_threads import map_files
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.shard_threads import map_files
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,

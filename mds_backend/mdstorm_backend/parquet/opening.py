@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.shard_threads import map_files
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.common_schema import common_schema

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.encodings.numbers import to_numpy
 from mdstorm_backend.format.schema import Column, Schema

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.shard_threads import map_files
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.parquet.footers import MAX, MIN, STATISTICS, read_chunks
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset

@@ -11,8 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.checks import check_list
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.checks import check_list, is_integer
 from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import (

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch, num_rows

@@ -7,8 +7,8 @@ import posixpath
 from collections.abc import Sequence
 from functools import partial
 
-from mdstorm_backend.base.shard_threads import map_files
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.executors.partition_writer import PartitionJob, directory_name
 from mdstorm_backend.executors.tasks import reports_by_partition

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 
+from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.base.plain_json import parse_json
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.as_of import AsOf

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mdstorm_backend.base.plain_json import parse_json
-from mdstorm_backend.base.shard_threads import map_files
+from mdstorm_backend.base.checks import parse_json
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import is_delta

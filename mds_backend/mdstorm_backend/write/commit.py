@@ -18,7 +18,7 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.shard_threads import map_files
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pass_threads import OwnContext
 from mdstorm_backend.display import Described, Description, shown_place
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.compression import check_hashes

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.shard_threads import map_files
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Buffer, Location

@@ -6,7 +6,7 @@ import pytest
 from tests.mds_backend.loaders.loaders import Where, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import warn_user
 
 
 def where(recorded: list[warnings.WarningMessage]) -> set[str]:

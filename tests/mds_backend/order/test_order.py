@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm_backend.base.work_ahead import WorkAhead
+from mdstorm_backend.base.pools import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order import exact
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pass_threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.loader_statistics import Statistics

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch.utils.data import DataLoader
 
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pass_threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.order_descriptions import describe_data

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
-from mdstorm_backend.base.checks import suggests_keywords
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base.checks import suggests_keywords, warn_user
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description

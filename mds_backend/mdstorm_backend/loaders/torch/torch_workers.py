@@ -12,9 +12,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from mdstorm_backend.base.pools import WorkAhead
 from mdstorm_backend.base.prefetch import set_up_arrow
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import Delivered
