@@ -1,7 +1,4 @@
-"""Executor side of `materialize`: write one partition of record batches as shards.
-
-Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
-"""
+"""Executor side of `materialize`: write record batches as shards, or one small file as a probe."""
 
 from __future__ import annotations
 
@@ -157,3 +154,29 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return joined
+
+
+PROBE_NAME = "probe"
+
+
+def write_probe(
+    batches: Iterator[pa.RecordBatch], *, url: str, storage_options: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Write one small file, to try whether executors can.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        One text: what went wrong, or nothing.
+    """
+    for _ in batches:
+        pass
+    location = Location(url, storage_options)
+    refused = ""
+    try:
+        location.write(PROBE_NAME, [b"Executors can write here.\n"])
+    except FileNotFoundError as error:
+        refused = f"the directory that the driver has made is not there on executors: {error}"
+    except Exception as error:  # whatever a storage raises, it cannot be written to
+        refused = f"{type(error).__name__}: {error}"
+    yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])

@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mdstorm_backend.errors import CredentialsError, MissingDependencyError, StorageError
-from mdstorm_backend.executors.probe import PROBE_NAME, write_probe
-from mdstorm_backend.executors.tasks import REPORT_SCHEMA, make_task
+from mdstorm_backend.executors.tasks import PROBE_NAME, REPORT_SCHEMA, make_task, write_probe
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.session import short_reason
 from mdstorm_backend.storage import Location

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.tables.as_of import AsOf
-from mdstorm_backend.tables.deletion_vectors import DeadRows
 from mdstorm_backend.tables.delta import (
     check_as_of,
     is_delta,
@@ -15,10 +13,13 @@ from mdstorm_backend.tables.layouts import (
     check_layout,
     check_no_part_of_a_table,
     may_be_part_of_a_table,
+    other_format,
 )
-from mdstorm_backend.tables.other_formats import other_format
-from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
-from mdstorm_backend.tables.table_names import (
+from mdstorm_backend.tables.snapshot import (
+    AsOf,
+    DeadRows,
+    LiveFile,
+    TableSnapshot,
     check_no_table_name,
     is_table_name,
     is_table_without_catalog,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.as_of import AsOf
+from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedTableError
+from mdstorm_backend.storage import Location, options_in_use
 from mdstorm_backend.tables.delta_log import read_log
-from mdstorm_backend.tables.delta_storage import of_delta_rs
-from mdstorm_backend.tables.fresh_process import run_fresh
-from mdstorm_backend.tables.snapshot import TableSnapshot
+from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
 _LOG = "_delta_log"
 #: What deltalake says in a forked child of a process that has used it.
@@ -111,3 +115,146 @@ def check_as_of(as_of: AsOf | None, url: str) -> None:
         raise InvalidArgumentError(
             f"{as_of} chooses a version of a Delta table, and {url} is none: leave it out"
         )
+
+
+#: Options of fsspec's file systems, and what delta-rs calls them.
+_S3 = {
+    "key": "AWS_ACCESS_KEY_ID",
+    "secret": "AWS_SECRET_ACCESS_KEY",
+    "token": "AWS_SESSION_TOKEN",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "region_name": "AWS_REGION",
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "aws_session_token": "AWS_SESSION_TOKEN",
+    "requester_pays": "AWS_REQUEST_PAYER",
+    "anon": "AWS_SKIP_SIGNATURE",
+}
+_AZURE = {
+    "account_name": "AZURE_STORAGE_ACCOUNT_NAME",
+    "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+    "sas_token": "AZURE_STORAGE_SAS_TOKEN",
+    "tenant_id": "AZURE_STORAGE_TENANT_ID",
+    "client_id": "AZURE_STORAGE_CLIENT_ID",
+    "client_secret": "AZURE_STORAGE_CLIENT_SECRET",
+    "AccountName": "AZURE_STORAGE_ACCOUNT_NAME",
+    "AccountKey": "AZURE_STORAGE_ACCOUNT_KEY",
+    "BlobEndpoint": "AZURE_STORAGE_ENDPOINT",
+    "SharedAccessSignature": "AZURE_STORAGE_SAS_TOKEN",
+}
+
+
+def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
+    """Return the URL and the options by which delta-rs finds a table.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If the table is in a storage that delta-rs does not know.
+    """
+    if location.filesystem is not None:
+        raise UnsupportedTableError(
+            f"{location.url} is a Delta table, whose log cannot be read through filesystem=: "
+            "leave it out, and pass storage_options if the storage needs them",
+            url=location.url,
+        )
+    if location.url.startswith("file:///"):
+        if not location.is_in_file_tree:
+            raise UnsupportedTableError(
+                f"{location.url} is a Delta table on a Databricks mount that this machine does not "
+                "have: read it on Databricks, or by the URL of its storage",
+                url=location.url,
+            )
+        if "%" in location.path:
+            raise UnsupportedTableError(
+                f"{location.url} is a Delta table in a directory with '%' in its name, which "
+                "deltalake decodes: rename the directory",
+                url=location.url,
+            )
+        return f"file://{quote(location.path)}", {}
+    scheme, options = options_in_use(location.url, location.storage_options)
+    rest = location.url.partition("://")[2]
+    if scheme in ("s3", "s3a"):
+        return f"s3://{rest}", _of_s3(options)
+    if scheme in ("abfs", "abfss", "az"):
+        return location.url, _of_azure(options)
+    if scheme in ("gs", "gcs"):
+        return f"gs://{rest}", _of_google(options)
+    raise UnsupportedTableError(
+        f"{location.url} is a Delta table, which can be read only on local disks and mounts, S3, "
+        f"Azure and Google Cloud Storage. {read_by_spark(location.url)}",
+        url=location.url,
+    )
+
+
+def _of_s3(options: Mapping[str, Any]) -> dict[str, str]:
+    return _renamed({**options.get("client_kwargs", {}), **options}, _S3)
+
+
+def _of_azure(options: Mapping[str, Any]) -> dict[str, str]:
+    connection = str(options.get("connection_string") or "")
+    parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
+    return _renamed({**parts, **options}, _AZURE)
+
+
+def _of_google(options: Mapping[str, Any]) -> dict[str, str]:
+    token = options.get("token")
+    if token == "anon":
+        return {"GOOGLE_SKIP_SIGNATURE": "true"}
+    if isinstance(token, Mapping):
+        return {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(dict(token))}
+    if isinstance(token, str) and token.endswith(".json"):
+        return {"GOOGLE_SERVICE_ACCOUNT": token}
+    return {}
+
+
+def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that delta-rs knows, by its names for them; none that are unset."""
+    found = {
+        name: "true" if options[key] is True else str(options[key])
+        for key, name in names.items()
+        if options.get(key) not in (None, False, "")
+    }
+    endpoints = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT")
+    if any(found.get(name, "").startswith("http://") for name in endpoints):
+        found["ALLOW_HTTP"] = "true"
+    return found
+
+
+_Result = TypeVar("_Result")
+
+_PROGRAM = """
+import pickle, sys
+from mdstorm_backend.tables.delta import answer
+sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
+"""
+
+
+def run_fresh(function: Callable[..., _Result], *arguments: Any) -> _Result:
+    """Call a function of a module in a new process; its result or error are passed back.
+
+    Some libraries do not survive a fork. A forked child, such as a worker of PyTorch's DataLoader,
+    may be allowed no children of its own by multiprocessing, so this is a plain program. Arguments
+    go through a pipe, and appear nowhere else.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        input=pickle.dumps((function, arguments)),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=True,
+    )
+    result, error = pickle.loads(done.stdout)  # noqa: S301  # what `answer` returned
+    if error is not None:
+        raise error
+    found: _Result = result
+    return found
+
+
+def answer(call: bytes) -> bytes:
+    """Call a function for `run_fresh`, and return the result or the error for it."""
+    function, arguments = pickle.loads(call)  # noqa: S301  # what `run_fresh` sent
+    try:
+        return pickle.dumps((function(*arguments), None))
+    except Exception as error:
+        return pickle.dumps((None, error))

@@ -19,11 +19,16 @@ from mdstorm_backend.errors import (
     StorageError,
     UnsupportedTableError,
 )
-from mdstorm_backend.tables.as_of import AsOf
-from mdstorm_backend.tables.deletion_vectors import DeadRows, by_path, dead_rows
 from mdstorm_backend.tables.delta_fields import TableField, parse_fields
-from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
-from mdstorm_backend.tables.table_names import read_by_spark
+from mdstorm_backend.tables.snapshot import (
+    AsOf,
+    DeadRows,
+    LiveFile,
+    TableSnapshot,
+    by_path,
+    dead_rows,
+    read_by_spark,
+)
 
 _VECTORS = "deletionVectors"
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")

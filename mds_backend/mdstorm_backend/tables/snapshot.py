@@ -1,13 +1,97 @@
-"""`TableSnapshot`: which files and rows of a table are alive in a version."""
+"""`AsOf` and `TableSnapshot`: which version of a table to read, and what is alive in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import unquote
 
-from mdstorm_backend.tables.deletion_vectors import DeadRows
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm_backend.base.checks import check_integer
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.tables.delta_fields import TableField
+
+#: Fractions of seconds, which Python 3.10 reads only with 3 or 6 digits.
+_FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """The version of a table that is asked for; the newest one if neither attribute is given.
+
+    Attributes
+    ----------
+    version : int or None
+        Its number.
+    timestamp : str, datetime.datetime or None
+        A time: the newest version that was there then. ISO 8601, such as ``2024-05-31`` or
+        ``2024-05-31T12:00:00+02:00``; in UTC unless it has an offset.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both are given, or one is no version or no time.
+    ArgumentTypeError
+        If one is of another type.
+    """
+
+    version: int | None = None
+    timestamp: str | datetime | None = None
+
+    def __post_init__(self) -> None:
+        version, timestamp = self.version, self.timestamp
+        if version is not None and timestamp is not None:
+            raise InvalidArgumentError(
+                f"version={version!r} and timestamp={timestamp!r} both choose the version of a "
+                "table: pass only one of them"
+            )
+        check_integer("version", version, lowest=0)
+        if timestamp is not None:
+            self.time  # noqa: B018  # checks it
+
+    def __bool__(self) -> bool:
+        return self.version is not None or self.timestamp is not None
+
+    def __str__(self) -> str:
+        if self.version is not None:
+            return f"version={self.version}"
+        return f"timestamp={str(self.timestamp)!r}"
+
+    @property
+    def time(self) -> datetime:
+        """The timestamp, in UTC."""
+        found = self.timestamp
+        if isinstance(found, str):
+            found = _parsed(found)
+        if not isinstance(found, datetime):
+            raise ArgumentTypeError(
+                f"timestamp must be a string in the form of ISO 8601 or a datetime, found {found!r}"
+            )
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+        try:
+            return aware.astimezone(timezone.utc)
+        except OverflowError as error:
+            raise InvalidArgumentError(
+                f"timestamp={str(found)!r} is not between the years 1 and 9999 in UTC: leave it "
+                "out for the newest version"
+            ) from error
+
+
+def _parsed(text: str) -> datetime:
+    plain = _FRACTION.sub(lambda found: f".{found[1][:6]:<06}", text.strip())
+    plain = re.sub("[zZ]$", "+00:00", plain)
+    try:
+        return datetime.fromisoformat(plain)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"timestamp={text!r} is not a time: write it as 2024-05-31 or 2024-05-31T12:00:00+02:00"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +149,92 @@ class TableSnapshot:
     fields: tuple[TableField, ...]
     partition_columns: tuple[str, ...]
     files: tuple[LiveFile, ...]
+
+
+#: Positions of dead rows in a file, ascending.
+DeadRows = npt.NDArray[np.int64]
+
+
+def dead_rows(vectors: Any) -> dict[str, DeadRows]:
+    """Return the dead rows of each file that has some, by its URL without percent-encoding.
+
+    Parameters
+    ----------
+    vectors : object
+        What ``deltalake.DeltaTable.deletion_vectors`` returns: a stream of URLs and lists of
+        booleans, one per row of the file, False for a dead one.
+    """
+    found: dict[str, DeadRows] = {}
+    for batch in pa.table(vectors).to_batches():
+        lists = batch.column("selection_vector")
+        bounds = np.concatenate([[0], np.cumsum(np.asarray(lists.value_lengths()))])
+        alive = lists.flatten().to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
+        dead = np.flatnonzero(~alive).astype(np.int64, copy=False)
+        cuts = np.searchsorted(dead, bounds)
+        for i, url in enumerate(batch.column("filepath").to_pylist()):
+            found[unquote(url)] = dead[cuts[i] : cuts[i + 1]] - bounds[i]
+    return found
+
+
+def by_path(
+    found: Mapping[str, DeadRows], paths: Iterable[str], url_of: Callable[[str], str]
+) -> tuple[dict[str, DeadRows], list[str]]:
+    """Assign dead rows to the paths of files as the log has them.
+
+    Parameters
+    ----------
+    found : mapping of str to array of int64
+        What `dead_rows` returned.
+    paths : iterable of str
+        The paths of all live files.
+    url_of : callable
+        Returns the URL of a path.
+
+    Returns
+    -------
+    by_path : dict of str to array of int64
+        The dead rows of files that have some.
+    unknown : list of str
+        URLs of vectors that belong to none of the paths.
+    """
+    left = dict(found)
+    assigned = {path: left.pop(url) for path in paths if (url := unquote(url_of(path))) in left}
+    return assigned, sorted(left)
+
+
+_PART = r"(?:`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_-]*)"
+_NAME = re.compile(rf"{_PART}\.{_PART}\.{_PART}")
+_WITHOUT_CATALOG = re.compile(rf"{_PART}\.{_PART}")
+
+
+def is_table_name(text: str) -> bool:
+    """Whether a text has the form ``catalog.schema.table``; parts may be quoted by backticks."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_table_without_catalog(text: str) -> bool:
+    """Whether a text has the form ``schema.table``, and is not the name of a Parquet file."""
+    return _WITHOUT_CATALOG.fullmatch(text) is not None and not text.endswith(".parquet")
+
+
+def check_no_table_name(text: str) -> None:
+    """Refuse the name of a table where a path is needed.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If it is one; the message says how to read such a table.
+    """
+    if is_table_name(text):
+        raise UnsupportedURLError(
+            f"{text!r} looks like the name of a table in a catalog, which only Spark can resolve: "
+            f"pass the path of the table's files, or spark.table({text!r}) to make_spark_converter"
+        )
+
+
+def read_by_spark(url: str, kind: str = "delta") -> str:
+    """Return the sentence that says how Spark reads a table, by the name of its format."""
+    return (
+        "Read it by Spark and convert the frame: "
+        f"make_spark_converter(spark.read.format({kind!r}).load({url!r}))"
+    )

@@ -12,7 +12,7 @@ from tests.servers.s3 import BUCKET, S3Server
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.delta_storage import of_delta_rs
+from mdstorm_backend.tables.delta import of_delta_rs
 
 
 def put(location: Location, folder: Path) -> None:
