@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.values.arrow_types import plain_type
 from mdstorm_backend.parquet import ParquetDataset, PartitionValue, RowGroup
-from mdstorm_backend.parquet.int96 import with_times_repaired
-from mdstorm_backend.parquet.stored_columns import filtered
+from mdstorm_backend.parquet.stored_columns import filtered, with_times_repaired
 
 #: Converts a record batch of the source to one with the columns of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]

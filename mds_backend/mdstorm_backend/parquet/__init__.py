@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.parquet.footers import PartitionValue, RowGroup
 from mdstorm_backend.parquet.listing import is_hidden
 from mdstorm_backend.parquet.opening import has_same_files, open_parquet, read_file_metadata
-from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
-from mdstorm_backend.parquet.row_groups import PartitionValue, RowGroup
-from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
+from mdstorm_backend.parquet.parquet_dataset import Bounds, ParquetDataset, value_bounds
 
 __all__ = [
     "Bounds",

@@ -1,4 +1,4 @@
-"""Plan the columns that a Parquet dataset delivers."""
+"""Plan the columns that a Parquet dataset delivers, with one schema for differing files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.errors import UnsupportedTypeError
+from mdstorm_backend.errors import CorruptDatasetError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Origin, Schema
-from mdstorm_backend.format.values.arrow_types import plain_type
+from mdstorm_backend.format.values.arrow_types import numpy_dtype, plain_type
 from mdstorm_backend.format.values.nested_lists import depth_of
-from mdstorm_backend.parquet.footers import Footer
-from mdstorm_backend.parquet.row_groups import RowGroup
+from mdstorm_backend.parquet.footers import Footer, RowGroup
 from mdstorm_backend.write.arrow_plan import plan_batch
 
 
@@ -104,3 +104,88 @@ def with_statistics(
 
 def _lengths(means: set[int | None]) -> Literal["unknown", "differ"]:
     return "differ" if len(means) > 1 or None in means else "unknown"
+
+
+def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
+    """Return the schema of the first file, with columns widened to fit all files.
+
+    Other files may have columns in another order and narrower numbers; a column without values may
+    have no type there. A column of several types gets a plain one, see `plain_type`.
+
+    Parameters
+    ----------
+    schemas : sequence of pyarrow.Schema
+        One per file, at least one.
+    urls : sequence of str
+        The files, for error messages.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If files have other columns than the first one, or a column of another type.
+    """
+    first = schemas[0]
+    types = {field.name: field.type for field in first}
+    known = [first]
+    for schema, url in zip(schemas, urls, strict=True):
+        if any(schema.equals(other) for other in known):
+            continue
+        known.append(schema)
+        found = {field.name: field.type for field in schema}
+        for has, lacks, of_first in ((types, found, True), (found, types, False)):
+            missing = next((name for name in has if name not in lacks), None)
+            if missing is not None:
+                there, here = (urls[0], url) if of_first else (url, urls[0])
+                raise _mixed(
+                    f"{here} has no column {missing!r}, which {there} has, of type {has[missing]}",
+                    url,
+                )
+        for name, type_ in found.items():
+            wider = _wider(types[name], type_)
+            if wider is None:
+                raise _mixed(
+                    f"column {name!r} is {type_} in {url} and {types[name]} in {urls[0]}", url
+                )
+            types[name] = wider
+    fields = [field.with_type(types[field.name]) for field in first]
+    return pa.schema(fields, first.metadata)
+
+
+def _mixed(what: str, url: str) -> CorruptDatasetError:
+    return CorruptDatasetError(
+        f"{what}: all files of a dataset need the same columns. Pass the matching files as a "
+        "list, or write the others again",
+        url=url,
+    )
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return a type that holds the values of both exactly, None if neither does: a plain one.
+
+    Lists of one length in one file may have several in another. Tensors say shapes that differ.
+    """
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if any(isinstance(type_, pa.FixedShapeTensorType) for type_ in (one, other)):
+        return None
+    plain, plain_other = plain_type(one), plain_type(other)
+    if _holds(plain, plain_other):
+        return plain
+    return plain_other if _holds(plain_other, plain) else None
+
+
+def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    types = pa.types
+    if wide == narrow or types.is_null(narrow):
+        return True
+    if types.is_list(wide) and types.is_list(narrow):
+        return _holds(wide.value_type, narrow.value_type)
+    if types.is_decimal128(wide) and types.is_decimal128(narrow):
+        return bool(wide.scale == narrow.scale and wide.precision >= narrow.precision)
+    if not all(types.is_integer(type_) or types.is_floating(type_) for type_ in (wide, narrow)):
+        return False
+    if types.is_floating(wide) and types.is_integer(narrow) and narrow.bit_width == 64:
+        return False  # NumPy takes float64 to hold any of them
+    return bool(np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe"))

@@ -1,11 +1,14 @@
-"""Read Parquet footers, and keep the parts that readers need."""
+"""Read Parquet footers, and describe files and row groups before any row is read."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,9 +17,76 @@ from mdstorm_backend.cache.cache_options import CacheOptions
 from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Location
+
+#: Value of a partition column in one file, None for null: of Hive partitions an integer or a
+#: string, of tables what their type is in Python.
+PartitionValue: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFileInfo:
+    """One file.
+
+    Attributes
+    ----------
+    name : str
+        Its path relative to the dataset's location.
+    size : int
+        Its size in bytes.
+    identity : str
+        Its state according to the storage: a time or a tag; "" if the storage gives none.
+    """
+
+    name: str
+    size: int
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """One row group, or a small file of a table with all of its row groups: a shard.
+
+    Attributes
+    ----------
+    file_url : str
+        URL of its file.
+    path : str
+        Path of the file relative to the dataset's location.
+    ordinal : int or None
+        Its number in the file; None for a file with all of its row groups.
+    num_rows : int
+        Rows of it that are part of the data.
+    partition : mapping of str to value
+        Values of the partition columns.
+    nbytes : int
+        Bytes of its values, uncompressed.
+    dead : array of int64, or None
+        Positions in it of rows that a deletion vector removed, ascending.
+    """
+
+    file_url: str
+    path: str
+    ordinal: int | None
+    num_rows: int
+    partition: Mapping[str, PartitionValue] = field(default_factory=dict)
+    nbytes: int = 0
+    dead: npt.NDArray[np.int64] | None = field(default=None, compare=False)
+
+    @property
+    def stored_rows(self) -> int:
+        """Rows that the file holds, dead ones too."""
+        return self.num_rows + (0 if self.dead is None else len(self.dead))
+
+    def alive(self) -> npt.NDArray[np.bool_] | None:
+        """Return for each stored row whether it is part of the data; None if all are."""
+        if self.dead is None or not len(self.dead):
+            return None
+        mask = np.ones(self.stored_rows, np.bool_)
+        mask[self.dead] = False
+        return mask
+
 
 #: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
 VALUES, STATISTICS = 5, 12
@@ -223,11 +293,11 @@ def _nulls_and_lengths(
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int | None]] = {}
     leaves = (field for field in schema for _ in range(_num_leaves(field.type)))
-    for number, field in enumerate(leaves):
-        leaf, name = metadata.schema.column(number), field.name
+    for number, column in enumerate(leaves):
+        leaf, name = metadata.schema.column(number), column.name
         if leaf.max_definition_level == 0:
             continue
-        is_scalar = not pa.types.is_nested(field.type)
+        is_scalar = not pa.types.is_nested(column.type)
         for num_rows, columns in zip(rows, chunks, strict=True):
             chunk = columns[number]
             count = chunk.get(STATISTICS, {}).get(NULLS)

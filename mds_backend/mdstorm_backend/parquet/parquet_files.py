@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
-from mdstorm_backend.parquet.footers import parsed
-from mdstorm_backend.parquet.int96 import Int96Unit
-from mdstorm_backend.parquet.row_groups import ParquetFileInfo
+from mdstorm_backend.parquet.footers import ParquetFileInfo, parsed
+from mdstorm_backend.parquet.stored_columns import Int96Unit
 from mdstorm_backend.storage import Buffer, Location
 
 if TYPE_CHECKING:

@@ -25,9 +25,13 @@ from mdstorm_backend.format.values.nested_lists import (
     split_array,
     with_nan_elements,
 )
-from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
-from mdstorm_backend.parquet.row_groups import RowGroup
-from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered
+from mdstorm_backend.parquet.footers import RowGroup
+from mdstorm_backend.parquet.stored_columns import (
+    Int96Unit,
+    StoredColumns,
+    filtered,
+    with_times_repaired,
+)
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 

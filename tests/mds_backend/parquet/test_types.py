@@ -11,7 +11,7 @@ import pytest
 
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
-from mdstorm_backend.parquet.int96 import with_times_repaired
+from mdstorm_backend.parquet.stored_columns import with_times_repaired
 from mdstorm_backend.read.batch_formats import to_numpy
 
 _TIMES_NS = pa.list_(pa.timestamp("ns"))
