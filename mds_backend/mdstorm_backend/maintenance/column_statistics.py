@@ -1,8 +1,11 @@
-"""Column statistics, gathered batch by batch."""
+"""Column statistics, gathered batch by batch, and values as plain JSON."""
 
 from __future__ import annotations
 
+import base64
+import math
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format.values.batch import Values, as_arrow
-from mdstorm_backend.maintenance.plain_json import plain
 
 #: Distinct lengths are counted up to this number.
 _MOST_LENGTHS = 1000
@@ -162,3 +164,31 @@ class StatisticsOf:
             return
         self._min = low if self._min is None else min(self._min, low)
         self._max = high if self._max is None else max(self._max, high)
+
+
+def plain(value: Any) -> Any:
+    """Return `value` in a form that `json.dumps` accepts.
+
+    Bytes become base64; dates and times ISO 8601; decimals text; numbers that JSON cannot represent
+    the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``; arrays lists; maps lists of pairs.
+    """
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _NON_FINITE[str(value)]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return plain(value.tolist())
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value / timedelta(seconds=1)
+    return str(value)
+
+
+_NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -25,8 +25,7 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.encodings import Encoding, parse_encoding, register, unregister
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
-from mdstorm_backend.maintenance.head import head
-from mdstorm_backend.maintenance.inspect import inspect
+from mdstorm_backend.maintenance.inspect import head, inspect
 from mdstorm_backend.maintenance.verify import verify
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import open_parquet

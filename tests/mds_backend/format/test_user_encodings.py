@@ -35,8 +35,7 @@ from mdstorm_backend.format.encodings.user_encoding import LostKind, UserKind
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.maintenance.head import head
-from mdstorm_backend.maintenance.inspect import inspect
+from mdstorm_backend.maintenance.inspect import head, inspect
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
 from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds

@@ -10,8 +10,8 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 from tests.naming import value_id
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.maintenance.head import Stored, head
-from mdstorm_backend.maintenance.plain_json import plain
+from mdstorm_backend.maintenance.column_statistics import plain
+from mdstorm_backend.maintenance.inspect import Stored, head
 
 
 @pytest.mark.long
