@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.work_ahead import WorkAhead
+from mdstorm_backend.base.pools import WorkAhead
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, Stretch, ceil_div
