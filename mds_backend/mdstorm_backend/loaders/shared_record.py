@@ -1,8 +1,9 @@
 """A small record shared between a process and the workers it starts.
 
-It is a file without a name: it is inherited, so nothing can collide, and it is gone with the last
-process that has it, however that ends. Other processes that inherit it, such as the ranks that a
-program starts, are to `part` from it before they use it.
+It is kept in memory until another process is started. From then on it is a file without a name: it
+is inherited, so nothing can collide, and it is gone with the last process that has it, however that
+ends. Other processes that inherit it, such as the ranks that a program starts, are to `part` from
+it before they use it.
 """
 
 from __future__ import annotations
@@ -39,24 +40,31 @@ class SharedRecord:
         self._make(content)
 
     def _make(self, content: dict[str, Any]) -> None:
-        handle, name = tempfile.mkstemp(prefix="mdstorm-")
-        os.unlink(name)
-        self._open(handle, os.getpid(), content)
-        self._write(json.dumps(content).encode())
+        self._open(None, os.getpid(), content)
 
-    def _open(self, handle: int, owner: int, content: dict[str, Any]) -> None:
+    def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
         self._handle = handle
         self._owner = owner
-        #: The content when it was inherited, with which a process parts.
-        self._inherited = content
+        #: The content in memory; and later that with which a process parts that has inherited it.
+        self._content = content
         self._threads = threading.Lock()
-        self._close = weakref.finalize(self, os.close, handle)
+        self._close = weakref.finalize(self, _close, handle)
         _records.add(self)
+
+    def _share(self) -> int:
+        """Return the handle of the file, made if there is none yet."""
+        if self._handle is None:
+            handle, name = tempfile.mkstemp(prefix="mdstorm-")
+            os.unlink(name)
+            self._handle = handle
+            self._close = weakref.finalize(self, _close, handle)
+            self._write(handle, json.dumps(self._content).encode())
+        return self._handle
 
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is not None:
             self.part()
-            return _inherited, (reduction.DupFd(self._handle), self._owner, self.read())
+            return _inherited, (reduction.DupFd(self._share()), self._owner, self.read())
         return SharedRecord, (self.read(),)
 
     def part(self) -> None:
@@ -67,12 +75,13 @@ class SharedRecord:
         if self._owner == os.getpid() or _is_worker():
             return
         self._close()
-        self._make(self._inherited)
+        self._make(self._content)
 
     def pass_on(self) -> None:
         """Note the content for a process that is going to inherit it."""
         self.part()
-        self._inherited = self.read()
+        self._share()
+        self._content = self.read()
 
     def read(self) -> dict[str, Any]:
         """Return the content."""
@@ -83,23 +92,36 @@ class SharedRecord:
     def changing(self) -> Iterator[dict[str, Any]]:
         """Hold the record, and store what the dict then is that this yields."""
         locked = self._threads.acquire(timeout=_PATIENCE)
+        handle = self._handle
         try:
+            if handle is None:
+                content = json.loads(json.dumps(self._content))
+                yield content
+                self._content = content
+                return
             # The system gives it back when a process ends.
-            fcntl.lockf(self._handle, fcntl.LOCK_EX)
-            before = os.pread(self._handle, os.fstat(self._handle).st_size, 0)
+            fcntl.lockf(handle, fcntl.LOCK_EX)
+            before = os.pread(handle, os.fstat(handle).st_size, 0)
             content = json.loads(before)
             yield content
             after = json.dumps(content).encode()
             if after != before:
-                self._write(after)
+                self._write(handle, after)
         finally:
-            fcntl.lockf(self._handle, fcntl.LOCK_UN)
+            if handle is not None:
+                fcntl.lockf(handle, fcntl.LOCK_UN)
             if locked:
                 self._threads.release()
 
-    def _write(self, data: bytes) -> None:
-        os.pwrite(self._handle, data, 0)
-        os.ftruncate(self._handle, len(data))
+    @staticmethod
+    def _write(handle: int, data: bytes) -> None:
+        os.pwrite(handle, data, 0)
+        os.ftruncate(handle, len(data))
+
+
+def _close(handle: int | None) -> None:
+    if handle is not None:
+        os.close(handle)
 
 
 def _inherited(handle: Any, owner: int, content: dict[str, Any]) -> SharedRecord:
