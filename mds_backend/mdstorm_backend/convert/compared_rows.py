@@ -22,7 +22,7 @@ from mdstorm_backend.format.values.arrow_types import (
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.batch_formats import to_record_batch
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import SampleSource
 
 #: Rows whose hashes are computed together, at most.
 _MOST_ROWS = 1 << 14

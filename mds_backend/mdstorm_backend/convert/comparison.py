@@ -20,7 +20,7 @@ from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.format.values.arrow_types import check_decimals
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import SampleSource
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
-    from mdstorm_backend.read.source import SampleSource
+    from mdstorm_backend.read.shard import SampleSource
 
 
 def open_dataset(

@@ -12,7 +12,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.shard_info import ShardInfo
 
 if TYPE_CHECKING:
-    from mdstorm_backend.read.source import SampleSource
+    from mdstorm_backend.read.shard import SampleSource
 
 Counts = npt.NDArray[np.int64]
 

@@ -19,7 +19,7 @@ from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder
 from mdstorm_backend.read.pieces import Keep
 from mdstorm_backend.read.reader import BLOCK_ROWS
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import SampleSource
 
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64

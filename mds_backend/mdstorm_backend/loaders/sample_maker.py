@@ -22,9 +22,9 @@ from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.batch_formats import column_to_numpy
+from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
-from mdstorm_backend.read.located import Located
 
 
 class SampleMaker:

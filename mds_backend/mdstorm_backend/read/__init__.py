@@ -10,12 +10,10 @@ from mdstorm_backend.read.batch_formats import (
 )
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
-from mdstorm_backend.read.late import LateDecoder, objects
+from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
 from mdstorm_backend.read.open_shards import OpenShards
-from mdstorm_backend.read.parallel import default_workers, map_in_threads
 from mdstorm_backend.read.reader import check_num_epochs
-from mdstorm_backend.read.shard import Rows, Shard
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import Rows, SampleSource, Shard
 
 __all__ = [
     "Block",

@@ -1,13 +1,21 @@
-"""A block: consecutive batches in one piece of memory."""
+"""A block, which is consecutive batches in one piece of memory, and where its samples lie."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import Batch, slice_batch
-from mdstorm_backend.read.located import Located
+from mdstorm_backend.order.sampler import Chunk
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.shard import Shard
 
 
 class Transform(Protocol):
@@ -62,3 +70,221 @@ class Block:
         for size in self.sizes:
             yield slice_batch(self.batch, start, start + size)
             start += size
+
+
+#: Up to so many shards, comparing with each is faster than searching and sorting.
+_FEW_SHARDS = 16
+
+Positions: TypeAlias = slice | npt.NDArray[np.int64]
+#: Shards by number, open or under way.
+Opened: TypeAlias = dict[int, "Shard | Future[Any]"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Samples of one shard and the places of a block that they fill.
+
+    Both are slices, or both are int64 arrays of the same length, or `rows` alone is an array.
+    """
+
+    shard: Shard
+    rows: Positions
+    positions: Positions
+
+
+class Located:
+    """The samples of a chunk, or a part of one, and where they lie.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Numbers of the samples, at least one.
+    bounds : numpy.ndarray
+        int64, number of the first sample of each shard, and of all samples.
+    kept : dict, optional
+        Shards that stay open until all parts of a chunk were read.
+
+    Attributes
+    ----------
+    shard_numbers : list of int
+        The shards that hold the samples, ascending.
+    shards : sequence of Shard or Future
+        Those shards, open or under way; to be set before anything is selected.
+    recorder : Recorder or None
+        Records who waits for them.
+    """
+
+    def __init__(
+        self, chunk: Chunk, bounds: npt.NDArray[np.int64], kept: Opened | None = None
+    ) -> None:
+        self.chunk = chunk
+        self.kept = kept
+        self.shards: Sequence[Shard | Future[Any]] = ()
+        self.recorder: Recorder | None = None
+        if isinstance(chunk, range):
+            first = int(np.searchsorted(bounds, chunk.start, side="right")) - 1
+            last = int(np.searchsorted(bounds, chunk.stop - 1, side="right")) - 1
+            self._firsts = bounds[first : last + 2]
+            self.shard_numbers = list(range(first, last + 1))
+            return
+        first = int(np.searchsorted(bounds, chunk.min(), side="right")) - 1
+        last = int(np.searchsorted(bounds, chunk.max(), side="right")) - 1
+        owners = _owners(chunk, bounds[first + 1 : last + 1])
+        present = np.flatnonzero(np.bincount(owners))
+        if len(present) <= last - first:  # numbered anew, without those in between
+            numbers = np.empty(last - first + 1, _short_type(len(present)))
+            numbers[present] = np.arange(len(present))
+            owners = numbers[owners]
+        self._owners = owners
+        self._firsts = bounds[present + first]
+        self.shard_numbers = (present + first).tolist()
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    @cached_property
+    def opened(self) -> list[Shard]:
+        """The shards, waited for if need be.
+
+        Raises
+        ------
+        MDStormError
+            If one cannot be opened.
+        """
+        return [self._result(shard) for shard in self.shards]
+
+    def _result(self, shard: Shard | Future[Any]) -> Shard:
+        if not isinstance(shard, Future):
+            return shard
+        found: Shard = shard.result() if self.recorder is None else self.recorder.result(shard)
+        return found
+
+    @cached_property
+    def record_dtype(self) -> np.dtype[np.void] | None:
+        """Dtype of a sample if all shards hold records of one dtype, else None."""
+        dtypes = {_record_dtype(shard) for shard in self.opened}
+        return dtypes.pop() if len(dtypes) == 1 else None
+
+    def selections(self, start: int, stop: int, position: int) -> Iterator[Selection]:
+        """Say where the samples `start` to `stop` lie, to be put at `position` of a block.
+
+        The positions of all selections are slices, or those of all are arrays.
+        """
+        scattered = self.scattered(start, stop)
+        if scattered is not None:
+            yield from scattered.selections(position)
+            return
+        assert isinstance(self.chunk, range)
+        low, high = self.chunk.start + start, self.chunk.start + stop
+        for number, shard in enumerate(self.opened):
+            first = int(self._firsts[number])
+            begin, end = max(low, first), min(high, int(self._firsts[number + 1]))
+            if begin < end:
+                shard.wait_for(end - first)
+                filled = slice(position + begin - low, position + end - low)
+                yield Selection(shard, slice(begin - first, end - first), filled)
+
+    def scattered(self, start: int, stop: int) -> Scattered | None:
+        """Say where the samples `start` to `stop` lie; None if they come in stored order."""
+        if isinstance(self.chunk, range):
+            return None
+        owners = self._owners[start:stop]
+        rows = self.chunk[start:stop] - self._firsts[owners]
+        for number, shard in self._arriving:
+            shard.wait_for(int(rows.max(initial=-1, where=owners == number)) + 1)
+        return Scattered(self.opened, owners, rows)
+
+    @cached_property
+    def _arriving(self) -> list[tuple[int, Shard]]:
+        return [(number, shard) for number, shard in enumerate(self.opened) if shard.arrival]
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Where samples lie that come in any order.
+
+    Attributes
+    ----------
+    shards : sequence of Shard
+        Shards by number.
+    owners : numpy.ndarray
+        Number of the shard that holds each sample; unsigned where a short type is enough, whose
+        stable sort is a radix sort.
+    rows : numpy.ndarray
+        int64, its row there.
+    """
+
+    shards: Sequence[Shard]
+    owners: npt.NDArray[np.integer[Any]]
+    rows: npt.NDArray[np.int64]
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether the shards come one after the other, so that each fills consecutive places."""
+        return bool((self.owners[1:] >= self.owners[:-1]).all())
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Where the samples stand here that come one after the other when sorted by shard."""
+        return np.argsort(self.owners, kind="stable")
+
+    @cached_property
+    def groups(self) -> list[tuple[Shard, int, int]]:
+        """Each shard that holds any sample, and which of the sorted ones: from, to."""
+        if len(self.shards) == 1 and len(self.rows):
+            return [(self.shards[0], 0, len(self.rows))]
+        counts = np.bincount(self.owners, minlength=1)
+        present = np.flatnonzero(counts)
+        ends = np.cumsum(counts[present])
+        spans = zip(present.tolist(), (ends - counts[present]).tolist(), ends.tolist(), strict=True)
+        return [(self.shards[number], first, last) for number, first, last in spans]
+
+    @property
+    def by_shard(self) -> Iterator[tuple[Shard, npt.NDArray[np.int64]]] | None:
+        """Each of a few shards, and where its samples stand here; None for many."""
+        if len(self.shards) > _FEW_SHARDS:
+            return None
+        found = (np.flatnonzero(self.owners == number) for number in range(len(self.shards)))
+        return zip(self.shards, found, strict=True)
+
+    def selections(self, position: int) -> Iterator[Selection]:
+        """Say for each shard which samples are wanted, to be put at `position` of a block."""
+        for shard, first, last in self.groups:
+            if self.is_sorted:
+                filled = slice(position + first, position + last)
+                yield Selection(shard, _as_slice(self.rows[first:last]), filled)
+            else:
+                chosen = self.places[first:last]
+                yield Selection(shard, self.rows[chosen], chosen + position)
+
+
+def _owners(
+    chunk: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.integer[Any]]:
+    """Number of the shard of each sample, by the bounds between shards."""
+    if len(bounds) < _FEW_SHARDS:
+        few = np.zeros(len(chunk), np.uint8)
+        for bound in bounds:
+            few += chunk >= bound
+        return few
+    owners = np.searchsorted(bounds, chunk, side="right")
+    return owners.astype(_short_type(len(bounds) + 1))
+
+
+def _short_type(count: int) -> np.dtype[Any]:
+    """Return a dtype for numbers below `count`, the shortest one whose stable sort is fast."""
+    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
+
+
+def _as_slice(rows: npt.NDArray[np.int64]) -> Positions:
+    """Consecutive rows as a slice, which reads them without an index."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+        return slice(first, last + 1)
+    return rows
+
+
+def _record_dtype(shard: Shard) -> np.dtype[np.void] | None:
+    if not isinstance(shard, MDSShard) or shard.records is None:
+        return None
+    return shard.record_dtype

@@ -25,7 +25,7 @@ from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow
 from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.parallel import default_workers, map_in_threads
+from mdstorm_backend.read.late import default_workers, map_in_threads
 
 #: Encodings that an image may have.
 _STORED = ("bytes", "jpeg", "png", "pil")

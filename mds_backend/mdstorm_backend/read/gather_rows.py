@@ -23,7 +23,7 @@ from mdstorm_backend.format.values.batch import (
     copy_values,
     take_values,
 )
-from mdstorm_backend.read.located import Located, Positions, Selection
+from mdstorm_backend.read.block import Located, Positions, Selection
 from mdstorm_backend.read.logical import no_values
 from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.record_gather import RecordGatherer

@@ -20,10 +20,9 @@ from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.sampler import Chunk
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.read.gather_rows import gather_columns
-from mdstorm_backend.read.located import Located
 from mdstorm_backend.read.reader import Reader, batches_per_block, warn_no_data
 from mdstorm_backend.read.shard import MemoryShard
 

@@ -15,13 +15,11 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.sampler import Chunk
-from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.block import Block, Located, Opened, Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
-from mdstorm_backend.read.located import Located, Opened
-from mdstorm_backend.read.shard import Shard
-from mdstorm_backend.read.shards_ahead import ShardsAhead
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.open_shards import ShardsAhead
+from mdstorm_backend.read.shard import SampleSource, Shard
 
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
 BLOCK_ROWS = 65536

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.read.located import Located, Positions, Scattered, Selection
+from mdstorm_backend.read.block import Located, Positions, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.packing import Strip, record_view, strips_of
 from mdstorm_backend.read.shard import Shard
-from mdstorm_backend.read.strips import Strip, record_view, strips_of
 
 #: Bytes of records that are split into columns at a time: every column's pass reads all of them, so
 #: they should not be many more than a second-level cache holds.

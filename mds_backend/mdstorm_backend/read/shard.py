@@ -1,4 +1,4 @@
-"""The `Shard` protocol of the reading core, and a shard held in memory."""
+"""The protocols of the reading core: shards, one of them in memory, and what readers read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch, num_rows, take_values
 from mdstorm_backend.storage import Arrival
 
@@ -97,3 +98,65 @@ def contiguous(rows: Rows) -> slice | None:
         return slice(0, 0)
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else None
+
+
+class SampleSource(Protocol):
+    """Samples with numbers from 0, in shards with numbers from 0."""
+
+    @property
+    def url(self) -> str:
+        """Where they are, for messages."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of a whole batch."""
+
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples of each shard."""
+
+    @property
+    def bounds(self) -> npt.NDArray[np.int64]:
+        """Number of the first sample of each shard, and of all samples."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all shards, uncompressed."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the content, by which a checkpoint knows its dataset."""
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+
+    @property
+    def bytes_ahead(self) -> int:
+        """Bytes of shards to open ahead of use; 0 unless opening them is to wait for a network."""
+
+    def __len__(self) -> int: ...
+
+    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names in `columns`, or of all columns for None."""
+
+    def shard(self, number: int) -> Shard:
+        """Open a shard."""
+
+    def begin_shard(self, number: int) -> Shard:
+        """Open a shard for a reader that waits for the rows it reads, see `Shard.wait_for`.
+
+        It is not among those that are found open.
+        """
+
+    def find_open(self, number: int) -> Shard | None:
+        """Return a shard if it is open."""
+
+    def release(self) -> None:
+        """Let go of shards that are kept open for later; they are opened again when needed."""
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the shard that holds sample `i`, and its row there."""
+
+    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return sample `i`, all of its columns for None."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdstorm._rows import rows_of
 from mdstorm.unischema import Unischema
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import SampleSource
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = ("codecs", "partitioned", "summary")

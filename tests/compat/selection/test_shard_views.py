@@ -11,7 +11,7 @@ from tests.compat.selection.parquet_files import column, read_all, write
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm._selection.shard_views import SomeShards, SplitShards
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import SampleSource
 
 TABLE = pa.table({"id": pa.array(range(30), pa.int64()), "s": [f"t{i}" for i in range(30)]})
 

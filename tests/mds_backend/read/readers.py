@@ -13,7 +13,7 @@ from mdstorm_backend.order.sampler import Chunk, Place
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.pieces import PieceReader, Position
 from mdstorm_backend.read.reader import Reader
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import SampleSource
 
 IN_ORDER = ExactOrder()
 

@@ -10,12 +10,12 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.values.batch import Batch, as_arrow
-from mdstorm_backend.read import located as located_module
+from mdstorm_backend.read import block as block_module
 from mdstorm_backend.read import record_gather
+from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import Gatherer, gather_columns
-from mdstorm_backend.read.located import Located
+from mdstorm_backend.read.packing import record_view, strips_of
 from mdstorm_backend.read.shard import MemoryShard
-from mdstorm_backend.read.strips import record_view, strips_of
 
 #: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
@@ -87,7 +87,7 @@ def test_both_ways_of_gathering_agree(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(record_gather, "_CHUNK_BYTES", chunk_bytes)
-    monkeypatch.setattr(located_module, "_FEW_SHARDS", few_shards)
+    monkeypatch.setattr(block_module, "_FEW_SHARDS", few_shards)
     parts = [located(dataset, some, seed) for some in (range(1, 5), range(6, 19), range(1))]
     fast = Gatherer(dataset.schema, exact_nulls=exact_nulls)(parts)
     plain = gather_columns(parts, dataset.schema.names, exact_nulls=exact_nulls)

@@ -9,8 +9,7 @@ from PIL import Image
 
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.schema import Column, Origin
-from mdstorm_backend.read.late import LateDecoder, object_decoder
-from mdstorm_backend.read.parallel import decode_pixels
+from mdstorm_backend.read.late import LateDecoder, decode_pixels, object_decoder
 
 URL = "file:///data"
 
@@ -92,7 +91,7 @@ def test_images_of_several_shapes_are_objects(workers: int, values: list[Any]) -
 
 
 def test_memory_is_not_asked_for_on_the_word_of_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.read.parallel._MAX_STACK_BYTES", 5)
+    monkeypatch.setattr("mdstorm_backend.read.late._MAX_STACK_BYTES", 5)
     found = decode_pixels(decode, [b"ab", b"cd", b"ef"], 2)
     assert found.dtype == object  # and no array for all of them
     assert [pixels.tobytes() for pixels in found] == [b"ab", b"cd", b"ef"]

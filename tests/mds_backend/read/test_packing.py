@@ -7,8 +7,8 @@ import pytest
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read import packing
+from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import gather_columns
-from mdstorm_backend.read.located import Located
 from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.shard import MemoryShard
 

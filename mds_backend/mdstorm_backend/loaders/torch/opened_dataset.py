@@ -25,7 +25,7 @@ from mdstorm_backend.loaders.sample_maker import SampleMaker
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import find_world
 from mdstorm_backend.read.decoded_images import ImageDecoder
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.shard import SampleSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self

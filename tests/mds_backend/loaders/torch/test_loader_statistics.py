@@ -18,7 +18,7 @@ from mdstorm_backend.loaders import reader_options
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read import shards_ahead
+from mdstorm_backend.read import open_shards
 from mdstorm_backend.storage import Location
 
 ROWS, SHARDS, BATCH = 60, 6, 10
@@ -79,7 +79,7 @@ def test_a_slow_remote_is_told_from_training(
     )
     monkeypatch.setattr(Location, "download", slow)
     monkeypatch.setattr(reader_options, "BLOCK_ROWS", BATCH)  # one block for each shard
-    monkeypatch.setattr(shards_ahead, "OPENING_THREADS", 1)
+    monkeypatch.setattr(open_shards, "OPENING_THREADS", 1)
     order = ExactOrder(seed=1)
     loader = with_clock(StreamingDataLoader(remote(order=order, workers=1), BATCH), clock)
     for _ in loader:
