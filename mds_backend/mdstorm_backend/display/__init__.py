@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.display.described import Described, Description
+from mdstorm_backend.display.described import (
+    Described,
+    Description,
+    counted,
+    human_bytes,
+    shown_place,
+)
 from mdstorm_backend.display.live_progress import Drawn, Progress, open_line, progress
-from mdstorm_backend.display.quantities import counted, human_bytes, shown_place
 
 __all__ = [
     "Described",

@@ -14,7 +14,7 @@ from multiprocessing import parent_process
 from typing import Any, Protocol, TypeAlias
 
 from mdstorm_backend.base.pools import OnProgress
-from mdstorm_backend.display.quantities import counted, human_bytes
+from mdstorm_backend.display.described import counted, human_bytes
 
 #: A function to call; False for silence, and None or True for what `progress` decides.
 Progress: TypeAlias = OnProgress | bool | None
