@@ -15,6 +15,7 @@ import pyarrow as pa
 from mdstorm._datasets.decoded_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
+from mdstorm._selection.described import described_filters, described_predicate, name_of
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.shard_views import (
@@ -85,7 +86,7 @@ def reader_options(
     schema = select_fields(source.schema, arguments.schema_fields)
     masks = tuple(arguments.null_masks or ())
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
-    source, filters, looked_at = _filtered(arguments, source, schema, batched)
+    source, filters, looked_at, selection = _filtered(arguments, source, schema, batched)
     if overlap and order.follows_world:
         raise UnsupportedArgumentError(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
@@ -112,9 +113,12 @@ def reader_options(
     calls_functions = bool(filters) or (spec is not None and spec.func is not None)
     if transform is not None and calls_functions and arguments.reader_pool_type == "process":
         transform = ProcessTransform(transform, arguments.workers)
+    if spec is not None and spec.func is not None:
+        selection["transform"] = name_of(spec.func)
     options = ReaderOptions(
         source,
         order,
+        selection=selection,
         columns=(*schema.names, *looked_at),
         num_epochs=arguments.num_epochs,
         transform=transform,
@@ -143,7 +147,7 @@ def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: 
 
 def _filtered(
     arguments: ReaderArguments, source: SampleSource, schema: Schema, batched: bool
-) -> tuple[SampleSource, list[Transform], Sequence[str]]:
+) -> tuple[SampleSource, list[Transform], Sequence[str], dict[str, str]]:
     """Leave out what filters and a predicate leave out.
 
     Returns
@@ -154,7 +158,10 @@ def _filtered(
         What is left to be asked of the rows.
     looked_at : sequence of str
         Columns that are read for that alone.
+    selection : dict of str to str
+        Filters and predicate as text, for states.
     """
+    selection: dict[str, str] = {}
     steps: list[Transform] = []
     looked_at: list[str] = []
     stored: Any = source.stored if isinstance(source, DecodedSource) else source
@@ -164,6 +171,7 @@ def _filtered(
         filters = Filters.of(
             arguments.filters, source.schema, getattr(stored, "partition_columns", ())
         )
+        selection["filters"] = described_filters(filters)
         stored, done = prune_by_filters(stored, filters)
         if not done:
             looked_at = sorted(filters.fields - set(schema.names))
@@ -171,6 +179,7 @@ def _filtered(
             steps.append(RowFilter(filters, read))
     if arguments.predicate is not None:
         predicate = PredicateFilter(arguments.predicate, schema, batched)
+        selection["predicate"] = described_predicate(arguments.predicate)
         done = False
         if all(source.schema[name] == stored.schema[name] for name in predicate.fields):
             stored, done = prune_by_predicate(stored, predicate)
@@ -178,11 +187,13 @@ def _filtered(
             steps.append(predicate)
     if isinstance(source, DecodedSource):
         stored = source.over(stored)
-    return stored, steps, looked_at
+    return stored, steps, looked_at, selection
 
 
 class ColumnSelection(DeclaredTransform):
     """A `TransformSpec` that changes no value: it has no function, and declares nothing."""
+
+    keeps_rows = True
 
     @property
     def unchanged(self) -> frozenset[str]:
@@ -214,6 +225,8 @@ class Steps:
         Those of them whose values are as they are stored.
     leaves_out_rows : bool
         Whether there are filters.
+    keeps_rows : bool
+        Whether nothing may leave out rows.
     """
 
     def __init__(
@@ -226,6 +239,8 @@ class Steps:
         kept = self._read if change is None else getattr(change, "unchanged", ())
         self.unchanged = frozenset(kept)
         self.leaves_out_rows = bool(self._filters)
+        keeps_rows = change is None or getattr(change, "keeps_rows", False)
+        self.keeps_rows = keeps_rows and not self._filters
 
     def __call__(self, batch: Batch) -> Batch:
         """Return what is left of a batch, changed. The function never sees a batch of no rows."""

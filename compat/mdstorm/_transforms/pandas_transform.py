@@ -43,6 +43,7 @@ class PandasTransform(DeclaredTransform):
     def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
         super().__init__(spec, schema, names)
         self._expected = {name: self._expect(name) for name in self.columns}
+        self.keeps_rows = spec.func is None
 
     def __call__(self, batch: Batch) -> Batch:
         """Transform some rows.

@@ -86,7 +86,7 @@ class ProcessTransform:
 
     Attributes
     ----------
-    columns, unchanged, leaves_out_rows
+    columns, unchanged, leaves_out_rows, keeps_rows
         Those of `transform`.
     """
 
@@ -96,6 +96,7 @@ class ProcessTransform:
         self.columns = tuple(transform.columns)
         self.unchanged = frozenset(getattr(transform, "unchanged", ()))
         self.leaves_out_rows = bool(getattr(transform, "leaves_out_rows", False))
+        self.keeps_rows = bool(getattr(transform, "keeps_rows", False))
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the transformed batch.

@@ -204,6 +204,8 @@ class RowTransform(DeclaredTransform):
     pandas is involved; arrays of one shape are stacked once.
     """
 
+    keeps_rows = True
+
     def __call__(self, batch: Batch) -> Batch:
         """Transform some rows.
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError
@@ -237,9 +238,11 @@ class SampleDataset(Described, ABC):
         from mdstorm_backend.read.batch_formats import formatter
         from mdstorm_backend.read.reader import Reader, check_num_epochs
 
-        order = ExactOrder() if order is None else order
+        is_given, order = order is not None, ExactOrder() if order is None else order
         if not isinstance(order, ExactOrder):
             raise ArgumentTypeError(f"order must be an ExactOrder, found {order!r}")
+        if is_given and order.follows_world is None and order.world_size == 1:
+            _warn_of_whole_passes(self.url)
         check_num_epochs(num_epochs)
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
@@ -277,3 +280,13 @@ class SampleDataset(Described, ABC):
         shards = zip(self.shard_bytes, self.shard_sizes, strict=True)
         largest = max((-(-nbytes // samples) for nbytes, samples in shards if samples), default=1)
         return self.batches(max(_LARGE_BATCH // largest, 1), format=format, columns=columns)
+
+
+def _warn_of_whole_passes(url: str) -> None:
+    """Warn where each of several processes reads all rows, though its order could be a share."""
+    if (world := find_world()).size > 1:
+        warn_user(
+            f"every process reads all rows of {url}, and this is process {world.rank} of "
+            f"{world.size}, say {world.source}: pass order=ExactOrder(follows_world=True) to give "
+            "each its share, or follows_world=False if each should read all rows"
+        )

@@ -223,6 +223,23 @@ def _warn_of_shares(rest: Rest, num_shares: int, num_ranks: int) -> None:
         )
 
 
+def warn_of_samples(rest: Rest, batch_size: int | None) -> None:
+    """Warn where somebody makes batches of this rank's samples who may get more on others."""
+    order, num_epochs = rest.options.order, rest.options.num_epochs
+    if not rest.sampler.spans_epochs or num_epochs is None:
+        return
+    samples, longer = divmod(num_epochs * rest.sampler.num_samples, order.world_size)
+    if longer and (
+        batch_size is None or (samples % batch_size == 0 and rest.batching.num_workers < 2)
+    ):
+        _warn_once(
+            f"some ranks read {samples} samples of {rest.options.dataset.url}, and others one "
+            "more, so the batches that a plain DataLoader makes of them may be one more as well, for "
+            "which the other ranks would wait forever: use a StreamingDataLoader, or "
+            "DataLoader(dataset.as_batches(batch_size), batch_size=None)"
+        )
+
+
 def _warn_once(message: str) -> None:
     """Warn, unless the same was said before, but for numbers."""
     kind = "".join(letter for letter in message if not letter.isdigit())

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.agreement import Beginning, begin_pass
 from mdstorm_backend.loaders.epochs import Epochs, Joining
@@ -106,6 +107,13 @@ class Schedule:
                 yield rest
             elif not place.consumed:
                 warn_no_data(here.dataset.url)
+                return
+            elif is_last and sampler.ends_alone:
+                warn_user(
+                    f"what a filter leaves of {here.dataset.url} on this rank had ended when the "
+                    f"state was taken, in epoch {place.epoch}, so this iteration has no batches: "
+                    f"call set_epoch({place.epoch + 1}) if all ranks are to begin the next epoch"
+                )
                 return
             elif is_last:
                 first = None  # the pass was over when the state was taken: begin the next one
@@ -304,6 +312,12 @@ class Pass:
         return int(sampler.end(begun) - sampler.position(begun))
 
     @property
+    def least_rows(self) -> int:
+        """Rows that a batch has to have to be delivered."""
+        assert self._rest is not None
+        return self._rest.least_rows
+
+    @property
     def place(self) -> Place | None:
         """Where it stands; None before it has begun."""
         rest = self._rest
@@ -395,7 +409,8 @@ class Pass:
     def to_continue(self) -> Pass:
         """Return the pass for a copy of the loader, which goes on from here."""
         place = self.place
-        if place is not None and place.is_end and not place.consumed:
+        ends_alone = self._rest is not None and self._rest.sampler.ends_alone
+        if place is not None and place.is_end and (ends_alone or not place.consumed):
             place = place.beginning_of(place.epoch + 1)
         return Pass(self.schedule, self.batching, place)
 

@@ -102,6 +102,9 @@ class ReaderOptions:
     on_pass : callable, optional
         Called in this process when a pass begins, or the state of one is loaded, with the epoch
         with which it began. It may return a function that takes that back. It pickles.
+    selection : mapping of str to str, optional
+        What states know of ``filters``, ``predicate`` and ``transform``, each as text; by default
+        the class of the transform.
     check_ranks : bool
         Whether to ask the other ranks of a process group whether they begin the same.
     notice : EndlessNotice
@@ -123,13 +126,21 @@ class ReaderOptions:
     predownload: int | None = None
     first_epoch: Callable[[], int] = int
     on_pass: Callable[[int], Callable[[], None] | None] | None = None
+    selection: Mapping[str, str] | None = None
     check_ranks: bool = True
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
     def drops_rows(self) -> bool:
-        """Whether the transform may return another number of rows than it is given."""
-        return self.transform is not None and not getattr(self.transform, "keeps_rows", False)
+        """Whether rows are read in parts of shards, of which any number of rows may become."""
+        if self.transform is None:
+            return False
+        return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
+
+    @property
+    def calls_on_slices(self) -> bool:
+        """Whether a function of many rows leaves out rows only if it wants to: no filter does."""
+        return self.drops_rows and not getattr(self.transform, "leaves_out_rows", False)
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
         """Return the same with a share that is known: if it follows the world, this process's.

@@ -14,8 +14,10 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_sampler import ExactSampler
+from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.sampler import Chunk, Place, Sampler
 from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.even_batches import EvenBatches
 from mdstorm_backend.read.pieces import PieceReader, Position
 from mdstorm_backend.read.reader import BLOCK_ROWS, Reader
 
@@ -67,6 +69,8 @@ class PieceSampler(Sampler):
         Whether a function may return any number of rows.
     num_parts : int
         Processes that share the batches.
+    even : EvenBatches or None
+        How what a function returns is spread over batches; None if its rows fill them.
     """
 
     order: ExactOrder
@@ -74,12 +78,18 @@ class PieceSampler(Sampler):
     num_epochs: int | None
     drops_rows: bool
     num_parts: int = 1
+    even: EvenBatches | None = None
     spans_epochs: ClassVar[bool] = True
 
     @property
     def has_equal_batches(self) -> bool:
         """Whether all ranks surely have the same number of batches."""
-        return False
+        return self.even is not None
+
+    @property
+    def ends_alone(self) -> bool:
+        """Whether a pass may be over on this rank, and go on elsewhere, for what it leaves out."""
+        return self.drops_rows and self.order.world_size > 1
 
     @property
     def num_samples(self) -> int:
@@ -89,6 +99,8 @@ class PieceSampler(Sampler):
     @property
     def rows_per_epoch(self) -> int:
         """Rows of this rank in an epoch."""
+        if self.even is not None:
+            return self.even.rows_per_epoch
         return len(self.order.rows(self.epoch_size))
 
     @property
@@ -111,10 +123,21 @@ class PieceSampler(Sampler):
         if self.num_epochs is None or self.drops_rows:
             return False
         is_last = place.epoch == place.pass_epoch + self.num_epochs - 1
-        return is_last and place.row >= self.rows_per_epoch
+        rows = self.rows_per_epoch
+        if self.even is not None and self.even.drop_last:
+            rows -= self.num_epochs * rows % self.even.batch_size
+        return is_last and place.row >= rows
 
     def length(self) -> int:
-        """Raise TypeError."""
+        """Batches of a whole pass.
+
+        Raises
+        ------
+        TypeError
+            If nobody knows.
+        """
+        if self.even is not None and self.num_epochs is not None:
+            return len(self.even)
         reason = (
             "num_epochs=None never ends"
             if self.num_epochs is None
@@ -201,7 +224,12 @@ def sampler_of(
     if place.seed is not None:
         order = replace(order, seed=place.seed)
     if batching.by_shard or options.drops_rows:
-        return PieceSampler(order, len(dataset), options.num_epochs, options.drops_rows, num_parts)
+        even = None
+        if order.world_size > 1 and options.calls_on_slices and not batching.by_shard:
+            rows = max(ceil_div(len(dataset), order.world_size), 1)
+            even = EvenBatches(batching.batch_size, rows, options.num_epochs, batching.drop_last)
+        drops_rows = options.drops_rows and even is None
+        return PieceSampler(order, len(dataset), options.num_epochs, drops_rows, num_parts, even)
     size, drop_last = batching.batch_size, batching.drop_last
     return ExactSampler(
         order, dataset.bounds, size, options.num_epochs, drop_last, num_parts, ahead or WorkAhead()
@@ -242,6 +270,12 @@ class Rest:
         """The samples."""
         return sampler_of(self.options, self.batching, self.place, self.ahead)
 
+    @property
+    def least_rows(self) -> int:
+        """Rows that a batch has to have to be delivered."""
+        is_even = isinstance(self.sampler, PieceSampler) and self.sampler.even is not None
+        return self.batching.batch_size if self.batching.drop_last and not is_even else 0
+
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
     ) -> Iterator[Block]:
@@ -262,6 +296,7 @@ class Rest:
                 slices=options.slices,
                 by_shard=self.batching.by_shard,
                 keep=options.keep,
+                even=sampler.even,
                 **arguments,
             )
             parts = max(self.batching.num_workers, 1)

@@ -149,7 +149,7 @@ class PassRunner:
     def _batches_of(
         self, current: Pass, delivered: Delivered, recorder: Recorder
     ) -> Generator[Any, None, None]:
-        least = self.batching.batch_size if self.batching.drop_last else 0
+        least = current.least_rows
         for batch, mark, size in delivered:
             if size < least:
                 continue

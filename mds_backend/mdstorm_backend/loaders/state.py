@@ -22,6 +22,9 @@ from mdstorm_backend.order.sampler import Place
 #: Of the states that are written. Those of versions before the first release are refused.
 VERSION = 3
 
+#: Text that says which rows are left out, and what becomes of them.
+_SELECTION = ("filters", "predicate", "transform")
+
 #: Nobody has more canonical nodes, each of which gets a sample, however few there are.
 _MOST_NODES = 1_000_000
 #: Nor so many changes of the world within an epoch.
@@ -79,9 +82,12 @@ def selection_of(options: ReaderOptions) -> dict[str, Any]:
         "dataset": options.dataset.fingerprint,
         "settings": options.order.settings(options.dataset.shard_sizes),
     }
+    selection = options.selection
+    if selection is None and options.transform is not None and options.order.is_strict:
+        selection = {"transform": type(options.transform).__qualname__}
+    found |= {name: (selection or {}).get(name) for name in _SELECTION}
     if options.order.is_strict:
         found["columns"] = list(options.schema.names)
-        found["transform"] = options.transform is not None
         found["num_epochs"] = options.num_epochs
     return found
 
@@ -181,9 +187,9 @@ def _check_selection(
     here, order = selection_of(options), options.order
     if not (is_begun or order.is_strict):  # between epochs settings may change
         here = {"dataset": here["dataset"]}
-    if missing := [key for key in here if key not in ours]:
+    if missing := [key for key in here if key not in ours and key not in _SELECTION]:
         raise damaged(f"it has no {missing}")
-    there = {key: ours[key] for key in here}
+    there: dict[str, Any] = {key: ours.get(key) for key in here}
     for values in (here, there):
         settings = values.pop("settings", {})
         if not isinstance(settings, Mapping):
@@ -253,7 +259,10 @@ def _of_rank(
     row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
     there = number(ours, "rank"), number(ours, "world_size", 1)
     is_full = row % batch_size == 0 and not batching.by_shard
-    is_mine = there[0] == order.rank or (options.num_epochs == 1 and is_full) or not place.consumed
+    is_of_all = options.num_epochs == 1 and is_full and not (place.is_end and sampler.ends_alone)
+    is_mine = there[0] == order.rank or is_of_all or not place.consumed
+    if sampler.even is not None and place.consumed:
+        is_mine = batch_size == batching.batch_size  # all ranks have had as many batches
     if there[1] == order.world_size and is_mine:
         return replace(place, row=row)
     reason = (

@@ -88,6 +88,11 @@ class Sampler(Protocol):
         return True
 
     @property
+    def ends_alone(self) -> bool:
+        """Whether a pass may be over on this rank, and go on elsewhere, for what it leaves out."""
+        return False
+
+    @property
     def num_samples(self) -> int:
         """Samples of an epoch over the whole world."""
 

@@ -249,6 +249,7 @@ class _DecodedFirst:
         self.columns = transform.columns
         self.unchanged = frozenset(getattr(transform, "unchanged", ())).difference(images.names)
         self.leaves_out_rows = getattr(transform, "leaves_out_rows", False)
+        self.keeps_rows = getattr(transform, "keeps_rows", False)
 
     def __call__(self, batch: Batch) -> Batch:
         return self._transform(self._images(batch))

@@ -7,21 +7,24 @@ numbers of batches.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.decoded_images import reading_samples
+from mdstorm_backend.read.even_batches import EvenBatches, Group
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.reader import Reader, batches_per_block, warn_no_data
 from mdstorm_backend.read.shard import MemoryShard
@@ -70,6 +73,9 @@ class PieceReader(Reader):
     keep : callable, optional
         Called with a name for each part that the transform is called with, and a function that
         reads and transforms it; returns what that returns, or what it has kept under that name.
+    even : EvenBatches, optional
+        Deliver the batches that are planned there, of whatever size; by default the rows that a
+        function returns fill batches.
     **others
         See `Reader`.
     """
@@ -79,6 +85,7 @@ class PieceReader(Reader):
     slices: bool = False
     by_shard: bool = False
     keep: Keep | None = None
+    even: EvenBatches | None = None
 
     def pieces(self, start: Position, first_epoch: int, part: int, parts: int) -> Iterator[Block]:
         """Read blocks of whole batches; their marks are positions.
@@ -106,8 +113,11 @@ class PieceReader(Reader):
                 plan = islice(self._shares(epochs, start), part, None, parts)
                 yield from prefetcher.map(self._fill, ahead(plan))
                 return
-            windows = self._windows(epochs, ahead, prefetcher)
-            cut = self._whole(windows, start) if self.by_shard else self._batches(windows, start)
+            if self.even is not None:
+                cut = self._spread(self.even, start, first_epoch, self._maker(ahead, prefetcher))
+            else:
+                windows = self._windows(epochs, self._maker(ahead, prefetcher))
+                cut = (self._whole if self.by_shard else self._batches)(windows, start)
             yield from prefetcher.map(self._join, self._of_part(cut, part, parts))
 
     # Without a transform
@@ -135,34 +145,40 @@ class PieceReader(Reader):
 
     # With a transform
 
-    def _windows(
-        self,
-        epochs: Iterable[int],
-        ahead: Callable[[Iterable[Block]], Iterator[Block]],
-        prefetcher: Prefetcher,
-    ) -> Iterator[tuple[int, Window]]:
+    def _maker(self, ahead: Callable[[Iterable[Block]], Iterator[Block]], prefetcher: Any) -> _Make:
+        """Return what calls the transform with slices, ahead of use."""
+
+        def make(slices: Iterable[range]) -> Iterator[MemoryShard]:
+            blocks = (Block([len(one)], [], [Located(one, self.dataset.bounds)]) for one in slices)
+            # What is kept need not be opened.
+            opened = blocks if self.keep is not None else ahead(blocks)
+            made: Iterator[MemoryShard] = prefetcher.map(self._transformed, opened)
+            return made
+
+        return make
+
+    def _windows(self, epochs: Iterable[int], make: _Make) -> Iterator[tuple[int, Window]]:
         """Yield the windows of each epoch; end after one of which the transform leaves no row."""
         for epoch in epochs:
             pieces = [
                 self._cut(p) for p in self.order.pieces(self.dataset.bounds, self._rows, epoch)
             ]
-            slices = (one for cuts in pieces for one in cuts)
-            blocks = (Block([len(one)], [], [Located(one, self.dataset.bounds)]) for one in slices)
-            # What is kept need not be opened.
-            opened = blocks if self.keep is not None else ahead(blocks)
-            made = prefetcher.map(self._transformed, opened)
+            made = make(one for cuts in pieces for one in cuts)
             rows = 0
             for number, shards in enumerate(self._groups(map(len, pieces), made)):
-                bounds = np.cumsum([0] + [shard.num_samples for shard in shards])
-                size = int(bounds[-1])
-                rows += size
-                chosen: Chunk = range(size)
-                if self.order.shuffles:
-                    chosen = self.order.permutation(size, epoch, number)
-                yield epoch, Window(shards, bounds, chosen)
+                window = self._window(shards, epoch, number)
+                rows += len(window.chosen)
+                yield epoch, window
             if not rows:
                 warn_no_data(self.dataset.url, transformed=True)
                 return
+
+    def _window(self, shards: list[MemoryShard], epoch: int, number: int) -> Window:
+        bounds = np.cumsum([0] + [shard.num_samples for shard in shards])
+        size = int(bounds[-1])
+        shuffles = self.order.shuffles
+        chosen = self.order.permutation(size, epoch, number) if shuffles else range(size)
+        return Window(shards, bounds, chosen)
 
     def _cut(self, piece: range) -> list[range]:
         """Cut a part of a shard into what the transform is called with."""
@@ -225,6 +241,32 @@ class PieceReader(Reader):
         if parts:
             yield parts, end
 
+    def _spread(
+        self, even: EvenBatches, start: Position, first_epoch: int, make: _Make
+    ) -> Iterator[_Cut]:
+        """Spread what becomes of each group of slices over the batches that end within it."""
+        size, bounds = even.rows_per_epoch, self.dataset.bounds
+        begun = (start.epoch - first_epoch) * size + start.row
+        planned: deque[Group] = deque()
+
+        def slices() -> Iterator[range]:
+            for group in even.groups(self.order, bounds, self._rows, self._cut, first_epoch, begun):
+                planned.append(group)
+                for _, _, window in group.windows:
+                    yield from window
+
+        made = make(slices())
+        while (shard := next(made, None)) is not None:
+            group, shards, windows = planned.popleft(), [shard], []
+            for epoch, number, window in group.windows:
+                shards += islice(made, len(window) - len(shards))
+                windows.append(self._window([s for s in shards if s.num_samples], epoch, number))
+                shards = []
+            for cut, end in zip(_evenly(windows, group), group.ends, strict=True):
+                if end > begun:
+                    epoch = (end - 1) // size
+                    yield cut, Position(first_epoch + epoch, end - epoch * size)
+
     def _of_part(self, cuts: Iterator[_Cut], part: int, parts: int) -> Iterator[Block]:
         """Join batches to blocks of 1, 2, 4 … of them."""
         most = 1 if self.by_shard else self._transformed_per_block
@@ -252,6 +294,31 @@ class PieceReader(Reader):
 
 
 _Cut: TypeAlias = tuple[list[Located], Position]
+_Make: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
+
+
+def _evenly(windows: list[Window], group: Group) -> Iterator[list[Located]]:
+    """Yield the rows of each batch of a group, in the order of its windows."""
+    rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
+    if rows < batches:
+        raise TransformError(
+            f"the function of a transform returned {rows} rows for {group.num_rows}, of which "
+            f"every rank makes {batches} batches: leave rows out by predicate= or filters=, or "
+            "before writing, and not in the function"
+        )
+    left, first = iter(windows), 0
+    window = next(left)
+    for number in range(batches):
+        missing = rows * (number + 1) // batches - rows * number // batches
+        parts = []
+        while missing:
+            if first == len(window.chosen):
+                window, first = next(left), 0
+                continue
+            stop = min(first + missing, len(window.chosen))
+            parts.append(_located(window, first, stop))
+            missing, first = missing - stop + first, stop
+        yield parts
 
 
 def _after(

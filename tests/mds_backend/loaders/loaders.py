@@ -42,6 +42,12 @@ class Where:
         return {"number": batch["number"][self.condition(batch["number"])]}
 
 
+class Filter(Where):
+    """Says of itself that it leaves out rows."""
+
+    leaves_out_rows = True
+
+
 class Same:
     """A transform that changes nothing."""
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import Where, rows, torch_loader
+from tests.mds_backend.loaders.loaders import Filter, rows, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader
@@ -173,13 +174,13 @@ def test_fewer_rows_than_ranks_are_left(numbers: Dataset) -> None:
     assert len(Ranks(numbers, 2, 4, state).take(None)) == 2
 
 
-ODD = Where(lambda number: number % 2 == 1)
+ODD = Filter(lambda number: number % 2 == 1)
 #: Leaves rank 0 of two three batches of 4, and rank 1 all of its rows.
-HIGH = Where(lambda number: number > 17)
+HIGH = Filter(lambda number: number > 17)
 
 
 @pytest.mark.parametrize("num_epochs", [1, 2])
-def test_with_a_transform_each_rank_goes_on_from_its_own_state(
+def test_with_a_filter_each_rank_goes_on_from_its_own_state(
     numbers: Dataset, num_epochs: int
 ) -> None:
     options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
@@ -194,7 +195,7 @@ def test_with_a_transform_each_rank_goes_on_from_its_own_state(
 
 @pytest.mark.parametrize("of_rank", [0, 1])
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_with_a_transform_a_single_epoch_goes_on_from_the_state_of_any_rank(
+def test_with_a_filter_a_single_epoch_goes_on_from_the_state_of_any_rank(
     numbers: Dataset, of_rank: int, batches: int
 ) -> None:
     shares = [Ranks(numbers, 2, 4, transform=HIGH).loaders for _ in range(2)]
@@ -208,7 +209,7 @@ def test_with_a_transform_a_single_epoch_goes_on_from_the_state_of_any_rank(
     assert sorted(before + rest) == list(range(18, ROWS))
 
 
-def test_with_a_transform_all_ranks_may_go_on_with_smaller_batches(numbers: Dataset) -> None:
+def test_with_a_filter_all_ranks_may_go_on_with_smaller_batches(numbers: Dataset) -> None:
     seen, state = [], None
     for batch_size in (4, 2):
         ranks = Ranks(numbers, 2, batch_size, state, transform=HIGH)
@@ -220,7 +221,7 @@ def test_with_a_transform_all_ranks_may_go_on_with_smaller_batches(numbers: Data
 
 
 @pytest.mark.parametrize(("num_epochs", "batches"), [(2, 3), (1, 4)])
-def test_with_a_transform_other_states_are_refused(
+def test_with_a_filter_other_states_are_refused(
     numbers: Dataset, num_epochs: int, batches: int
 ) -> None:
     """As those of several epochs, or after a batch of three, where others may have had four."""
@@ -231,6 +232,38 @@ def test_with_a_transform_other_states_are_refused(
     for world_size, state in ((2, states[1]), (1, states[0])):
         with pytest.raises(StateMismatchError, match="may drop rows, a state says nothing"):
             Ranks(numbers, world_size, 4, state, **options)
+
+
+#: Leaves rank 0 of two a few rows.
+LAST = Filter(lambda number: number > 26)
+
+
+def test_a_rank_whose_filtered_share_has_ended_goes_on_at_its_end(numbers: Dataset) -> None:
+    before = Ranks(numbers, 2, 4, transform=LAST)
+    seen = [[b["number"].tolist() for b in islice(loader, 5)] for loader in before.loaders]
+    assert [len(rank) for rank in seen] == [1, 5]
+    states = [loader.state_dict() for loader in before.loaders]
+    assert [state["mdstorm"]["finished"] for state in states] == [True, False]
+    with pytest.raises(StateMismatchError, match="save the state of each rank"):
+        Ranks(numbers, 2, 4, states[0], transform=LAST)
+    after = Ranks(numbers, 2, 4, transform=LAST).loaders
+    for loader, state in zip(after, states, strict=True):
+        loader.load_state_dict(json.loads(json.dumps(state)))
+    with pytest.warns(UserWarning, match=r"on this rank had ended .* call set_epoch\(1\)"):
+        rest = [rows(loader) for loader in after]
+    assert rest[0] == []
+    delivered = [row for rank in seen for batch in rank for row in batch]
+    assert sorted(delivered + rest[1]) == list(range(27, ROWS))
+    assert sorted(row for loader in after for row in rows(loader)) == list(range(27, ROWS))
+
+
+def test_the_next_epoch_may_be_said_after_the_end_of_a_filtered_share(numbers: Dataset) -> None:
+    (loader, _) = Ranks(numbers, 2, 4, transform=LAST).loaders
+    first, state = sorted(rows(loader)), loader.state_dict()
+    assert sorted(rows(copy(loader))) == first  # which is no state, and so another pass
+    loader.load_state_dict(state)
+    loader.set_epoch(1)
+    assert sorted(rows(loader)) == first
 
 
 @pytest.mark.filterwarnings("ignore:No matching data")

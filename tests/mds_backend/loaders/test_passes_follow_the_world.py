@@ -1,6 +1,7 @@
 """The world is asked for when a pass begins, wherever and whenever the dataset was made."""
 
 import pickle
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
@@ -10,6 +11,7 @@ import pytest
 from tests.mds_backend.loaders.loaders import in_either_order, rows
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend.loaders import agreement
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 1_000, 13
@@ -145,3 +147,39 @@ def test_a_place_in_the_exact_order_is_that_of_whichever_rank_goes_on(
     launch(1, 2)
     seen += rows(islice(StreamingDataLoader(dataset_of(url, "exact"), BATCH), 3))
     assert Counter(seen + rests) == Counter(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [({}, True), ({"batch_size": 37}, True), ({"batch_size": 20}, False)],
+    ids=str,
+)
+def test_samples_of_which_some_ranks_have_one_more_are_told_of(
+    url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch, options: Any, is_told: bool
+) -> None:
+    monkeypatch.setattr(agreement, "_told", set())
+    launch(0, 3)
+    dataset = StreamingDataset(local=url, order=ExactOrder(), **options)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            assert len(list(dataset)) in (333, 334)
+    told = [str(one.message) for one in found]
+    assert len(told) == is_told
+    assert all("some ranks read 333 samples" in text for text in told)
+
+
+def test_equal_shares_and_whole_batches_are_not_told_of(url: str, launch: Launch) -> None:
+    launch(0, 2)
+    assert len(list(StreamingDataset(local=url, order=ExactOrder()))) == ROWS // 2
+    launch(0, 3)
+    list(StreamingDataset(local=url, order=ExactOrder()).as_batches(37))
+
+
+def test_batches_that_every_process_reads_are_told_of(url: str, launch: Launch) -> None:
+    dataset = open_dataset(url)
+    launch(0, 2)
+    with pytest.warns(UserWarning, match="every process reads all rows of"):
+        assert sum(len(b["number"]) for b in dataset.batches(100, order=ExactOrder())) == ROWS
+    for order in (None, ExactOrder(follows_world=False), ExactOrder(rank=1, world_size=2)):
+        next(iter(dataset.batches(100, order=order)))

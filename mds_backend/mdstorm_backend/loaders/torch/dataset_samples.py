@@ -12,6 +12,7 @@ from torch.utils.data import get_worker_info
 from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.passes import Worker
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.sample_maker import of_batch
@@ -102,6 +103,7 @@ def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
     opened = dataset._mdstorm
     for rest in opened.schedule.own_rests(opened.settings.batch_size, Worker()):
         opened.yielded = 0
+        warn_of_samples(rest, opened.settings.batch_size)
         for block in sample_blocks(dataset, rest.recorded(current_recorder())):
             for sample in samples_of(dataset, block):
                 opened.yielded += 1
@@ -111,6 +113,8 @@ def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
 def _samples_of(dataset: DatasetSamples, part: WorkerPart) -> Iterator[Any]:
     for rest, number in part.rests():
         skipped = part.rows
+        if number == 0:
+            warn_of_samples(rest, dataset._mdstorm.settings.batch_size)
         for block in sample_blocks(dataset, rest, number):
             samples = samples_of(dataset, block)
             for mark, size in zip(block.marks, block.sizes, strict=True):

@@ -1,0 +1,132 @@
+"""Plan batches of what a function makes of slices, so that every rank has equally many.
+
+Nobody knows how many rows the function returns. So batches are counted by the rows that it is
+given, as if it kept them: a group of slices has as many batches as end within it, and what becomes
+of the group is spread evenly over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.lanes import ceil_div
+
+
+@dataclass
+class Group:
+    """Slices that share their batches.
+
+    Attributes
+    ----------
+    windows : list of (int, int, list of range)
+        The epoch, the number of the window in it, and the slices of each window.
+    ends : list of int
+        Where each batch ends: in rows that were read since the pass began.
+    """
+
+    windows: list[tuple[int, int, list[range]]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that the function is given."""
+        return sum(len(one) for _, _, slices in self.windows for one in slices)
+
+
+@dataclass(frozen=True)
+class EvenBatches:
+    """The batches of a pass.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of a batch, if the function keeps them.
+    rows_per_epoch : int
+        Rows of a rank in an epoch: a rank that has one row less counts it all the same.
+    num_epochs : int or None
+        Epochs of a pass.
+    drop_last : bool
+        Leave out the last batch if it is not full.
+    """
+
+    batch_size: int
+    rows_per_epoch: int
+    num_epochs: int | None
+    drop_last: bool
+
+    def __len__(self) -> int:
+        assert self.num_epochs is not None
+        rows, size = self.num_epochs * self.rows_per_epoch, self.batch_size
+        return rows // size if self.drop_last else ceil_div(rows, size)
+
+    def ends(self, start: int, stop: int) -> list[int]:
+        """Return where batches end after `start` and up to `stop`."""
+        ends = list(
+            range((start // self.batch_size + 1) * self.batch_size, stop + 1, self.batch_size)
+        )
+        is_last = self.num_epochs is not None and stop == self.num_epochs * self.rows_per_epoch
+        if is_last and stop % self.batch_size and not self.drop_last:
+            ends.append(stop)
+        return ends
+
+    def groups(
+        self,
+        order: ExactOrder,
+        bounds: npt.NDArray[np.int64],
+        rows: range,
+        cut: Callable[[range], list[range]],
+        first_epoch: int,
+        start: int,
+    ) -> Iterator[Group]:
+        """Yield the groups with batches that end after `start`, whose earlier ones are in `ends`.
+
+        Parameters
+        ----------
+        order, bounds, rows
+            See `ExactOrder.pieces`.
+        cut : callable
+            Cuts a part of a shard into slices.
+        first_epoch : int
+            Epoch with which the pass began.
+        start : int
+            Rows that were read since then.
+        """
+        # Windows of earlier epochs may belong to the first group: no batch is longer than that.
+        epoch = max(
+            start // self.rows_per_epoch - ceil_div(self.batch_size, self.rows_per_epoch), 0
+        )
+        epochs = count(epoch) if self.num_epochs is None else range(epoch, self.num_epochs)
+        group = Group()
+        for epoch in epochs:
+            at, end = epoch * self.rows_per_epoch, (epoch + 1) * self.rows_per_epoch
+            windows = _windows(order, order.pieces(bounds, rows, first_epoch + epoch), cut)
+            for number, slices in enumerate(windows):
+                group.windows.append((first_epoch + epoch, number, slices))
+                stop = at + sum(map(len, slices))
+                stop = end if number == len(windows) - 1 else stop
+                if ends := self.ends(at, stop):
+                    group.ends = ends
+                    if ends[-1] > start:
+                        yield group
+                    group = Group()
+                at = stop
+
+
+def _windows(
+    order: ExactOrder, pieces: list[range], cut: Callable[[range], list[range]]
+) -> list[list[range]]:
+    """Join the slices of parts of shards to windows, whose rows are shuffled together."""
+    if not order.shuffles:
+        return [[one] for piece in pieces for one in cut(piece)]
+    windows: list[list[range]] = [[]]
+    for piece in pieces:
+        if sum(map(len, windows[-1])) >= max(order.window, 1):
+            windows.append([])
+        windows[-1] += cut(piece)
+    return windows

@@ -1,0 +1,165 @@
+"""A state goes on only with the filters, the predicate and the function that it was taken with."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.small_datasets import write_dataset
+
+from mdstorm.predicates import (
+    PredicateBase,
+    in_intersection,
+    in_lambda,
+    in_negate,
+    in_pseudorandom_split,
+    in_reduce,
+    in_set,
+)
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm.transform import TransformSpec
+from mdstorm_backend.errors import StateMismatchError
+
+
+@pytest.fixture(scope="module")
+def converter(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    columns = {"id": np.arange(1_000), "x": np.arange(1_000) * 0.5}
+    fields = {"id": "long", "x": "double"}
+    dataset = write_dataset(
+        tmp_path_factory.mktemp("selections") / "data", columns, fields, shard_size=2_000
+    )
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+
+
+def even(number: Any) -> Any:
+    return number % 2 == 0
+
+
+def odd(number: Any) -> Any:
+    return number % 2 == 1
+
+
+def same(frame: Any) -> Any:
+    return frame
+
+
+def doubled(frame: Any) -> Any:
+    return frame.assign(x=frame["x"] * 2)
+
+
+class Low(PredicateBase):
+    def __init__(self, test: Callable[[Any], Any]) -> None:
+        self.test = test
+
+    def get_fields(self) -> set[str]:
+        return {"id"}
+
+    def do_include(self, values: Any) -> Any:
+        return self.test(values["id"])
+
+
+SPLIT = partial(in_pseudorandom_split, [0.5, 0.5], predicate_field="id")
+#: Arguments with which the state is taken, and those with which it is loaded.
+OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"filters": [("id", "<", 600)]}, {"filters": [("id", "<", 900)]}),
+    ({"filters": [("id", "<", 600)]}, {"predicate": in_lambda(["id"], even)}),
+    ({"filters": [("id", "<", 600)]}, {}),
+    ({}, {"filters": [("id", "<", 600)]}),
+    ({"filters": [("id", "in", [1, 2])]}, {"filters": [("id", "not in", [1, 2])]}),
+    ({"predicate": in_set(range(500), "id")}, {"predicate": in_set(range(501), "id")}),
+    ({"predicate": in_lambda(["id"], even)}, {"predicate": in_lambda(["id"], odd)}),
+    ({"predicate": SPLIT(0)}, {"predicate": SPLIT(1)}),
+    (
+        {"predicate": in_set(range(500), "id")},
+        {"predicate": in_negate(in_set(range(500), "id"))},
+    ),
+    (
+        {"predicate": in_reduce([in_set(range(500), "id")], any)},
+        {"predicate": in_reduce([in_set(range(500), "id")], all)},
+    ),
+    ({"transform_spec": TransformSpec(same)}, {"transform_spec": TransformSpec(doubled)}),
+    ({"transform_spec": TransformSpec(same)}, {}),
+]
+SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (
+        {"filters": [("id", "<", 600), ("x", ">", 1.0)]},
+        {"filters": [[("x", ">", 1), ("id", "<", np.int64(600))]]},
+    ),
+    ({"filters": [("id", "in", {7, 8, 9})]}, {"filters": [("id", "in", [9, 8, 7])]}),
+    ({"predicate": in_set({1, 2, 3}, "id")}, {"predicate": in_set([3, 2, 1, 1], "id")}),
+    (
+        {"predicate": in_lambda(["id"], lambda id: id < 600)},
+        {"predicate": in_lambda(["id"], lambda id: id <= 599)},
+    ),
+    ({"predicate": Low(even)}, {"predicate": Low(lambda id: id % 2 == 0)}),
+    (
+        {"transform_spec": TransformSpec(partial(doubled))},
+        {"transform_spec": TransformSpec(doubled)},
+    ),
+]
+in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])
+
+
+def load(converter: SparkDatasetConverter, order: str, there: Any, here: Any) -> None:
+    loader = converter.make_torch_dataloader(2, num_epochs=1, order=order, **there)
+    assert len(list(islice(loader, 1))) == 1
+    state = loader.state_dict()
+    other = converter.make_torch_dataloader(2, num_epochs=1, order=order, **here)
+    other.load_state_dict(state)
+
+
+@in_either_order
+@pytest.mark.parametrize(("there", "here"), OTHER, ids=range(len(OTHER)))
+def test_another_selection_is_refused(
+    converter: SparkDatasetConverter, order: str, there: Any, here: Any
+) -> None:
+    with pytest.raises(StateMismatchError, match=r"(filters|predicate|transform|dataset): "):
+        load(converter, order, there, here)
+
+
+@in_either_order
+@pytest.mark.parametrize(("there", "here"), SAME, ids=range(len(SAME)))
+def test_the_same_selection_in_other_words_goes_on(
+    converter: SparkDatasetConverter, order: str, there: Any, here: Any
+) -> None:
+    load(converter, order, there, here)
+
+
+def test_both_selections_are_named(converter: SparkDatasetConverter) -> None:
+    message = r"filters: 'id < 600' there, 'id < 900' here"
+    with pytest.raises(StateMismatchError, match=message):
+        load(converter, "exact", *OTHER[0])
+
+
+def test_a_set_has_one_text_in_every_process(tmp_path: Path) -> None:
+    source = (
+        "from mdstorm.predicates import in_set\n"
+        "from mdstorm._selection.described import described_predicate\n"
+        "print(described_predicate(in_set({'a', 'b', 'c', 'd', 'e'}, 'x')))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", source],
+            env={**os.environ, "PYTHONHASHSEED": f"{seed}"},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        ).stdout
+        for seed in range(3)
+    }
+    assert texts == {"in_set(['a', 'b', 'c', 'd', 'e'], x)\n"}
+
+
+def test_an_array_predicate_is_known_by_its_values() -> None:
+    from mdstorm._selection.described import described_predicate
+
+    texts = {described_predicate(in_intersection(range(n), "id")) for n in (100, 101)}
+    assert len(texts) == 2
+    assert max(map(len, texts)) < 300

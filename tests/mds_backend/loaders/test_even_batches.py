@@ -1,0 +1,145 @@
+"""What functions make of slices is spread so that all ranks have equally many batches."""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.loaders.loaders import Same, Where, column, rows, taken, torch_loader
+
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import StateMismatchError, TransformError
+
+ROWS, SHARDS = 1_003, 13
+
+
+class Repeat:
+    """Returns each row so many times."""
+
+    columns = ("number",)
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def __call__(self, batch: Any) -> Any:
+        return {"number": np.repeat(batch["number"], self.times)}
+
+
+class Kept(Same):
+    """Returns each row in its place."""
+
+    keeps_rows = True
+
+
+def loader_of(numbers: Dataset, rank: int, size: int, **options: Any) -> Any:
+    shuffle = {"rank": rank, "world_size": size, **options.pop("shuffle", {})}
+    return torch_loader(numbers, shuffle=shuffle, **options)
+
+
+def even(number: Any) -> Any:
+    return number % 2 == 0
+
+
+def most(share: float) -> Where:
+    """Leave out a share of the rows, by their numbers."""
+    return Where(lambda number: number % 100 >= 100 * share)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [Same(), Kept(), most(0.01), Where(even), Repeat(3)],
+    ids=["same", "kept", "most", "half", "thrice"],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"shuffle": {"shuffle_rows": True, "shuffle_shards": True}},
+        {"shuffle": {"window": 300}, "num_epochs": 3},
+        {"drop_last": True},
+        {"num_workers": 2},
+    ],
+    ids=str,
+)
+def test_ranks_have_equally_many_batches_and_every_row(
+    numbers: Dataset, transform: Any, options: dict[str, Any]
+) -> None:
+    options = dict(options)
+    sizes, found = [], Counter[int]()
+    for rank in range(2):
+        loader = loader_of(numbers, rank, 2, transform=transform, batch_size=30, **options)
+        batches = list(loader)
+        assert len(loader) == len(batches)
+        sizes.append([len(batch["number"]) for batch in batches])
+        found += Counter(rows(batches))
+    assert len({len(each) for each in sizes}) == 1
+    assert min(min(each) for each in sizes) > 0
+    epochs = options.get("num_epochs", 1)
+    wanted = transform({"number": np.arange(ROWS)})["number"].tolist() * epochs
+    if "drop_last" in options:
+        assert not found - Counter(wanted)
+    else:
+        assert found == Counter(wanted)
+
+
+def test_a_function_that_keeps_few_rows_is_refused(numbers: Dataset) -> None:
+    loader = loader_of(numbers, 0, 2, transform=most(0.99), batch_size=10)
+    with pytest.raises(TransformError, match=r"returned \d+ rows for \d+, .* leave rows out by"):
+        list(loader)
+
+
+def test_alone_batches_are_filled_again(numbers: Dataset) -> None:
+    loader = torch_loader(numbers, transform=Where(even), batch_size=30)
+    assert {len(batch["number"]) for batch in list(loader)[:-1]} == {30}
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 300))]
+)
+def test_random_worlds_resume_with_what_is_left(numbers: Dataset, seed: int) -> None:
+    draw = random.Random(seed)
+    size, batch_size = draw.randint(2, 7), draw.randint(1, 400)
+    transforms: list[Callable[[], Any]] = [Same, Kept, lambda: most(0.01), lambda: Repeat(2)]
+    transform, epochs = draw.choice(transforms)(), draw.randint(1, 4)
+    shuffle = {
+        "shuffle_shards": draw.random() < 0.5,
+        "shuffle_rows": draw.random() < 0.5,
+        "window": draw.choice([0, 0, 100, 700]),
+    }
+    options = {"shuffle": shuffle, "transform": transform, "num_epochs": epochs}
+    found = Counter[int]()
+    whole = [
+        [
+            batch["number"].tolist()
+            for batch in loader_of(numbers, rank, size, batch_size=batch_size, **options)
+        ]
+        for rank in range(size)
+    ]
+    counts = {len(rank) for rank in whole}
+    assert len(counts) == 1
+    stop = draw.randint(1, counts.pop())
+    first = loader_of(numbers, 0, size, batch_size=batch_size, **options)
+    taken(first, stop)
+    state = first.state_dict()
+    for rank in range(size):
+        loader = loader_of(numbers, rank, size, batch_size=batch_size, **options)
+        loader.load_state_dict(state)
+        rest = column(loader)
+        if stop < len(whole[rank]):
+            assert rest == whole[rank][stop:]
+        found += Counter(itertools.chain(*whole[rank]))
+    assert found == Counter(transform({"number": np.arange(ROWS)})["number"].tolist() * epochs)
+
+
+@pytest.mark.parametrize(("size", "batch_size"), [(2, 31), (3, 30)])
+def test_a_state_says_nothing_of_other_batches(
+    numbers: Dataset, size: int, batch_size: int
+) -> None:
+    loader = loader_of(numbers, 0, 2, transform=Same(), batch_size=30)
+    taken(loader, 3)
+    other = loader_of(numbers, 0, size, transform=Same(), batch_size=batch_size)
+    with pytest.raises(StateMismatchError, match="as many ranks"):
+        other.load_state_dict(loader.state_dict())
