@@ -35,9 +35,12 @@ class Refusing:
 class Hanging:
     """A store whose host answers no more."""
 
+    def __init__(self) -> None:
+        self.is_gone = threading.Event()
+
     def compare_set(self, *_: str) -> bytes:
-        threading.Event().wait()
-        raise AssertionError
+        self.is_gone.wait()
+        raise RuntimeError("Connection reset by peer")
 
 
 STORES: dict[str, Callable[[Path], Any]] = {
@@ -48,6 +51,9 @@ STORES: dict[str, Callable[[Path], Any]] = {
 }
 
 
+MADE: list[agreement.Ranks] = []
+
+
 class World:
     """Ranks of one process group, simulated one after the other in this process."""
 
@@ -55,6 +61,7 @@ class World:
         self.patch, self.url, self.store, self.size = monkeypatch, url, store, size
         self.groups = [Token() for _ in range(size)]
         self.ranks = [agreement.Ranks() for _ in range(size)]
+        MADE.extend(self.ranks)
 
     def be(self, rank: int) -> None:
         """Go on as a rank."""
@@ -91,14 +98,20 @@ class World:
         ranks._last.tell()
 
 
-@pytest.fixture(params=list(STORES))
-def world(
-    request: Any, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path
-) -> Iterator[World]:
-    world = World(monkeypatch, url, STORES[request.param](tmp_path), 2)
-    yield world
-    for ranks in world.ranks:
+@pytest.fixture(autouse=True)
+def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(agreement, "_ranks", agreement.Ranks())
+    MADE.append(agreement._ranks)
+    yield
+    while MADE:
+        ranks = MADE.pop()
         ranks.finish()
+        assert ranks._thread is None or not ranks._thread.is_alive()
+
+
+@pytest.fixture(params=list(STORES))
+def world(request: Any, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> World:
+    return World(monkeypatch, url, STORES[request.param](tmp_path), 2)
 
 
 @pytest.fixture
@@ -270,10 +283,12 @@ def test_a_store_that_raises_changes_nothing(
 def test_nobody_waits_for_a_store_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    world = World(monkeypatch, url, Hanging(), 2)
+    store = Hanging()
+    world = World(monkeypatch, url, store, 2)
     world.be(0)
     loader = world.loader()
     assert [len(rows(loader)) for _ in range(3)] == [ROWS // 2] * 3
+    store.is_gone.set()
 
 
 @pytest.fixture

@@ -280,3 +280,22 @@ def test_batches_of_another_size_than_the_dataset_has_go_on_exactly_or_not_at_al
     rows(last)
     third.load_state_dict(last.state_dict())
     assert rows(third) == epochs[1]
+
+
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
+def test_a_state_from_an_end_begins_the_next_epoch_where_the_last_batch_is_dropped(
+    numbers: Dataset, num_workers: int
+) -> None:
+    options = {"loader": {"drop_last": True, "num_workers": num_workers}}
+    first = make(numbers, **options)
+    (one, two) = ([list(batch) for batch in column(first)] for _ in range(2))
+    first = make(numbers, **options)
+    batches = iter(first)
+    for _ in one:
+        next(batches)
+    for is_over in (False, True):
+        if is_over:
+            assert next(batches, None) is None
+        other = make(numbers, **options)
+        other.load_state_dict(first.state_dict())
+        assert column(other) == two

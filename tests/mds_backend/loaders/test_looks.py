@@ -128,7 +128,7 @@ def with_another(loader: Any) -> None:
         ([with_another], 2),
         ([list, look], 2),
         ([lambda loader: loader.set_epoch(4), look], 4),
-        ([look, lambda loader: look(copy(loader))], 0),
+        ([look, lambda loader: look(copy(loader))], 1),
     ],
     ids=[
         "one",
