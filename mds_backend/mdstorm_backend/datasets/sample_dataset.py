@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError
