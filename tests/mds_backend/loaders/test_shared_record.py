@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.loaders.shared_record import SharedRecord
+from mdstorm_backend.loaders.epochs import SharedRecord
 
 
 def add(record: SharedRecord, times: int) -> None:

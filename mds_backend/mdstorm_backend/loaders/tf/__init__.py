@@ -7,8 +7,13 @@ from mdstorm_backend.loaders.tf.tf_batches import (
     make_tf_dataset,
     stored_specs,
 )
-from mdstorm_backend.loaders.tf.tf_cardinality import in_cluster, without_sharding
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, made_of, spec_of_column
+from mdstorm_backend.loaders.tf.tf_specs import (
+    ColumnSpec,
+    in_cluster,
+    made_of,
+    spec_of_column,
+    without_sharding,
+)
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 
 __all__ = [

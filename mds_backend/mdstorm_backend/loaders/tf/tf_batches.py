@@ -18,18 +18,25 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import refuse_nulls
-from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.passes import Schedule
-from mdstorm_backend.loaders.reader_options import EndlessNotice, ReaderOptions
+from mdstorm_backend.loaders.reader_options import (
+    EndlessNotice,
+    ReaderOptions,
+    describe_data,
+    in_order,
+)
 from mdstorm_backend.loaders.rest import Batching
-from mdstorm_backend.loaders.tf.tf_cardinality import (
+from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
+from mdstorm_backend.loaders.tf.tf_specs import (
+    ColumnSpec,
+    needs_value,
     num_workers,
+    row_type,
+    spec_of_column,
     v1_class,
     with_cardinality,
     without_sharding,
 )
-from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, needs_value, row_type, spec_of_column
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.read.block import Block

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from mdstorm_backend.base.recorded_work import STARTED, WAITED
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.loader_statistics import Statistics
+from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.passes import Pass, Schedule
 from mdstorm_backend.loaders.reader_options import EndlessNotice
 from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import PassRunner
-from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
-from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
+from mdstorm_backend.loaders.tf.tf_specs import INFINITE
 from mdstorm_backend.read.block import Block
 
 #: Blocks whose places are remembered behind what was read last, where nobody counts batches.
@@ -248,3 +248,58 @@ class TFRuns:
         """Let the next iteration that is used go on where a state was taken."""
         self._passes.load_state_dict(state)
         self._run, self._resumes = None, state
+
+
+#: What the consumer of the batches alone knows.
+_OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")
+
+
+class LoopRecorder(Recorder):
+    """Records Python code that takes batches, from the first one on."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is such code: in Keras and ``tf.function`` TensorFlow takes batches."""
+        return self.totals()["batches"] > 0
+
+
+class PipelineRecorder(Recorder):
+    """Records TensorFlow's input pipeline, which asks ahead of use.
+
+    Where Python code takes the batches its waiting counts instead; for what it was follows from
+    what the pipeline has waited for.
+
+    Parameters
+    ----------
+    loop : LoopRecorder
+        Records that code.
+    """
+
+    def __init__(self, loop: LoopRecorder) -> None:
+        super().__init__(loop.clock)
+        self._loop = loop
+
+    @property
+    def consumer(self) -> str:
+        """Who takes the batches."""
+        return LOOP if self._loop.is_used else PIPELINE
+
+    def totals(self) -> dict[str, float]:
+        """Return all numbers so far, by the names of the fields of `Statistics`."""
+        totals = super().totals()
+        if not self._loop.is_used:
+            return totals
+        of_pipeline, startup = totals["waited_seconds"], totals["startup_seconds"]
+        of_loop = self._loop.totals()
+        totals.update({name: of_loop[name] for name in _OF_LOOP})
+        # The pipeline waits for nothing after its first block if that is the whole pass.
+        scale = of_loop["waited_seconds"] / of_pipeline if of_pipeline else 0.0
+        for name in WAITED:
+            totals[name] *= scale
+        # The pipeline may have begun before the loop.
+        scale = min(of_loop["startup_seconds"] / startup, 1.0) if startup else 0.0
+        for name in STARTED:
+            totals[name] *= scale
+        rest = totals["waited_seconds"] - sum(totals[name] for name in WAITED)
+        totals["waited_for_batching"] = max(rest, 0.0)
+        return totals

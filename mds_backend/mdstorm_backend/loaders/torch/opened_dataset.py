@@ -18,9 +18,8 @@ from mdstorm_backend.datasets.open_streams import (
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.order_descriptions import describe_data, in_order
 from mdstorm_backend.loaders.passes import Schedule
-from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
 from mdstorm_backend.loaders.sample_maker import SampleMaker
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import find_world

@@ -13,16 +13,17 @@ from torch.utils.data import DataLoader
 from mdstorm_backend.base.pass_threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.order_descriptions import describe_data
-from mdstorm_backend.loaders.torch.counted_batches import (
+from mdstorm_backend.loaders.reader_options import describe_data
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
+from mdstorm_backend.loaders.torch.device_batches import check_device
+from mdstorm_backend.loaders.torch.loader_arguments import check_arguments, named
+from mdstorm_backend.loaders.torch.loader_passes import (
+    FETCHES_AHEAD,
+    LoaderPasses,
     counted_batches,
     has_own_states,
     rows_of,
 )
-from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
-from mdstorm_backend.loaders.torch.device_batches import check_device
-from mdstorm_backend.loaders.torch.loader_arguments import check_arguments, named
-from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD, LoaderPasses
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, MappedCollate, TorchBatch
 from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 

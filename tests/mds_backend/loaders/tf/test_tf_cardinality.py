@@ -9,7 +9,7 @@ from tests.mds_backend.loaders.tf.test_tf_dataset import column, make
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
+from mdstorm_backend.loaders.tf.tf_specs import INFINITE
 
 ROWS, SHARDS = 100, 10
 

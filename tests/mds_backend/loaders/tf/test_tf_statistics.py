@@ -8,8 +8,8 @@ from tests.mds_backend.clocks import Clock
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
+from mdstorm_backend.loaders.tf.tf_runs import LoopRecorder, PipelineRecorder
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS, BATCH = 50, 5, 4
