@@ -7,7 +7,6 @@ from mdstorm_backend.tables.delta import (
     is_delta,
     open_delta,
 )
-from mdstorm_backend.tables.delta_fields import TableField
 from mdstorm_backend.tables.delta_log import is_absolute
 from mdstorm_backend.tables.layouts import (
     check_layout,
@@ -19,6 +18,7 @@ from mdstorm_backend.tables.snapshot import (
     AsOf,
     DeadRows,
     LiveFile,
+    TableField,
     TableSnapshot,
     check_no_table_name,
     is_table_name,

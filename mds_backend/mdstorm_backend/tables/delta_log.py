@@ -19,14 +19,15 @@ from mdstorm_backend.errors import (
     StorageError,
     UnsupportedTableError,
 )
-from mdstorm_backend.tables.delta_fields import TableField, parse_fields
 from mdstorm_backend.tables.snapshot import (
     AsOf,
     DeadRows,
     LiveFile,
+    TableField,
     TableSnapshot,
     by_path,
     dead_rows,
+    parse_fields,
     read_by_spark,
 )
 
