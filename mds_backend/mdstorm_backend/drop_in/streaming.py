@@ -98,7 +98,7 @@ _MODULES: dict[str, dict[str, str]] = {
     "base.dataloader": _of("", "StreamingDataLoader"),
     "base.dataset": _of("", "StreamingDataset"),
     "base.distributed": _of(
-        "mosaic.distributed",
+        "mosaic.util",
         "all_gather all_gather_object barrier broadcast get_local_rank get_local_world_size "
         "get_rank get_world_size",
     ),
