@@ -1,4 +1,4 @@
-"""Ways to batches for PyTorch, beside dicts: maps, an array column, `as_batches`, samples.
+"""Ways to batches for PyTorch, beside dicts: matrices, maps, an array column, samples.
 
     python benchmarks/measure_batches.py [--batch-size 1024] [--rows 500000]
 
@@ -27,13 +27,20 @@ from measuring import arguments, emit, reading_speed
 from torch.utils.data import DataLoader
 
 from mdstorm import convert
+from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 COLUMNS = [f"float_{number:02d}" for number in range(26)]
 ROUNDS = 7
 PASS_SECONDS = 0.5
 #: Of the rows per second of dict batches, or rows per second.
-TARGETS = {"batch_map": 0.5, "array_column": 1.5, "as_batches": 0.8, "samples": 80_000}
+TARGETS = {
+    "stack": 1.5,
+    "batch_map": 0.5,
+    "array_column": 1.5,
+    "as_batches": 0.8,
+    "samples": 80_000,
+}
 
 
 def write(folder: Path, rows: int) -> tuple[str, str]:
@@ -72,6 +79,17 @@ def ways(
 
     return {
         "dicts": (lambda: StreamingDataLoader(dataset(), batch_size), rows_of_dict),
+        "stack": (
+            lambda: make_spark_converter(columns).make_torch_dataloader(
+                batch_size,
+                num_epochs=1,
+                shuffle_row_groups=False,
+                features=COLUMNS[:-1],
+                labels=COLUMNS[-1],
+                stack=True,
+            ),
+            rows_of_pair,
+        ),
         "batch_map": (
             lambda: StreamingDataLoader(dataset(), batch_size, batch_map=stacked),
             rows_of_pair,
@@ -105,7 +123,7 @@ def main() -> int:
     # Of each round by itself: what slows one way down slows the next one down as well.
     shares = {
         name: statistics.median(map(truediv, found[name], found["dicts"]))
-        for name in ("batch_map", "array_column", "by_hand", "as_batches")
+        for name in ("stack", "batch_map", "array_column", "by_hand", "as_batches")
     }
     emit({"version": version("mdstorm"), "rows_per_s": rates, "of_dicts": shares})
     reached = {**rates, **shares}

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from mdstorm._datasets.sources import directory_of
 from mdstorm._petastorm_names import public
@@ -85,6 +85,25 @@ class SparkDatasetConverter(Described):
         features: str,
         labels: None = None,
         sample_weights: None = None,
+        stack: bool = False,
+        batch_map: None = None,
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[torch.Tensor]: ...
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
+        *,
+        features: Sequence[str],
+        labels: None = None,
+        sample_weights: None = None,
+        stack: Literal[True],
         batch_map: None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
@@ -119,6 +138,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames,
         sample_weights: ColumnNames | None = None,
+        stack: bool = False,
         batch_map: None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
@@ -146,6 +166,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
+        stack: bool = False,
         batch_map: Callable[[Any], Any] | None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
@@ -171,6 +192,9 @@ class SparkDatasetConverter(Described):
             Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. A
             name gives a tensor, a list of names a dict of tensors. With `labels` and without
             `features`, all other columns are features. Columns that are not named are not read.
+        stack : bool, optional
+            Whether a list of names gives one tensor of shape ``(rows, columns)`` instead of a dict.
+            Its columns have to hold numbers of one dtype, and no nulls unless they are floats.
         batch_map : callable, optional
             Function that turns a batch, a dict from column name to tensor or list, into whatever
             the model takes.
@@ -208,7 +232,7 @@ class SparkDatasetConverter(Described):
         """
         files = self._mdstorm_read(
             self.make_torch_dataloader,
-            ModelInputs(features, labels, sample_weights),
+            ModelInputs(features, labels, sample_weights, stack),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,
             workers_count=workers_count,
@@ -266,6 +290,23 @@ class SparkDatasetConverter(Described):
         features: str,
         labels: None = None,
         sample_weights: None = None,
+        stack: bool = False,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> ResumableTFDataset[Any]: ...
+
+    @overload
+    def make_tf_dataset(
+        self,
+        batch_size: int | None = None,
+        prefetch: int | None = None,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = None,
+        *,
+        features: Sequence[str],
+        labels: None = None,
+        sample_weights: None = None,
+        stack: Literal[True],
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]: ...
 
@@ -296,6 +337,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames,
         sample_weights: ColumnNames | None = None,
+        stack: bool = False,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[tuple[Any, ...]]: ...
 
@@ -310,6 +352,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
+        stack: bool = False,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]:
         """Make a TensorFlow dataset of batches.
@@ -332,6 +375,9 @@ class SparkDatasetConverter(Described):
             Keras expects them. A name gives a tensor, a list of names a dict of tensors. With
             `labels` and without `features`, all other columns are features. Columns that are not
             named are not read.
+        stack : bool, optional
+            Whether a list of names gives one tensor of shape ``(rows, columns)`` instead of a dict.
+            Its columns have to hold numbers of one dtype, and no nulls.
         **petastorm_reader_kwargs
             Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
@@ -367,7 +413,7 @@ class SparkDatasetConverter(Described):
         """
         files = self._mdstorm_read(
             self.make_tf_dataset,
-            ModelInputs(features, labels, sample_weights),
+            ModelInputs(features, labels, sample_weights, stack),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,
             workers_count=workers_count,

@@ -25,7 +25,7 @@ from mdstorm_backend.format import become_floats
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read import SampleSource
+from mdstorm_backend.read import Output, SampleSource, check_outputs, output_name
 
 #: Rows.
 DEFAULT_BATCH_SIZE = 32
@@ -44,18 +44,22 @@ class ModelInputs:
     features, labels, sample_weights : str, sequence of str or None
         Names of columns. A name stands for the column's tensor, several for a dict of tensors.
         Without `features`, all columns but the others are features.
+    stack : bool
+        Whether several names stand for one tensor ``(rows, columns)`` instead.
 
     Raises
     ------
     ArgumentTypeError
         If one is neither a name nor a sequence of names; also TypeError.
     InvalidArgumentError
-        If one is an empty sequence or has a name twice, or there are weights and no labels.
+        If one is an empty sequence or has a name twice, if there are weights and no labels, or if
+        no column is named and `stack` is true.
     """
 
     features: ColumnNames | None = None
     labels: ColumnNames | None = None
     sample_weights: ColumnNames | None = None
+    stack: bool = False
 
     def __post_init__(self) -> None:
         for argument, names in self._columns_by_argument.items():
@@ -67,6 +71,11 @@ class ModelInputs:
                 f"sample_weights={self.sample_weights!r} weight the losses of labels, but there "
                 "are no labels: name their column, too, labels=…"
             )
+        if self.stack and not self:
+            raise InvalidArgumentError(
+                "stack=True stacks the columns of features, labels and sample_weights, but none is "
+                "named: name them, features=[…]"
+            )
 
     def __bool__(self) -> bool:
         """Whether any column is named."""
@@ -75,18 +84,23 @@ class ModelInputs:
     def __call__(self, batch: Mapping[str, Any]) -> Any:
         """Return what the model takes: the batch's own values, in the order ``x, y, weights``.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If a column is not there; also ValueError.
+        The batch is read as `narrowed` options say.
         """
         if not self:
             return batch
-        self.columns(batch)
-        features = self.features if self.features is not None else self._others(batch)
+        features = self.features
+        if features is None:  # a matrix of the others comes first
+            features = next(iter(batch)) if self.stack else self._others(batch)
         parts = [features, self.labels, self.sample_weights]
-        inputs = tuple(_values(batch, names) for names in parts if names is not None)
+        inputs = tuple([self._values(batch, names) for names in parts if names is not None])
         return inputs[0] if len(inputs) == 1 else inputs
+
+    def _values(self, batch: Mapping[str, Any], names: ColumnNames) -> Any:
+        if isinstance(names, str):
+            return batch[names]
+        if self.stack:
+            return batch[output_name(tuple(names))]
+        return {name: batch[name] for name in names}
 
     def columns(self, delivered: Collection[str]) -> list[str]:
         """Return the columns that are used; all if none is named.
@@ -110,17 +124,35 @@ class ModelInputs:
         return [name for name in delivered if name in used]
 
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
-        """Return options that read only the columns that are used.
+        """Return options that read only the columns that are used, and make the matrices.
 
         Where a transform looks at rows all of them are read: it may need any.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If columns are not there, or cannot be stacked.
+        NullValueError
+            If columns that are to be stacked hold nulls.
         """
         used = self.columns(options.delivered)
+        if self.stack:
+            outputs = self._outputs(options.delivered)
+            check_outputs(outputs, options.column)
+            options = replace(options, outputs=outputs)
         if options.transform is not None or len(used) == len(options.delivered):
             return options
         masks = [name for name in options.null_masks if name + MASK_SUFFIX in used]
         read = tuple(name for name in options.schema.names if name in {*used, *masks})
         fill = {name: value for name, value in (options.fill_nulls or {}).items() if name in read}
         return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
+
+    def _outputs(self, delivered: Collection[str]) -> tuple[Output, ...]:
+        """What a batch holds if columns are stacked."""
+        given = self._columns_by_argument
+        parts = [given.pop("features", self._others(delivered)), *given.values()]
+        named = (names if isinstance(names, str) else tuple(names) for names in parts)
+        return tuple(dict.fromkeys(named))
 
     @property
     def _columns_by_argument(self) -> dict[str, ColumnNames]:
@@ -139,10 +171,6 @@ class ModelInputs:
 
 def _listed(names: ColumnNames) -> Sequence[str]:
     return [names] if isinstance(names, str) else names
-
-
-def _values(batch: Mapping[str, Any], names: ColumnNames) -> Any:
-    return batch[names] if isinstance(names, str) else {name: batch[name] for name in names}
 
 
 def _check(argument: str, names: object) -> None:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
@@ -16,7 +17,7 @@ from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
-from mdstorm_backend.errors import ArgumentTypeError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_sampler import ExactSampler
@@ -195,6 +196,16 @@ class SampleDataset(Described, ABC):
         batch_size: int,
         *,
         format: Literal["numpy"] = "numpy",
+        stack: Literal[True],
+        **options: Unpack[_BatchOptions],
+    ) -> Iterator[npt.NDArray[Any]]: ...
+
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        format: Literal["numpy"] = "numpy",
         **options: Unpack[_BatchOptions],
     ) -> Iterator[dict[str, npt.NDArray[Any]]]: ...
 
@@ -216,6 +227,7 @@ class SampleDataset(Described, ABC):
         columns: Sequence[str] | None = None,
         order: ExactOrder | None = None,
         num_epochs: int | None = 1,
+        stack: bool = False,
     ) -> Iterator[Any]:
         """Iterate over the dataset in batches.
 
@@ -234,8 +246,21 @@ class SampleDataset(Described, ABC):
             Order and share of the rows; by default all in stored order.
         num_epochs : int, optional
             Passes over the data; None never ends.
+        stack : bool
+            Whether a batch is one array of shape ``(rows, columns)``. The columns have to hold
+            numbers of one dtype, and no nulls unless they are floats.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is no such column, or `order` is not an `ExactOrder`.
+        InvalidArgumentError
+            If columns cannot be stacked, or another argument is out of range.
+        NullValueError
+            If columns to be stacked hold nulls that are not NaN.
         """
         from mdstorm_backend.read.batch_formats import formatter
+        from mdstorm_backend.read.matrices import check_outputs, output_name
         from mdstorm_backend.read.reader import Reader, check_num_epochs
 
         is_given, order = order is not None, ExactOrder() if order is None else order
@@ -246,8 +271,20 @@ class SampleDataset(Described, ABC):
         check_num_epochs(num_epochs)
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
+        outputs = (names,) if stack else ()
+        if stack:
+            if format != "numpy":
+                raise InvalidArgumentError(
+                    f"stack=True makes NumPy arrays, not format={format!r}: pass one of them"
+                )
+            check_outputs(outputs, self.schema.get)
+            convert = itemgetter(output_name(names))
         reader = Reader(
-            dataset=self, batch_size=batch_size, columns=names, exact_nulls=format == "arrow"
+            dataset=self,
+            batch_size=batch_size,
+            columns=names,
+            exact_nulls=format == "arrow",
+            outputs=outputs,
         )
         order = order.resolved()
         if order.follows_world:

@@ -19,6 +19,7 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder
+from mdstorm_backend.read.matrices import Output
 from mdstorm_backend.read.pieces import Keep
 from mdstorm_backend.read.reader import BLOCK_ROWS
 from mdstorm_backend.read.shard import SampleSource
@@ -92,6 +93,9 @@ class ReaderOptions:
         For each column, the value that replaces nulls, before the transform.
     null_masks : tuple of str
         Columns for which a boolean column that marks nulls is added.
+    outputs : tuple of Output
+        What a batch holds of the `delivered` columns: columns, and matrices of them; by default all
+        columns.
     keep : callable, optional
         Keeps what the transform returns, in the exact order: see `PieceReader`.
     workers, prefetch : int
@@ -122,6 +126,7 @@ class ReaderOptions:
     images: ImageDecoder | None = None
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
+    outputs: tuple[Output, ...] = ()
     keep: Keep | None = None
     workers: int = 2
     prefetch: int = 4
@@ -216,6 +221,7 @@ class ReaderOptions:
             "prepare": None if nulls_stay else self.nulls,
             "exact_nulls": not nulls_stay,
             "images": self.images and self.images.after(self.transform),
+            "outputs": self.outputs,
             "workers": self.workers,
             "prefetch": self.prefetch,
             "block_rows": block_rows or self._block_rows,

@@ -11,6 +11,7 @@ from mdstorm_backend.read.batch_formats import (
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
 from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
+from mdstorm_backend.read.matrices import Output, check_outputs, output_name
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.shard import Rows, SampleSource, Shard
@@ -21,6 +22,7 @@ __all__ = [
     "ImageDecoder",
     "LateDecoder",
     "OpenShards",
+    "Output",
     "Rows",
     "SampleSource",
     "Shard",
@@ -29,10 +31,12 @@ __all__ = [
     "arrays_to_pandas",
     "check_decode",
     "check_num_epochs",
+    "check_outputs",
     "column_for_pandas",
     "column_to_numpy",
     "default_workers",
     "map_in_threads",
     "objects",
+    "output_name",
     "scalars_to_numpy",
 ]

@@ -25,6 +25,7 @@ from mdstorm_backend.format.values.batch import (
 )
 from mdstorm_backend.read.block import Located, Positions, Selection
 from mdstorm_backend.read.logical import no_values
+from mdstorm_backend.read.matrices import Output
 from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.shard import MemoryShard
@@ -39,12 +40,17 @@ class Gatherer:
         The columns to read, in the order of the batch.
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
+    outputs : sequence of Output, optional
+        What the batch is made into by `arranged`: matrices may be there already, without columns.
     """
 
-    def __init__(self, schema: Schema, *, exact_nulls: bool = False) -> None:
+    def __init__(
+        self, schema: Schema, *, exact_nulls: bool = False, outputs: Sequence[Output] = ()
+    ) -> None:
         _keep_freed_memory()
         self._schema = schema
         self._exact_nulls = exact_nulls
+        self._outputs = outputs
         self._packing = Packing(schema.names)
         self._of_records: dict[np.dtype[np.void], RecordGatherer] = {}
 
@@ -63,8 +69,9 @@ class Gatherer:
             names, exact_nulls = self._schema.names, self._exact_nulls
             return gather_columns(parts, names, exact_nulls=exact_nulls, packing=self._packing)
         if dtype not in self._of_records:
-            gatherer = RecordGatherer(self._schema, dtype, exact_nulls=self._exact_nulls)
-            self._of_records[dtype] = gatherer
+            self._of_records[dtype] = RecordGatherer(
+                self._schema, dtype, exact_nulls=self._exact_nulls, outputs=self._outputs
+            )
         return self._of_records[dtype](parts)
 
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Selection
+from mdstorm_backend.read.matrices import Matrix, layout
 from mdstorm_backend.read.shard import Shard
 
 #: Fewer columns, or larger values, are as fast by themselves.
@@ -175,9 +176,9 @@ class Strip:
         return np.dtype(f"u{self.columns[0][1].itemsize}")
 
     @property
-    def field(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
-        """Dtype and shape of the strip in a record."""
-        return self._dtype, (len(self.columns), *self.shape)
+    def fields(self) -> Iterator[tuple[str, Any, int]]:
+        """Name, format and offset of what it copies of a record."""
+        yield self.name, (self._dtype, (len(self.columns), *self.shape)), self.offset
 
     def empty(self, rows: int) -> npt.NDArray[Any]:
         """Return memory for `rows` values of each column."""
@@ -227,13 +228,8 @@ def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) ->
     return tuple(strips)
 
 
-def record_view(record: np.dtype[np.void], strips: Sequence[Strip]) -> np.dtype[np.void]:
-    """Return the dtype through which records show their strips, each by its `Strip.name`."""
-    return np.dtype(
-        {
-            "names": [strip.name for strip in strips],
-            "formats": [strip.field for strip in strips],
-            "offsets": [strip.offset for strip in strips],
-            "itemsize": record.itemsize,
-        }
-    )
+def record_view(record: np.dtype[np.void], strips: Sequence[Strip | Matrix]) -> np.dtype[np.void]:
+    """Return the dtype through which records show the fields of their strips and matrices."""
+    fields = [field for strip in strips for field in strip.fields]
+    names, formats, offsets = zip(*fields, strict=True) if fields else ((), (), ())
+    return layout(names, formats, offsets, record.itemsize)

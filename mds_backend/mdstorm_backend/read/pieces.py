@@ -289,8 +289,7 @@ class PieceReader(Reader):
             # Nobody knows which samples a transform's rows are.
             with reading_samples(tuple):
                 block.batch = self.images(block.batch)
-        block.parts = []
-        return block
+        return self._finished(block)
 
 
 _Cut: TypeAlias = tuple[list[Located], Position]

@@ -18,6 +18,7 @@ from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read.block import Block, Located, Opened, Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
+from mdstorm_backend.read.matrices import Output, arranged
 from mdstorm_backend.read.open_shards import ShardsAhead
 from mdstorm_backend.read.shard import SampleSource, Shard
 
@@ -49,6 +50,8 @@ class Reader:
         Deliver nulls of floating-point columns as nulls, not as NaN.
     images : ImageDecoder, optional
         Decodes images, after the transform and the shuffling.
+    outputs : sequence of Output, optional
+        What a batch is to hold, by default all columns.
     workers : int
         Threads that decode and transform ahead of use; 0 does everything in the caller's thread.
     prefetch : int
@@ -70,6 +73,7 @@ class Reader:
     prepare: Callable[[Batch], Batch] | None = None
     exact_nulls: bool = False
     images: ImageDecoder | None = None
+    outputs: Sequence[Output] = ()
     workers: int = 2
     prefetch: int = 4
     block_rows: int = BLOCK_ROWS
@@ -87,7 +91,10 @@ class Reader:
 
     @cached_property
     def _gather(self) -> Gatherer:
-        return Gatherer(self.schema, exact_nulls=self.exact_nulls)
+        # What a function gets is columns.
+        has_functions = self.prepare or self.transform or self.images
+        outputs = () if has_functions else self.outputs
+        return Gatherer(self.schema, exact_nulls=self.exact_nulls, outputs=outputs)
 
     def blocks(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
         """Read blocks of whole batches.
@@ -154,6 +161,11 @@ class Reader:
                     block.sizes = [num_rows(block.batch)]
             if self.images is not None:
                 block.batch = self.images(block.batch)
+        return self._finished(block)
+
+    def _finished(self, block: Block) -> Block:
+        if self.outputs:
+            block.batch = arranged(block.batch, self.outputs)
         block.parts = []
         return block
 

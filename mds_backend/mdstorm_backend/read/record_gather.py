@@ -18,6 +18,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Located, Positions, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
+from mdstorm_backend.read.matrices import Matrix, Output, columns_of, matrix_of
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.packing import Strip, record_view, strips_of
 from mdstorm_backend.read.shard import Shard
@@ -38,20 +39,36 @@ class RecordGatherer:
         Packed structured dtype of a sample.
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
+    outputs : sequence of Output, optional
+        What is asked for, by default all columns: matrices are made where the bytes of their
+        values need no conversion, and the columns of the others delivered.
     """
 
     def __init__(
-        self, schema: Schema, dtype: np.dtype[np.void], *, exact_nulls: bool = False
+        self,
+        schema: Schema,
+        dtype: np.dtype[np.void],
+        *,
+        exact_nulls: bool = False,
+        outputs: Sequence[Output] = (),
     ) -> None:
         self._exact_nulls = exact_nulls
         viewed = {c.name: view_dtype(c) for c in schema if c.is_numpy(exact_nulls=exact_nulls)}
+        made = {output: matrix_of(dtype, viewed, output) for output in outputs}
+        matrices = [matrix for matrix in made.values() if matrix is not None]
+        if matrices:
+            left = {n for o, matrix in made.items() if matrix is None for n in columns_of(o)}
+            schema = schema.select([name for name in schema.names if name in left])
         #: Columns that are more than another view of their bytes.
         self._converted = [column for column in schema if viewed.get(column.name) is None]
         self._masked = [c for c in schema if not c.is_numpy(exact_nulls=exact_nulls)]
         self._chunk_rows = max(1, _CHUNK_BYTES // max(dtype.itemsize, 1))
         self._opaque = np.dtype(f"V{dtype.itemsize}")
-        self._names = schema.names
-        self._strips = strips_of(dtype, {n: viewed.get(n) or dtype[n].base for n in schema.names})
+        self._names = [*schema.names, *(matrix.name for matrix in matrices)]
+        wanted = {name: viewed.get(name) or dtype[name].base for name in schema.names}
+        self._strips: tuple[Strip | Matrix, ...] = (*strips_of(dtype, wanted), *matrices)
+        #: Whether records are all that is asked for, as they lie.
+        self._is_whole = not schema.names and len(matrices) == 1 and matrices[0].is_whole(dtype)
         self._view = record_view(dtype, self._strips)
 
     @staticmethod
@@ -89,7 +106,7 @@ class RecordGatherer:
         start: int,
         stop: int,
         position: int,
-        strips: Sequence[tuple[Strip, npt.NDArray[Any]]],
+        strips: Sequence[tuple[Strip | Matrix, npt.NDArray[Any]]],
         masks: Mapping[str, _Masks],
     ) -> None:
         """Put the samples `start` to `stop` of a part at `position`."""
@@ -104,18 +121,21 @@ class RecordGatherer:
                 self._split(_records(selection), strips, selection.positions)
         else:
             filled = slice(position, position + stop - start)
-            self._split(self._gathered(scattered), strips, filled)
+            if self._is_whole:
+                self._gather(scattered, strips[0][1][filled])
+            else:
+                records = np.empty(len(scattered.rows), self._opaque)
+                self._split(self._gather(scattered, records), strips, filled)
             selections = list(scattered.selections(position)) if masks else []
         for mask in masks.values():
             mask.fill(selections)
 
-    def _gathered(self, scattered: Scattered) -> npt.NDArray[np.void]:
-        """Copy records in any order, from one shard after the other.
+    def _gather(self, scattered: Scattered, records: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """Copy records in any order, from one shard after the other, to `records`.
 
         Those of many shards are put in their places at once: a block may have thousands of shards
         with a record or two of each.
         """
-        records = np.empty(len(scattered.rows), self._opaque)
         few = scattered.by_shard
         if few is not None:
             for shard, places in few:
@@ -132,7 +152,7 @@ class RecordGatherer:
     def _split(
         self,
         records: npt.NDArray[np.void],
-        strips: Sequence[tuple[Strip, npt.NDArray[Any]]],
+        strips: Sequence[tuple[Strip | Matrix, npt.NDArray[Any]]],
         positions: Positions,
     ) -> None:
         """Put the columns of some records in their places."""

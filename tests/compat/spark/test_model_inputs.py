@@ -41,4 +41,4 @@ def test_columns_that_a_batch_does_not_have_are_refused_by_name(
     inputs: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
-        ModelInputs(**inputs)(BATCH)
+        ModelInputs(**inputs).columns(BATCH)

@@ -29,6 +29,7 @@ from mdstorm_backend.loaders.rest import Batching
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.loaders.tf.tf_specs import (
     ColumnSpec,
+    arranged_specs,
     needs_value,
     num_workers,
     row_type,
@@ -94,7 +95,7 @@ def make_tf_dataset(
     def build() -> Any:
         runs = opened()
         options = runs.schedule.options
-        columns = list((specs or stored_specs)(options))
+        columns = arranged_specs((specs or stored_specs)(options), options.outputs)
         names = tuple(spec.name for spec in columns)
         made = _namedtuples(type_name, names) if element is None else element
         is_share = options.order.is_share

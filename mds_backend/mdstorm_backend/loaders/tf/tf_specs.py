@@ -15,6 +15,7 @@ from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
 from mdstorm_backend.read.decoded_images import ImageDecoder
+from mdstorm_backend.read.matrices import Output, check_alike, output_name
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,26 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
     if column.origin.lengths == "unknown":
         return ColumnSpec(column.name, dtype, (None,) * depth)
     return ColumnSpec(column.name, dtype, ragged=True, dimensions=depth)
+
+
+def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> list[ColumnSpec]:
+    """Return how what a batch holds arrives, by how its columns do.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If columns of a matrix are not numbers of one dtype.
+    """
+    by_name = {spec.name: spec for spec in specs}
+    arranged: list[ColumnSpec] = []
+    for output in outputs or tuple(by_name):
+        if isinstance(output, str):
+            arranged.append(by_name[output])
+            continue
+        columns = [by_name[name] for name in output]
+        check_alike({c.name: c.dtype if c.signature.shape.rank == 1 else "array" for c in columns})
+        arranged.append(ColumnSpec(output_name(output), columns[0].dtype, (len(columns),)))
+    return arranged
 
 
 def _no_counterpart(column: Column) -> UnsupportedTypeError:

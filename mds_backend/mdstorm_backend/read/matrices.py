@@ -1,0 +1,265 @@
+"""Matrices: columns of one dtype that are delivered as one array ``(rows, columns)``.
+
+Out of records nothing is transposed: the rows of a matrix are bytes of the records, as they lie.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.errors import InvalidArgumentError, NullValueError
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.batch import Batch, Values
+from mdstorm_backend.read.batch_formats import scalars_to_numpy
+from mdstorm_backend.read.logical import view_dtype
+
+#: Gathering a value of a matrix by its index takes a part of this of copying a run of bytes.
+_VALUES_PER_RUN = 4
+
+#: What a batch holds: a column, or the columns of a matrix.
+Output: TypeAlias = str | tuple[str, ...]
+
+
+@lru_cache(maxsize=64)  # asked for with every batch
+def output_name(output: Output) -> str:
+    """Return the name of a column or a matrix in a batch."""
+    return output if isinstance(output, str) else str(list(output))
+
+
+def columns_of(output: Output) -> tuple[str, ...]:
+    """Return the columns of which something is made."""
+    return (output,) if isinstance(output, str) else output
+
+
+def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
+    """Return what a batch is to hold; columns are joined unless their matrix is there already.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If columns of a matrix have several dtypes, or are no numbers.
+    NullValueError
+        If they hold nulls.
+    """
+    made: Batch = {}
+    for output in outputs:
+        name = output_name(output)
+        made[name] = batch[name] if name in batch else _joined(batch, output)
+    return made
+
+
+def check_outputs(outputs: Sequence[Output], column_of: Callable[[str], Column | None]) -> None:
+    """Refuse matrices that cannot be made, as far as stored columns say so.
+
+    Parameters
+    ----------
+    outputs : sequence of Output
+        What a batch is to hold.
+    column_of : callable
+        Returns a stored column by its name; None where nobody knows it before there are values.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If columns of a matrix have several dtypes, or are no numbers.
+    NullValueError
+        If integers or booleans among them hold nulls.
+    """
+    for output in outputs:
+        if isinstance(output, str):
+            continue
+        columns = [column for name in output if (column := column_of(name)) is not None]
+        check_alike({column.name: _kind(column) for column in columns})
+        _check_nulls({c.name: c.null_count for c in columns if c.null_count and not c.is_floating})
+
+
+def check_alike(kinds: Mapping[str, str]) -> None:
+    """Refuse columns whose values are not numbers of one dtype.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they are not.
+    """
+    if others := [name for name, kind in kinds.items() if not _is_number(kind)]:
+        raise InvalidArgumentError(
+            f"stack=True makes a matrix of columns of numbers, but column {others[0]!r} has "
+            f"{kinds[others[0]]} values: leave it out, or pass it as an input of its own"
+        )
+    if len(found := Counter(kinds.values())) > 1:
+        usual = found.most_common(1)[0][0]
+        others = [f"{name!r} is {kind}" for name, kind in kinds.items() if kind != usual]
+        raise InvalidArgumentError(
+            f"stack=True makes a matrix of columns of one dtype: most are {usual}, but "
+            f"{', '.join(others[:4])}. Cast them before converting, or in a transform, or leave "
+            "them out"
+        )
+
+
+def _joined(batch: Batch, output: Output) -> Values:
+    if isinstance(output, str):
+        return batch[output]
+    columns = {name: batch[name] for name in output}
+    _check_nulls(
+        {
+            name: values.null_count
+            for name, values in columns.items()
+            if not isinstance(values, np.ndarray) and values.null_count
+        }
+    )
+    arrays: dict[str, npt.NDArray[Any]] = {
+        name: values
+        if isinstance(values, np.ndarray)
+        else scalars_to_numpy(values, has_nulls=False)
+        for name, values in columns.items()
+    }
+    check_alike({name: f"{v.dtype}{list(v.shape[1:]) or ''}" for name, v in arrays.items()})
+    return np.stack(list(arrays.values()), axis=1)
+
+
+def _check_nulls(counts: Mapping[str, int]) -> None:
+    if counts:
+        fills = ", ".join(f"{name!r}: …" for name in counts)
+        raise NullValueError(
+            f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold "
+            "nulls, which a matrix of integers or booleans has no value for. Give one with "
+            f"fill_nulls={{{fills}}}, or leave the columns out",
+            columns=dict(counts),
+        )
+
+
+def _kind(column: Column) -> str:
+    """Return the dtype of a column's values, or its type where they are no scalars."""
+    is_scalar = column.value_shape == () and not column.is_late
+    dtype = view_dtype(column) if is_scalar else None
+    return column.shown_type if dtype is None else str(dtype)
+
+
+def _is_number(kind: str) -> bool:
+    try:
+        return np.dtype(kind).kind in "buif"
+    except TypeError:
+        return False
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Columns of one dtype that become the columns of a matrix.
+
+    Attributes
+    ----------
+    name : str
+        Name of the matrix in a batch.
+    dtype : numpy.dtype
+        Dtype of the values.
+    offsets : tuple of int
+        Byte of a record at which each column begins.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    offsets: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a row."""
+        return self.dtype.itemsize * len(self.offsets)
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int, int]]:
+        """For columns that lie side by side: offset in a record, offset in a row, bytes."""
+        size, offsets = self.dtype.itemsize, self.offsets
+        breaks = [n for n, (a, b) in enumerate(pairwise(offsets), 1) if b != a + size]
+        bounds = pairwise([0, *breaks, len(offsets)])
+        return [(offsets[first], first * size, (last - first) * size) for first, last in bounds]
+
+    @property
+    def fields(self) -> Iterator[tuple[str, Any, int]]:
+        """Name, format and offset of what it copies of a record."""
+        for number, (offset, _, nbytes) in enumerate(self._runs):
+            yield f"{self.name} {number}", f"V{nbytes}", offset
+
+    @cached_property
+    def _row(self) -> np.dtype[np.void]:
+        """Dtype through which a row shows the same fields."""
+        names, formats, _ = zip(*self.fields, strict=True)
+        offsets = [offset for _, offset, _ in self._runs]
+        return layout(names, formats, offsets, self.nbytes)
+
+    def is_whole(self, record: np.dtype[Any]) -> bool:
+        """Whether a row is a record as it lies."""
+        return self._runs == [(0, 0, record.itemsize)]
+
+    def empty(self, rows: int) -> npt.NDArray[Any]:
+        """Return memory for `rows` rows, each of them opaque."""
+        return np.empty(rows, f"V{self.nbytes}")
+
+    def fill(
+        self, memory: npt.NDArray[Any], positions: slice, records: npt.NDArray[np.void]
+    ) -> None:
+        """Copy the values of some records, seen through `record_view`, to their places."""
+        rows, size = memory[positions], self.dtype.itemsize
+        is_scattered = len(self._runs) * _VALUES_PER_RUN > len(self.offsets) > 1
+        if is_scattered and not any(n % size for n in (*self.offsets, records.itemsize)):
+            values = records.view(self.dtype).reshape(len(records), -1)
+            indices = [offset // size for offset in self.offsets]
+            values.take(indices, axis=1, out=self._values(rows), mode="clip")
+            return
+        rows = rows.view(self._row)
+        for name in self._row.names or ():
+            rows[name] = records[name]
+
+    def _values(self, memory: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return memory.view(self.dtype).reshape(len(memory), -1)
+
+    def split(self, memory: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield name and values: a view."""
+        yield self.name, self._values(memory)
+
+
+def matrix_of(
+    record: np.dtype[np.void],
+    wanted: Mapping[str, np.dtype[Any] | None],
+    output: Output,
+) -> Matrix | None:
+    """Return the matrix of columns of a record; None if none is asked for, or dtypes differ.
+
+    Parameters
+    ----------
+    record : numpy.dtype
+        Structured dtype of a sample.
+    wanted : mapping from str to numpy.dtype or None
+        Of which dtype the values are; None where they are more than a view of their bytes.
+    output : Output
+        What is asked for.
+    """
+    fields: Mapping[str, Any] = record.fields or {}
+    columns = columns_of(output)
+    dtypes = {None if fields[column][0].shape else wanted.get(column) for column in columns}
+    dtype = dtypes.pop()
+    if isinstance(output, str) or dtypes or dtype is None or dtype.kind not in "buif":
+        return None
+    return Matrix(output_name(output), dtype, tuple(fields[column][1] for column in columns))
+
+
+def layout(
+    names: Sequence[str], formats: Sequence[Any], offsets: Sequence[int], itemsize: int
+) -> np.dtype[np.void]:
+    """Return the dtype of a record that has other bytes between its fields."""
+    return np.dtype(
+        {
+            "names": list(names),
+            "formats": list(formats),
+            "offsets": list(offsets),
+            "itemsize": itemsize,
+        }
+    )

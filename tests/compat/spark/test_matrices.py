@@ -1,0 +1,244 @@
+"""`stack=True`: columns of one dtype as one tensor, by every way to it."""
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+import torch
+from tests.compat.spark.converters import converter_of
+
+from mdstorm import TransformSpec
+from mdstorm.errors import InvalidArgumentError, NullValueError
+from mdstorm.spark import SparkDatasetConverter
+
+ROWS = 1300
+FLOATS = ("a", "b", "c", "d", "e")
+#: Side by side in a record as they lie, all of them in another order, and with gaps.
+CHOICES = [["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"], ["d", "a"], ["b", "c"], ["c"]]
+ORDERS: dict[str, dict[str, Any]] = {
+    "in order": {"shuffle_row_groups": False},
+    "rows": {"shuffle_rows": True, "seed": 1},
+    "windows": {"shuffling_queue_capacity": 400, "seed": 1},
+    "whole epoch": {"shuffling_queue_capacity": 1 << 20, "seed": 1},
+    "elastic": {"order": "elastic", "seed": 1},
+}
+
+Batches = Callable[..., list[Any]]
+
+
+def rows_of(factor: int) -> list[float]:
+    return [float(factor * ROWS + n) for n in range(ROWS)]
+
+
+COLUMNS: dict[str, list[Any]] = {
+    **{name: rows_of(factor) for factor, name in enumerate(FLOATS)},
+    "flag": [n % 3 == 0 for n in range(ROWS)],
+    "n": list(range(ROWS)),
+    "m": [-n for n in range(ROWS)],
+    "label": [n % 7 for n in range(ROWS)],
+}
+FIELDS = {
+    **dict.fromkeys(FLOATS, "float"),
+    "flag": "boolean",
+    **dict.fromkeys(["n", "m", "label"], "long"),
+}
+
+
+@pytest.fixture(scope="module", params=["records", "texts beside", "parquet"])
+def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    """Shards of records; of samples of any size; row groups."""
+    folder = tmp_path_factory.mktemp("data") / "data"
+    columns, fields = COLUMNS, FIELDS
+    if request.param == "parquet":
+        folder.mkdir()
+        types = {"float": pa.float32(), "boolean": pa.bool_(), "long": pa.int64()}
+        table = {name: pa.array(columns[name], types[type_]) for name, type_ in fields.items()}
+        pq.write_table(pa.table(table), folder / "part.parquet", row_group_size=170)
+        return SparkDatasetConverter(None, [f"file://{folder}/part.parquet"], ROWS)
+    if request.param == "texts beside":
+        columns = {**columns, "text": [str(n) for n in range(ROWS)]}
+        fields = {**fields, "text": "string"}
+    return converter_of(folder, columns, fields, shard_size=9000, batch_rows=100)
+
+
+def with_torch(converter: SparkDatasetConverter, **arguments: Any) -> list[Any]:
+    loader = converter.make_torch_dataloader(64, num_epochs=1, **arguments)
+    return [tuple(t.numpy() for t in x) if isinstance(x, tuple) else x.numpy() for x in loader]
+
+
+def with_tf(converter: SparkDatasetConverter, **arguments: Any) -> list[Any]:
+    made: Any = converter.make_tf_dataset(64, num_epochs=1, **arguments)
+    return list(made.as_numpy_iterator())
+
+
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+@pytest.mark.parametrize("order", ORDERS.values(), ids=list(ORDERS))
+def test_a_matrix_holds_the_columns_in_the_order_of_their_names(
+    converter: SparkDatasetConverter, batches: Batches, order: dict[str, Any]
+) -> None:
+    for names in CHOICES:
+        seen = []
+        for x, y in batches(converter, features=names, labels="n", stack=True, **order):
+            assert (x.shape, x.dtype, y.dtype) == ((len(y), len(names)), np.float32, np.int64)
+            expected = [[COLUMNS[name][n] for name in names] for n in y.tolist()]
+            assert x.tolist() == expected
+            seen += y.tolist()
+        assert sorted(seen) == list(range(ROWS))
+
+
+def test_a_matrix_may_be_all_that_is_read_in_any_order(converter: SparkDatasetConverter) -> None:
+    for names in (["n", "m"], ["m", "n"], ["flag"]):
+        for order in ORDERS.values():
+            made = with_torch(converter, features=names, stack=True, **order)
+            rows = np.concatenate(made)
+            expected = np.array([COLUMNS[name] for name in names]).T
+            assert sorted(rows.tolist()) == sorted(expected.tolist())
+            assert rows.dtype == (np.uint8 if names == ["flag"] else np.int64)
+
+
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+def test_labels_and_weights_are_stacked_as_well(
+    converter: SparkDatasetConverter, batches: Batches
+) -> None:
+    named = {"features": ["b", "a"], "labels": ["n", "m"], "sample_weights": ["a"]}
+    x, y, weights = batches(converter, **named, stack=True, shuffle_row_groups=False)[1]
+    assert x.tolist() == [[COLUMNS["b"][n], COLUMNS["a"][n]] for n in range(64, 128)]
+    assert y.tolist() == [[n, -n] for n in range(64, 128)]
+    assert weights.tolist() == [[COLUMNS["a"][n]] for n in range(64, 128)]
+    x, same = batches(converter, features=["a", "c"], labels=["a", "c"], stack=True)[0]
+    assert x.tolist() == same.tolist()
+
+
+def test_all_other_columns_are_the_matrix_of_features(converter: SparkDatasetConverter) -> None:
+    fields = [*FLOATS[::-1], "label"]
+    for batches in (with_torch, with_tf):
+        made = batches(
+            converter, labels="label", schema_fields=fields, stack=True, shuffle_row_groups=False
+        )
+        x, y = made[0]
+        order = [name for name in COLUMNS if name in FLOATS]
+        assert x.tolist() == [[COLUMNS[name][n] for name in order] for n in range(64)]
+        assert y.tolist() == COLUMNS["label"][:64]
+
+
+def test_a_column_that_is_named_alone_has_one_dimension(converter: SparkDatasetConverter) -> None:
+    assert with_torch(converter, features="a", stack=True)[0].shape == (64,)
+
+
+def test_states_go_on_with_matrices(
+    converter: SparkDatasetConverter,
+) -> None:
+    arguments: dict[str, Any] = {"features": ["a", "d"], "stack": True, "seed": 3}
+    whole = with_torch(converter, shuffle_rows=True, **arguments)
+    loader = converter.make_torch_dataloader(64, 1, shuffle_rows=True, **arguments)
+    begun = list(islice(loader, 3))
+    other = converter.make_torch_dataloader(64, 1, shuffle_rows=True, **arguments)
+    other.load_state_dict(loader.state_dict())
+    found = [x.tolist() for x in [*begun, *other]]
+    assert found == [x.tolist() for x in whole]
+
+
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+def test_what_a_transform_makes_can_be_stacked(
+    converter: SparkDatasetConverter, batches: Batches
+) -> None:
+    def halve(frame: Any) -> Any:
+        frame["half"] = (frame["a"] / 2).astype("float32")
+        return frame[frame["n"] % 2 == 0][["half", "b", "n"]]
+
+    spec = TransformSpec(
+        halve,
+        edit_fields=[("half", np.float32, (), False)],
+        selected_fields=["half", "b", "n"],
+    )
+    made = batches(
+        converter,
+        features=["b", "half"],
+        labels="n",
+        stack=True,
+        transform_spec=spec,
+        shuffle_rows=True,
+        seed=1,
+    )
+    rows = sorted((n, *row) for x, y in made for n, row in zip(y.tolist(), x.tolist(), strict=True))
+    expected = [(n, COLUMNS["b"][n], COLUMNS["a"][n] / 2) for n in range(0, ROWS, 2)]
+    assert rows == expected
+
+
+def test_writing_to_a_matrix_changes_no_other_batch(converter: SparkDatasetConverter) -> None:
+    for _ in range(2):
+        loader = converter.make_torch_dataloader(
+            64, 1, features=list(FLOATS), stack=True, shuffle_row_groups=False
+        )
+        for number, x in enumerate(loader):
+            assert x[0, 0] == 64 * number
+            x.fill_(-1)
+
+
+@pytest.fixture(scope="module")
+def with_nulls(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    columns = {"x": [1.0, None, 3.0], "y": [4.0, 5.0, 6.0], "n": [1, None, 3], "k": [7, 8, 9]}
+    fields = {"x": "float", "y": "float", "n": "long", "k": "long"}
+    return converter_of(tmp_path_factory.mktemp("nulls") / "data", columns, fields)
+
+
+def test_nulls_of_floats_are_nan_in_a_matrix(with_nulls: SparkDatasetConverter) -> None:
+    for batches in (with_torch, with_tf):
+        (x,) = batches(with_nulls, features=["x", "y"], stack=True, shuffle_row_groups=False)
+        assert np.array_equal(x, [[1, 4], [np.nan, 5], [3, 6]], equal_nan=True)
+
+
+def test_nulls_of_integers_are_refused_or_filled(with_nulls: SparkDatasetConverter) -> None:
+    for batches in (with_torch, with_tf):
+        with pytest.raises(NullValueError, match=r"'n' \(1\) hold nulls.*fill_nulls=\{'n': …\}"):
+            batches(with_nulls, features=["n", "k"], stack=True)
+        filled = {"fill_nulls": {"n": -1}, "shuffle_row_groups": False}
+        (x,) = batches(with_nulls, features=["n", "k"], stack=True, **filled)
+        assert (x.tolist(), x.dtype) == ([[1, 7], [-1, 8], [3, 9]], np.int64)
+
+
+def test_nulls_that_nobody_has_counted_are_refused(tmp_path: Path) -> None:
+    table = pa.table({"n": [1, None, 3], "k": [7, 8, 9]})
+    pq.write_table(table, tmp_path / "t.parquet", write_statistics=False)
+    converter = SparkDatasetConverter(None, [f"file://{tmp_path}/t.parquet"], 3)
+    with pytest.raises(NullValueError, match=r"'n' \(1\) hold nulls"):
+        with_torch(converter, features=["k", "n"], stack=True)
+    (x,) = with_torch(converter, features=["k"], stack=True, shuffle_row_groups=False)
+    assert x.tolist() == [[7], [8], [9]]
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"features": ["a", "n", "b"]}, "most are float32, but 'n' is int64. Cast them"),
+    ({"features": ["a", "flag", "b"]}, "'flag' is bool"),
+    ({"features": ["a", "text"]}, "column 'text' has string values: leave it out"),
+    ({}, "but none is named: name them"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+def test_columns_that_cannot_be_stacked_are_named(
+    tmp_path: Path, batches: Batches, arguments: dict[str, Any], message: str
+) -> None:
+    columns = {"a": [1.0], "b": [2.0], "n": [1], "flag": [True], "text": ["t"]}
+    fields = {"a": "float", "b": "float", "n": "long", "flag": "boolean", "text": "string"}
+    converter = converter_of(tmp_path / "data", columns, fields)
+    with pytest.raises(InvalidArgumentError, match=message):
+        batches(converter, stack=True, **arguments)
+
+
+def test_tensorflow_knows_the_shape_of_a_matrix(converter: SparkDatasetConverter) -> None:
+    made: Any = converter.make_tf_dataset(64, num_epochs=1, features=["a", "b"], stack=True)
+    assert made.element_spec == tf.TensorSpec((None, 2), tf.float32)
+
+
+def test_a_device_and_a_pickle_take_matrices(converter: SparkDatasetConverter) -> None:
+    x = next(iter(converter.make_torch_dataloader(8, 1, features=["a"], stack=True, device="meta")))
+    assert isinstance(x, torch.Tensor)
+    assert (x.device.type, tuple(x.shape)) == ("meta", (8, 1))
