@@ -102,11 +102,12 @@ class Schedule:
             is_last = sampler.spans_epochs or (
                 num_epochs is not None and place.epoch - first + 1 >= num_epochs
             )
-            if sampler.has_batches(place) or (sampler.num_samples and not place.consumed):
+            ends = num_epochs is not None
+            if sampler.has_batches(place) or (sampler.num_samples and ends and not place.consumed):
                 self.epochs.note_begun(place)
                 yield rest
             elif not place.consumed:
-                warn_no_data(here.dataset.url)
+                warn_no_data(here.dataset.url, dropped=sampler.num_samples > 0)
                 return
             elif is_last and sampler.ends_alone:
                 warn_user(

@@ -84,13 +84,17 @@ class ExactSampler(Sampler):
         """
         self.order.rows(self.num_samples)  # checks the number of ranks
         lanes, own = place.lanes, self._own_lanes
-        if lanes and lanes[-1][1:] != own[1:]:
-            lanes = (*lanes, own._replace(consumed=place.consumed))
+        is_cut_anew = bool(lanes) and lanes[-1][1:] != own[1:]
+        if is_cut_anew:  # lanes of which nobody has read do not count
+            read = (one for one in lanes if one.consumed < place.consumed)
+            lanes = (*read, own._replace(consumed=place.consumed))
         begun = replace(place, first_epoch=place.pass_epoch, lanes=lanes, seed=self.order.seed)
         if begun.is_end or self._stop is None:
             return begun
         left, size = self._stop - self.position(begun), self.order.world_size
-        if 0 < left < size and not own.padded_to and not self.drop_last:
+        # In batches of one row, a pass comes there by itself: some of the last ones are empty.
+        is_refused = is_cut_anew or self.batch_size > 1
+        if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
                 f"only {left} rows are left of this pass, for {size} ranks: resume on at most as "
                 "many ranks as rows, or begin the next epoch on all of them, without this state"

@@ -245,11 +245,11 @@ def check_num_epochs(num_epochs: object) -> None:
         )
 
 
-def warn_no_data(url: str, *, transformed: bool = False) -> None:
+def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) -> None:
     """Warn that there is nothing to read, as Petastorm does."""
-    reason = (
-        "the predicate or the transform left no rows in a whole epoch"
-        if transformed
-        else "the dataset has no rows"
-    )
+    reason = "the dataset has no rows"
+    if transformed:
+        reason = "the predicate or the transform left no rows in a whole epoch"
+    elif dropped:
+        reason = "no epoch has the rows of a full batch, and drop_last leaves out all others"
     warn_user(f"No matching data is available for loading in {url}: {reason}")

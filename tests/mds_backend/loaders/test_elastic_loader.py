@@ -299,3 +299,9 @@ def test_a_state_from_an_end_begins_the_next_epoch_where_the_last_batch_is_dropp
         other = make(numbers, **options)
         other.load_state_dict(first.state_dict())
         assert column(other) == two
+
+
+def test_endless_epochs_without_a_full_batch_end_with_a_warning(numbers: Dataset) -> None:
+    endless = make(numbers, ROWS + 1, num_epochs=None, loader={"drop_last": True})
+    with pytest.warns(UserWarning, match="no epoch has the rows of a full batch"):
+        assert list(endless) == []

@@ -185,3 +185,22 @@ def test_a_world_with_more_ranks_than_rows_left_cannot_go_on() -> None:
         NoDataAvailableError, match="only 3 rows are left of this pass, for 4 ranks"
     ):
         sampler.begun(Place(0, 7, 0, (Lanes(0, 1),)))
+
+
+def test_in_batches_of_one_row_the_last_one_is_gone_on_to_in_the_same_world() -> None:
+    def sampler(rank: int) -> ExactSampler:
+        return ExactSampler(ExactOrder(rank=rank, world_size=3), np.array([0, 10]), 1)
+
+    begun = sampler(0).begun(Place())
+    stopped = sampler(0).place(begun, 9)
+    rests = [batches_of(one, one.begun(stopped)) for one in map(sampler, range(3))]
+    assert rests == [batches_of(one, begun)[3:] for one in map(sampler, range(3))]
+    assert sorted(map(len, [rest[0] for rest in rests])) == [0, 0, 1]
+
+
+def test_of_worlds_that_read_nothing_a_place_says_nothing() -> None:
+    bounds = np.array([0, 30])
+    place = Place(0, 8, 0, (Lanes(0, 2),))
+    for size in (3, 5, 4):
+        place = ExactSampler(ExactOrder(world_size=size), bounds, 2).begun(place)
+    assert place.lanes == (Lanes(0, 2), Lanes(8, 4))
