@@ -204,3 +204,14 @@ def test_of_worlds_that_read_nothing_a_place_says_nothing() -> None:
     for size in (3, 5, 4):
         place = ExactSampler(ExactOrder(world_size=size), bounds, 2).begun(place)
     assert place.lanes == (Lanes(0, 2), Lanes(8, 4))
+
+
+def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved() -> None:
+    sampler = ExactSampler(ExactOrder(world_size=3), np.array([0, 25]), 4, num_parts=2)
+    begun = sampler.begun(Place())
+    batches = batches_of(sampler, begun)
+    for part in range(2):
+        place, skipped, left = sampler.after_part(begun, 0, part, 4)
+        chunks, sizes = sampler.part(place, left, skipped)
+        numbers = [int(number) for chunk in chunks for number in chunk]
+        assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
