@@ -46,14 +46,14 @@ class Joining:
 class Epochs:
     """Which epoch of a dataset was begun last, and where the next pass begins.
 
-    Parameters
+    Attributes
     ----------
-    first_epoch : callable, optional
+    first_epoch : callable
         Says which one is begun first; by default number 0.
     """
 
-    def __init__(self, first_epoch: Callable[[], int] = int) -> None:
-        self._first_epoch = first_epoch
+    def __init__(self) -> None:
+        self.first_epoch: Callable[[], int] = int
         #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin; None
         #: before anybody has said anything.
         self._record = SharedRecord({"start": None, "next": None, "joined": []})
@@ -166,7 +166,7 @@ class Epochs:
             record["joined"] = [[None, 0], [worker]]
 
     def _next(self, record: Mapping[str, Any]) -> Place:
-        return Place(self._first_epoch()) if record["next"] is None else _place(record["next"])
+        return Place(self.first_epoch()) if record["next"] is None else _place(record["next"])
 
 
 def _place(found: Mapping[str, Any]) -> Place:

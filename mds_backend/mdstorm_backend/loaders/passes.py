@@ -52,11 +52,14 @@ class Schedule:
     ----------
     options : ReaderOptions
         What to read.
+    epochs : Epochs, optional
+        Counts the epochs; copies in worker processes are to have the same.
     """
 
-    def __init__(self, options: ReaderOptions) -> None:
+    def __init__(self, options: ReaderOptions, epochs: Epochs | None = None) -> None:
         self.options = options
-        self.epochs = Epochs(options.first_epoch)
+        self.epochs = epochs or Epochs()
+        self.epochs.first_epoch = options.first_epoch
         #: The pass of a loader that was begun last; None for an iteration over samples.
         self.last: Pass | None = None
         #: Takes back what `ReaderOptions.on_pass` has done last.

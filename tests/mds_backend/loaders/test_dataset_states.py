@@ -101,8 +101,9 @@ def test_every_sample_is_counted_when_it_is_delivered(url: str) -> None:
     assert counts == list(range(1, ROWS + 1))
 
 
-def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str) -> None:
-    dataset = dataset_of(url, "elastic")
+@in_either_order
+def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str, order: str) -> None:
+    dataset = dataset_of(url, order)
     list(DataLoader(dataset, BATCH, num_workers=2))
     with pytest.raises(StateMismatchError, match="read in worker processes"):
         dataset.state_dict()

@@ -18,6 +18,7 @@ from mdstorm_backend.datasets.open_streams import (
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
 from mdstorm_backend.loaders.sample_maker import SampleMaker
@@ -54,6 +55,8 @@ class OpenedDataset:
     def __init__(self, settings: DatasetSettings) -> None:
         self.settings = settings
         self.order = settings.new_order()
+        #: There before anything is opened, which may be in a worker process alone.
+        self._epochs = Epochs()
 
     def description(self, *, full: bool) -> Description:
         """Return what the dataset tells of itself; nothing is opened for it but a local index."""
@@ -120,7 +123,7 @@ class OpenedDataset:
     @cached_property
     def schedule(self) -> Schedule:
         """How its order is read."""
-        return Schedule(self.options)
+        return Schedule(self.options, self._epochs)
 
     @cached_property
     def sample_maker(self) -> SampleMaker:
@@ -131,6 +134,7 @@ class OpenedDataset:
         """Return a copy that reads in another order, or another share of it."""
         other = copy(self)
         other.order = order
+        other._epochs = Epochs()
         other.__dict__.pop("options", None)
         if other.__dict__.pop("schedule", None) is not None:
             other.schedule.next_epoch = self.schedule.next_epoch
