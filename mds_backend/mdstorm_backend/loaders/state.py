@@ -228,7 +228,7 @@ def _check_place(place: Place, options: ReaderOptions, *, is_piece: bool) -> Non
     epochs = place.epoch - place.pass_epoch
     if num_epochs is not None and epochs >= num_epochs:
         raise damaged(f"it stands in epoch {epochs} of a pass of {num_epochs}")
-    if place.consumed > num_rows and not options.drops_rows:
+    if place.consumed > num_rows and not (options.drops_rows or is_piece):
         raise damaged(f"it stands after {place.consumed} samples of an epoch of {num_rows}")
     if not place.lanes:
         if 0 < place.consumed < num_rows and not (place.is_end or is_piece):

@@ -73,3 +73,14 @@ def test_a_state_of_row_groups_is_refused_by_loaders(numbers: Dataset) -> None:
     with pytest.raises(StateMismatchError, match="taken by a reader of row groups"):
         loader.load_state_dict(groups.state_dict())
     assert taken(loader, 100) == taken(loader_of(numbers, 0, 2), 100)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_row_groups_go_on_after_any_of_them(numbers: Dataset, rank: int) -> None:
+    """One of the two ranks has a row more than half of them."""
+    whole = list(groups_of(row_groups(numbers, rank, 2)))
+    for done in range(1, len(whole)):
+        before, after = row_groups(numbers, rank, 2), row_groups(numbers, rank, 2)
+        list(islice(groups_of(before), done))
+        after.load_state_dict(before.state_dict())
+        assert list(groups_of(after)) == whole[done:]

@@ -215,3 +215,8 @@ def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved() -> None:
         chunks, sizes = sampler.part(place, left, skipped)
         numbers = [int(number) for chunk in chunks for number in chunk]
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
+
+
+def test_a_beginning_keeps_the_seed_of_a_place_and_nothing_of_its_epoch() -> None:
+    place = Place(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)
+    assert place.beginning_of(4) == Place(4, seed=7)

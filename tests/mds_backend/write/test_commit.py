@@ -240,6 +240,13 @@ def test_a_commit_leaves_the_shards_of_another_job_alone(tmp_path: Path) -> None
     assert len(list(tmp_path.glob(f"*{SECOND}*"))) == len(other)
 
 
+def test_shards_that_were_published_outlive_their_job(tmp_path: Path) -> None:
+    location = Location.of(str(tmp_path))
+    commit(location, plan(FIELDS), shards_of(FIRST, tmp_path, range(3)), FIRST)
+    abandon(location, FIRST)
+    assert [open_dataset(str(tmp_path))[i]["number"] for i in range(3)] == [0, 1, 2]
+
+
 def test_a_job_that_is_abandoned_alone_leaves_no_directory(tmp_path: Path) -> None:
     directory = tmp_path / "target"
     shards_of(FIRST, directory, range(3))

@@ -100,3 +100,11 @@ def test_encodings_with_nothing_in_common_are_opaque(texts: list[str]) -> None:
     assert encoding.is_opaque
     with pytest.raises(UnsupportedEncodingError, match=re.escape(f"as {texts[0]} and {texts[1]}")):
         encoding.check_decodable("x")
+
+
+@pytest.mark.parametrize(("kind", "number"), [("float32", 1e39), ("float16", -70000.0)])
+def test_a_float_out_of_range_does_not_become_infinite(kind: str, number: float) -> None:
+    encoding = parse_encoding(kind)
+    with pytest.raises(OverflowError, match=f"out of the range of {kind}"):
+        encoding.encode(number)
+    assert encoding.encode(math.copysign(math.inf, number))

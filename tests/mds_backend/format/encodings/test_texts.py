@@ -110,6 +110,12 @@ def test_floats_may_be_written_as_python_reads_them(text: str) -> None:
     assert parse_floats(strings([text, "1"])).to_pylist() == [float(text), 1.0]
 
 
+@given(st.floats(allow_nan=False))
+def test_a_float_reads_back_exactly(number: float) -> None:
+    encoding = parse_encoding("str_float")
+    assert encoding.decode(encoding.encode(number)) == number
+
+
 def test_nan_is_read() -> None:
     assert all(math.isnan(x) for x in parse_floats(strings(["nan", "NaN", "-nan"])).to_pylist())
 
