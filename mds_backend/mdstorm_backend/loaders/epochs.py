@@ -91,9 +91,10 @@ class Epochs:
                 record["next"] = asdict(following.beginning_of(int(epoch)))
 
     @property
-    def is_joined(self) -> bool:
-        """Whether worker processes read the epoch that was begun last."""
-        return bool(self._own_record.read()["joined"])
+    def num_joined(self) -> int:
+        """Number of worker processes that read the epoch that was begun last."""
+        joined = self._own_record.read()["joined"]
+        return len(joined[1]) if joined else 0
 
     @property
     def begun(self) -> Place | None:

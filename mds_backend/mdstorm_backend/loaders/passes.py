@@ -225,7 +225,7 @@ class Schedule:
         StateMismatchError
             If nobody knows.
         """
-        if self.epochs.is_joined:
+        if self.epochs.num_joined:
             raise StateMismatchError(
                 "the samples are read in worker processes, and this one does not know how many "
                 "they have delivered: use a StreamingDataLoader and its state_dict(), or "

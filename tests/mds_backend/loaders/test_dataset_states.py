@@ -109,6 +109,15 @@ def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str, order: s
         dataset.state_dict()
 
 
+@in_either_order
+def test_samples_that_are_no_batches_of_the_workers_are_refused(url: str, order: str) -> None:
+    dataset = dataset_of(url, order, **({"batch_size": BATCH} if order == "exact" else {}))
+    batches = iter(DataLoader(dataset, 5, num_workers=2))
+    seen = [len(next(batches)["number"]) for _ in range(3)]
+    with pytest.raises(StateMismatchError, match="give the dataset the batch_size of the Data"):
+        dataset.state_dict(sum(seen), False)
+
+
 @pytest.mark.parametrize("num_epochs", [1, 3, None])
 @pytest.mark.parametrize(
     "batches", [1, 63, *(pytest.param(batches, marks=pytest.mark.long) for batches in (0, 7))]

@@ -46,6 +46,7 @@ class DatasetStates(OpenedDataset):
     ) -> dict[str, Any]:
         """Return where reading stands: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
+            self._check_batches(num_samples)
             return self.schedule.state_dict(num_samples, from_beginning)
         if get_worker_info() is not None:
             if self._part is None:
@@ -55,6 +56,20 @@ class DatasetStates(OpenedDataset):
                 )
             return self._part.state_dict()
         return self.schedule.state_of_samples(self.yielded)
+
+    def _check_batches(self, num_samples: int) -> None:
+        """Refuse a number of samples that are no batches of the worker processes that read them."""
+        size, schedule = self.settings.batch_size, self.schedule
+        if size is None or schedule.epochs.num_joined < 2:
+            return
+        sampler = schedule.sampler()
+        samples = num_samples // sampler.num_ranks
+        if samples % size and samples < sampler.rows_per_epoch:
+            raise StateMismatchError(
+                f"{samples} samples on this rank are no whole batches of {size}, the batch_size of "
+                "the dataset, by which worker processes divide the samples. Which ones they have "
+                "delivered is not known: give the dataset the batch_size of the DataLoader"
+            )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Let the next iteration go on: see `StreamingDataset.load_state_dict`."""
