@@ -199,7 +199,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),
     (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "another dataset"),
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
-    (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "transform: True there, False"),
+    (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "there, None here"),
     (lambda p, m: deleted(m).make_torch_dataloader(), FileNotFoundError, "deleted by delete()"),
 ]
 
