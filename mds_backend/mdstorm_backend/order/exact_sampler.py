@@ -237,8 +237,11 @@ class ExactSampler(Sampler):
         epoch = position // max(self.num_samples, 1)
         is_begun = epoch + begun.pass_epoch == begun.epoch
         lanes = (begun.lanes if is_begun else ()) or (self._own_lanes,)
+        return self._epoch_lanes(epoch * self.num_samples, lanes)
+
+    def _epoch_lanes(self, first_place: int, lanes: tuple[Lanes, ...]) -> EpochLanes:
         stop = self._stop if self._own_lanes.padded_to else None
-        return EpochLanes(self.num_samples, epoch * self.num_samples, stop, lanes)
+        return EpochLanes(self.num_samples, first_place, stop, lanes)
 
     def chunks(self, place: Place, part: int = 0) -> Iterator[Chunk]:
         """Yield the numbers of the samples of a part, from a place on."""
@@ -264,9 +267,7 @@ class ExactSampler(Sampler):
         """Have a thread permute the first window of what follows: this pass, or another one."""
         is_last = self.num_epochs is not None and epoch + 1 >= self.num_epochs
         first_place = 0 if is_last else (epoch + 1) * self.num_samples
-        stop = self._stop if self._own_lanes.padded_to else None
-        lanes = EpochLanes(self.num_samples, first_place, stop, (self._own_lanes,))
-        rows = lanes.first_lane(self.order.rank)
+        rows = self._epoch_lanes(first_place, (self._own_lanes,)).first_lane(self.order.rank)
         self.order.prepare(self.bounds, rows, number + 1, self.ahead)
 
 
