@@ -1,4 +1,4 @@
-"""The manual: its pages of rules, its options and its code."""
+"""The manual: its pages of rules, its options, its code, and the shares of the corpus."""
 
 import re
 import runpy
@@ -54,3 +54,13 @@ def test_the_hooks_are_those_of_the_repository() -> None:
     hooks = re.findall(r"- id: (\S+)", (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     assert hooks == ["mdstorm-migrate-check", "mdstorm-migrate"]
     assert all(hook in MANUAL for hook in hooks)
+
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "count_automatic.py"
+
+
+@pytest.mark.long
+def test_the_table_is_that_of_the_corpus() -> None:
+    script = runpy.run_path(str(SCRIPT))
+    written = script["TARGET"].read_text("utf-8")
+    assert written == script["page"](), "run scripts/count_automatic.py"

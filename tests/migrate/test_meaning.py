@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_migrate.api import migrate
@@ -172,7 +172,6 @@ def _shown(text: str) -> list[str]:
 
 
 @given(blocks())
-@settings(max_examples=200, deadline=None)
 def test_a_program_shows_the_same_before_and_after(text: str) -> None:
     result = migrate(text)
     assert not result.errors, result.errors

@@ -72,6 +72,8 @@ def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
     ]
     (found,) = migrate("from petastorm.unischema import decode_row\n").findings
     assert found.text.endswith("nor Petastorm 0.13.1; mdstorm.utils has one")
+    (found,) = migrate("from petastorm.unischema import TransformSpec\n").findings
+    assert found.text.endswith("; mdstorm has one")  # and mdstorm.transform
 
 
 @pytest.mark.parametrize(

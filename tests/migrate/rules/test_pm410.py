@@ -23,8 +23,9 @@ from mdstorm_migrate.api import migrate
         (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
     ],
 )
-def test_a_block_of_code_is_reported(text: str, fragment: str) -> None:
+def test_a_block_of_code_is_reported_once(text: str, fragment: str) -> None:
     check_finding(text, "PM410", fragment, "README.md")
+    assert len(migrate(text, path="README.md").findings) == 1
     check_noop(text, "README.md")
 
 

@@ -241,6 +241,10 @@ def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) 
     write(tmp_path, src__a_py=f"{code}make_spark_converter(spark.table('t'))\n")
     assert after(tmp_path) == "pandas\nmdstorm\n"  # the host has made the session
     (tmp_path / "requirements.txt").write_text("petastorm\n")
+    given = f"from session import *\n{code}make_spark_converter(spark.table('t'))\n"
+    write(tmp_path, src__a_py=given)
+    assert after(tmp_path) == "mdstorm[spark]\n"  # or another module has
+    (tmp_path / "requirements.txt").write_text("petastorm\n")
     write(tmp_path, src__b_py="spark = SparkSession.builder.getOrCreate()\n")
     assert after(tmp_path) == "mdstorm[spark]\n"
 
@@ -265,7 +269,7 @@ def test_constraints_require_nothing_more(tmp_path: Path) -> None:
 
 def test_what_is_listed_already_is_not_required_again(tmp_path: Path) -> None:
     code = f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n"
-    listed = "petastorm\ntorch==2.2\npandas\npyspark\n"
+    listed = "petastorm\nTorch==2.2\npandas\npyspark\n"
     write(tmp_path, a_py=code, requirements_txt=listed)
     assert after(tmp_path) == listed.replace("petastorm", "mdstorm")
 

@@ -1,13 +1,19 @@
-"""Python files: nothing but the edits changes, whatever the bytes are."""
+"""Python files, scripts with metadata, text behind prefixes: nothing but the edits changes."""
 
 import codecs
 import random
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.base.edits import EditError
 from mdstorm_migrate.run.migration import migrate_bytes
 from mdstorm_migrate.run.outcome import Outcome, Settings
-from mdstorm_migrate.sources.python import PythonSource
+from mdstorm_migrate.sources.python import PythonSource, Uncommented
 
 
 def migrated(data: bytes) -> Outcome:
@@ -103,3 +109,105 @@ def test_percent_cells_may_hold_magics_and_prose(divider: str) -> None:
     broken = migrated(before + divider.encode() + b"petastorm.x(\n")
     assert [problem.cell for problem in broken.problems] == [6]
     assert b"import mdstorm as petastorm\n" in broken.after
+
+
+CODE = "from petastorm import make_reader\n"
+SCRIPT = """\
+#!/usr/bin/env -S uv run --script
+# /// script
+# requires-python = ">={}"
+#
+# dependencies = [
+#   "petastorm[torch]==0.12.1",
+#   "{}",  # as petastorm has it
+# ]
+# ///
+"""
+
+
+def test_dependencies_move_with_the_code() -> None:
+    before = SCRIPT.format("3.10", "six") + CODE
+    moved = before.replace("petastorm[torch]==0.12.1", "mdstorm[torch]")
+    moved = moved.replace("from petastorm", "from mdstorm")
+    check_rewrite(before, moved, "a.py")
+    check_rewrite(before.replace("\n", "\r\n"), moved.replace("\n", "\r\n"), "a.py")
+
+
+def test_petastorm_stays_beside_mdstorm_where_code_needs_both() -> None:
+    head = '# /// script\n# dependencies = ["petastorm"]\n# ///\n'
+    text = f"{head}{CODE}from petastorm.reader import Ventilator\n"
+    output = migrate(text, path="a.py", todo=False, unsafe=True).output
+    assert '["mdstorm", "petastorm"]' in output
+    check_noop(f"{head}from petastorm.reader import Ventilator\n", "a.py")
+
+
+def test_a_comment_in_them_counts_once() -> None:
+    text = f'# /// script\n# dependencies = [\n#   "petastorm @ https://x/y",\n# ]\n# ///\n{CODE}'
+    check_finding(text, "PM402", "petastorm @ https://x/y", "a.py")
+    output = migrate(text, path="a.py").output
+    assert "\n#   # TODO(mdstorm): PM402" in output
+    again = migrate(output, path="a.py")
+    assert again.output == output
+    assert [one.rule for one in again.findings] == ["PM402"]
+
+
+@pytest.mark.parametrize(("head", "end"), [("other", "# ///\n"), ("script", "")])
+def test_other_comments_are_none(head: str, end: str) -> None:
+    check_noop(f'# /// {head}\n# dependencies = ["petastorm"]\n{end}', "a.py")
+
+
+FILE = "x = 1\n# MAGIC a = 1\n# MAGIC b = 2\n# MAGIC c = 3\ny = 2\n"
+PREFIX = re.compile("^# MAGIC ", re.MULTILINE)
+
+
+def placed() -> Uncommented:
+    return Uncommented(FILE, tuple(one.span() for one in PREFIX.finditer(FILE)), "# MAGIC ")
+
+
+def edited(placement: Uncommented, start: int, stop: int, new: str) -> str:
+    at, until = placement.span(start, stop)
+    return placement.file[:at] + placement.spell(new, start, stop) + placement.file[until:]
+
+
+def uncommented(text: str) -> str:
+    return PREFIX.sub("", text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        ("a = 1", "a = 10", "# MAGIC a = 10\n# MAGIC b"),
+        ("a = 1\n", "", "x = 1\n# MAGIC b"),
+        ("a = 1\nb = 2\n", "d\ne\nf\n", "# MAGIC d\n# MAGIC e\n# MAGIC f\n# MAGIC c"),
+        ("= 1\nb", "d\ne", "# MAGIC a d\n# MAGIC e = 2\n"),
+        (" 2\n", " 1, 2\n", "# MAGIC b = 1, 2\n# MAGIC c"),
+        ("2\nc = 3\n", "1\nd\n", "# MAGIC b = 1\n# MAGIC d\ny"),
+        ("x = 1", "z", "z\n# MAGIC a"),
+        ("y = 2", "z\nw", "# MAGIC c = 3\nz\nw\n"),
+    ],
+)
+def test_an_edit_stays_in_the_comments(old: str, new: str, after: str) -> None:
+    placement = placed()
+    start = placement.text.index(old)
+    assert after in edited(placement, start, start + len(old), new)
+
+
+def test_lines_are_not_joined() -> None:
+    placement = placed()
+    with pytest.raises(EditError, match="joined"):
+        placement.spell("z", placement.text.index("1\nb"), placement.text.index("b"))
+
+
+@given(st.data())
+def test_what_is_edited_is_what_would_be_edited_without_prefixes(data: st.DataObject) -> None:
+    placement = placed()
+    size = len(placement.text)
+    first = placement.text.index("a")  # the whole edit lies among the lines with prefixes
+    last = placement.text.index("y")
+    start = data.draw(st.integers(first, last - 1))
+    stop = data.draw(st.integers(start, last))
+    new = data.draw(st.text("p\n", max_size=6))
+    if stop == size or (start != stop and placement.text[stop - 1] == "\n" and new[-1:] != "\n"):
+        return
+    expected = placement.text[:start] + new + placement.text[stop:]
+    assert uncommented(edited(placement, start, stop, new)) == expected

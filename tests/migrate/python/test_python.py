@@ -1,4 +1,4 @@
-"""Scopes, against what Python's own compiler says of its standard library."""
+"""Scopes, against what Python's own compiler says of its standard library; and calls."""
 
 import ast
 import glob
@@ -9,6 +9,7 @@ import warnings
 
 import pytest
 
+from mdstorm_migrate.api import migrate
 from mdstorm_migrate.python.scopes import Scope, analyse
 
 _LIBRARY = os.path.dirname(os.__file__)
@@ -98,3 +99,50 @@ def _scopes(tree: ast.Module) -> set[Scope]:
 def test_a_very_long_expression_is_no_deeper_than_a_short_one() -> None:
     found = analyse(ast.parse(" + ".join(["a"] * 900)))
     assert len(found.references["a"]) == 900
+
+
+CALL = "make_reader(url, foo=3)\n"
+
+
+def is_taken_for_petastorm(code: str) -> bool:
+    return any(found.rule == "PM113" for found in migrate(code + CALL).findings)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from petastorm import make_reader\n",
+        "from petastorm import make_reader\nmake_reader = partial(make_reader, seed=3)\n",
+        "try:\n    from petastorm import make_reader\n"
+        "except ImportError:\n    def make_reader(url): raise\n",
+        "make_reader = None\nif url:\n    from petastorm import make_reader\n",
+    ],
+)
+def test_what_is_imported_is(code: str) -> None:
+    assert is_taken_for_petastorm(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from petastorm import make_reader\ndef make_reader(url, foo): ...\n",
+        "from petastorm import make_reader\nclass make_reader(object): ...\n",
+        "import petastorm\nmake_reader = wrap(petastorm.make_reader)\n",
+    ],
+)
+def test_what_the_file_defines_itself_is_not(code: str) -> None:
+    assert not is_taken_for_petastorm(code)
+
+
+def test_an_import_before_its_global_statement_binds_the_global() -> None:
+    code = (
+        "def load():\n    import petastorm\n    global petastorm\n"
+        "print(petastorm.hdfs, petastorm.make_reader)\n"
+    )
+    assert not migrate(code, todo=False).changed
+
+
+def test_a_name_that_two_imports_bind_differently_stays_bound() -> None:
+    code = "import petastorm.spark as petastorm\nimport petastorm\neval('petastorm.reader')\n"
+    after = migrate(code, todo=False).output
+    assert "import mdstorm as petastorm\n" in after
