@@ -12,7 +12,117 @@ The command ``mdstorm doctor`` does the same.
 
 from __future__ import annotations
 
-from mdstorm.doctor._check_setup import check_setup
-from mdstorm.doctor._findings import Finding, Report
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mdstorm.doctor import _libraries, _machine, _spark, _storage
+from mdstorm.doctor._report import Check, Finding, Report, Setup, note, of_error, problem
+from mdstorm_backend.errors import MDStormError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Finding", "Report", "check_setup"]
+
+#: What each check is called in the report, in the order in which they are made.
+_CHECKS: tuple[tuple[str, Check], ...] = (
+    ("python", _machine.check_python),
+    ("mdstorm", _libraries.check_mdstorm),
+    ("libraries", _libraries.check_libraries),
+    ("java", _spark.check_java),
+    ("workers", _spark.check_workers),
+    ("spark", _spark.check_spark_home),
+    ("spark", _spark.check_session),
+    ("limits", _machine.check_open_files),
+    ("limits", _machine.check_shared_memory),
+    ("gpu", _machine.check_gpus),
+    ("launcher", _machine.check_launcher),
+    ("cache", _storage.check_cache),
+    ("cache-dir", _storage.check_cache_dir),
+)
+_CHECKS_OF_SPARK = ("java", "workers", "spark")
+
+
+def check_setup(
+    cache_dir_url: str | os.PathLike[str] | None = None,
+    *,
+    ranks: int = 1,
+    round_trip: bool = True,
+    spark: SparkSession | None = None,
+) -> Report:
+    """Check the set-up of this machine and, with a directory, of Spark and the storage.
+
+    Parameters
+    ----------
+    cache_dir_url : str or path, optional
+        Directory for a round trip: a small DataFrame with every type and nulls is written there by
+        Spark, read back in PyTorch and TensorFlow as far as they are installed, on the GPU if there
+        is one, compared by value, and deleted. By default the configured parent cache directory is
+        only looked at.
+    ranks : int
+        Number of processes on this host that read back, each its share.
+    round_trip : bool
+        Whether to make the round trip.
+    spark : pyspark.sql.SparkSession, optional
+        The session; by default the active one. Without one, the round trip starts a session, and
+        stops it.
+
+    Returns
+    -------
+    Report
+        What was found; ``report.problems`` is empty if mdstorm can work here.
+
+    Notes
+    -----
+    In a job of several ranks, as torchrun or TorchDistributor start them, every rank calls this
+    with the same URL. Rank 0 writes the rows, without Spark; all ranks of all hosts read their
+    shares.
+
+    Files that are written to try a directory are removed, also after Ctrl-C. Nothing else changes.
+    """
+    setup = Setup(
+        url="" if cache_dir_url is None else os.fspath(cache_dir_url),
+        ranks=ranks,
+        session=_spark.active_session() if spark is None else spark,
+        world=_machine.world_of_job(),
+    )
+    findings: list[Finding] = []
+    for name, check in _CHECKS:
+        if setup.world is None or name not in _CHECKS_OF_SPARK:
+            findings += _findings_of(name, check, setup)
+    if setup.url and round_trip:
+        has_problems = any(one.status == "problem" for one in findings)
+        trip = _no_round_trip if has_problems else _make_round_trip
+        findings += _findings_of("round-trip", trip, setup)
+    return Report(tuple(findings))
+
+
+def _findings_of(name: str, check: Check, setup: Setup) -> Iterator[Finding]:
+    """Yield what a check finds; that it failed itself is a finding, too."""
+    try:
+        found = check(setup)
+        for one in (found,) if isinstance(found, Finding) else found or ():
+            yield replace(one, check=name)
+    except MDStormError as error:
+        yield replace(of_error(error), check=name)
+    except Exception as error:  # whatever is broken here, the other checks still run
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        yield replace(
+            problem(
+                f"this could not be checked: {text}",
+                "install mdstorm and its libraries anew in a fresh environment",
+            ),
+            check=name,
+        )
+
+
+def _no_round_trip(_: Setup) -> Finding:
+    return note("not made because of the problems above")
+
+
+def _make_round_trip(setup: Setup) -> Iterable[Finding]:
+    from mdstorm.doctor import _round_trip  # imports what the checks above only look at
+
+    return _round_trip.of_job(setup) if setup.world else _round_trip.of_this_host(setup)

@@ -2,15 +2,27 @@
 
 Spark computes them from the SQL of each column, and this module without Spark, so that what comes
 back can be compared with values that never were in a file.
+
+``python -m mdstorm.doctor._sample_rows torch URL`` reads the share of one rank: it stops in the
+middle, and a new loader resumes from the state of the first one. It prints JSON.
 """
 
 from __future__ import annotations
 
+import json
+import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,12 +61,13 @@ class Column:
         Its values, as an expression over ``id``.
     value : callable
         The value of the row with a number, as Arrow gives it to Python.
-    in_torch, in_tf : callable or None
+    in_arrow, in_torch, in_tf : callable or None
         What becomes of a value in each library; None for what is not delivered.
     """
 
     sql: str
     value: Callable[[int], Any]
+    in_arrow: Callable[[Any], Any] = _same
     in_torch: Callable[[Any], Any] = _same
     in_tf: Callable[[Any], Any] | None = _same
 
@@ -132,10 +145,20 @@ def sample_frame(session: SparkSession) -> DataFrame:
     return session.range(0, ROWS, 1, _PARTITIONS).selectExpr("id", *values)
 
 
+def sample_table() -> pa.Table:
+    """Return the same rows as a table of Arrow."""
+    types = {"map": pa.map_(pa.string(), pa.int64())}
+    columns = {
+        name: pa.array(
+            [None if is_null(i) else column.value(i) for i in range(ROWS)], types.get(name)
+        )
+        for name, column in COLUMNS.items()
+    }
+    return pa.table({"id": pa.array(range(ROWS)), **columns})
+
+
 def wrong_values(
-    ids: Iterable[int],
-    found: Mapping[str, Iterable[Any]],
-    convert: Mapping[str, Callable[[Any], Any]],
+    ids: Iterable[int], found: Mapping[str, Iterable[Any]], library: str
 ) -> dict[str, int]:
     """Count the values of each column that are not those of their rows.
 
@@ -145,14 +168,89 @@ def wrong_values(
         The numbers of the rows.
     found : mapping
         The values of each column, in that order; None for a null.
-    convert : mapping
-        What has become of a value of each column.
+    library : {"in_arrow", "in_torch", "in_tf"}
+        What has become of them.
     """
     rows = list(ids)
     wrong = {}
     for name, values in found.items():
-        expected = (None if is_null(i) else convert[name](COLUMNS[name].value(i)) for i in rows)
+        column = COLUMNS[name]
+        convert = getattr(column, library)
+        expected = (None if is_null(i) else convert(column.value(i)) for i in rows)
         count = sum(one != other for one, other in zip(values, expected, strict=True))
         if count:
             wrong[name] = count
     return wrong
+
+
+def read_share(library: str, url: str) -> dict[str, Any]:
+    """Read the share of this rank.
+
+    Returns
+    -------
+    dict
+        The ``ids`` of the rows in their order; ``wrong``, the number of wrong values by column; and
+        the ``device`` of the tensors.
+    """
+    converter = make_spark_converter(url)
+    kind = "in_torch" if library == "torch" else "in_tf"
+    names = [name for name, column in COLUMNS.items() if getattr(column, kind) is not None]
+    arguments: dict[str, Any] = {
+        "batch_size": 64,
+        "num_epochs": 1,
+        "cur_shard": "auto",
+        "seed": 7,
+        "shuffling_queue_capacity": 200,
+        "schema_fields": ["id", *names],
+        "null_masks": names,
+        "decimals": "decimal",
+    }
+    ids: list[int] = []
+    wrong: Counter[str] = Counter()
+    device = "cpu"
+    state = None
+    for most in (2, None):  # no share of fewer than eight ranks ends after two batches
+        loader: Any
+        if library == "torch":
+            loader = _torch_loader(converter, arguments)
+        else:
+            loader = converter.make_tf_dataset(**arguments)
+        if state is not None:
+            loader.load_state_dict(state)
+        batches = iter(loader)
+        for batch in islice(batches, most):
+            columns = batch if library == "torch" else batch._asdict()
+            rows = _plain(columns["id"])
+            wrong.update(wrong_values(rows, {n: _with_nulls(columns, n) for n in names}, kind))
+            ids += rows
+            device = str(getattr(columns["id"], "device", device)).rpartition("device:")[2].lower()
+        state = json.loads(json.dumps(loader.state_dict()))
+    return {"ids": ids, "wrong": wrong, "device": device}
+
+
+def _torch_loader(converter: SparkDatasetConverter, arguments: dict[str, Any]) -> Any:
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else None
+    return converter.make_torch_dataloader(device=device, **arguments)
+
+
+def _with_nulls(batch: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the values of a column, with None where its mask says so."""
+    masks = _plain(batch[f"{name}_is_null"])
+    values = _plain(batch[name])
+    return [None if mask else value for value, mask in zip(values, masks, strict=True)]
+
+
+def _plain(values: Any) -> list[Any]:
+    """Return a column of a batch as values of Python."""
+    if isinstance(values, list):
+        return [one.tolist() if hasattr(one, "tolist") else one for one in values]
+    if hasattr(values, "to_list"):  # a RaggedTensor
+        return list(values.to_list())
+    return list((values.numpy() if hasattr(values, "_numpy") else values).tolist())
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print(json.dumps(read_share(*sys.argv[1:])))

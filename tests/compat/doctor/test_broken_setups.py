@@ -254,6 +254,23 @@ BROKEN = {
 }
 
 
+#: What can be broken at once, since none of it hides another; anything else is broken alone.
+TOGETHER = [
+    ("no Java", "old pandas", "a cache of shards that is a file"),
+    ("JAVA_HOME without Java", "old NumPy", "a cache of shards that is read-only"),
+    ("Java 8 for Spark 4", "PYSPARK_PYTHON that is not there", "a cache of shards that is a link"),
+    (
+        "PYSPARK_PYTHON of another version",
+        "SPARK_HOME of another version",
+        "a rank without a world",
+    ),
+    ("PYSPARK_PYTHON without mdstorm", "SPARK_HOME without Spark"),
+    ("PYSPARK_PYTHON with another mdstorm", "torch without the GPU that is there"),
+    ("PYSPARK_PYTHON that is no Python", "a directory that cannot be written to"),
+]
+ALONE = [(name,) for name in BROKEN if name not in set().union(*TOGETHER)]
+
+
 @pytest.fixture
 def setup(tmp_path: Path) -> Setup:
     return Setup(tmp_path)
@@ -285,18 +302,19 @@ def test_a_set_up_that_works_has_no_problems(setup: Setup) -> None:
     assert not (setup.root / "shards").exists()
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_is_named_with_its_remedy(name: str, setup: Setup) -> None:
-    broken = BROKEN[name]
-    broken.arrange(setup)
-    found = problems(setup.doctor(*broken.options))
-    named = [
-        one["remedy"]
-        for one in found
-        if one["check"] == broken.check and broken.found in one["found"]
-    ]
-    assert len(named) == 1, found
-    assert broken.remedy in named[0]
+@pytest.mark.parametrize("names", [*TOGETHER, *ALONE], ids=", ".join)
+def test_what_is_broken_is_named_with_its_remedy(names: tuple[str, ...], setup: Setup) -> None:
+    for name in names:
+        BROKEN[name].arrange(setup)
+    options = [option for name in names for option in BROKEN[name].options]
+    found = problems(setup.doctor(*options))
+    for broken in (BROKEN[name] for name in names):
+        (remedy,) = (
+            one["remedy"]
+            for one in found
+            if one["check"] == broken.check and broken.found in one["found"]
+        )
+        assert broken.remedy in remedy
 
 
 def test_wrong_credentials_are_named_before_a_job_starts(setup: Setup, store: S3Server) -> None:

@@ -91,17 +91,16 @@ def test_lost_repeated_and_wrong_rows_are_counted() -> None:
 
 
 def test_a_value_of_another_row_is_wrong() -> None:
-    same = dict.fromkeys(COLUMNS, lambda value: value)
     rows = [0, 1, 3]
     right = {
         name: [None if is_null(i) else column.value(i) for i in rows]
         for name, column in COLUMNS.items()
     }
-    assert wrong_values(rows, right, same) == {}
+    assert wrong_values(rows, right, "in_arrow") == {}
     swapped = {name: [values[1], values[0], values[2]] for name, values in right.items()}
-    assert wrong_values(rows, swapped, same) == dict.fromkeys(COLUMNS, 2)
+    assert wrong_values(rows, swapped, "in_arrow") == dict.fromkeys(COLUMNS, 2)
     filled = {**right, "long": [*right["long"][:2], 0]}
-    assert wrong_values(rows, filled, same) == {"long": 1}
+    assert wrong_values(rows, filled, "in_arrow") == {"long": 1}
 
 
 def test_a_notebook_shows_the_report_as_text() -> None:
@@ -125,8 +124,8 @@ def test_a_full_cache_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_check_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm.doctor._spark.look_at_java", lambda session: 1 // 0)
+    monkeypatch.setattr("resource.getrlimit", lambda limit: 1 // 0)
     report = check_setup()
-    assert [one.check for one in report.problems] == ["java"]
+    assert [one.check for one in report.problems] == ["limits"]
     assert "this could not be checked: ZeroDivisionError" in report.problems[0].found
     assert report.findings[-1].check == "cache-dir"

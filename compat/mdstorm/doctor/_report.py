@@ -1,14 +1,18 @@
-"""What a check-up says: one finding for each thing that was looked at."""
+"""What a check-up is told, and what it says: one finding for each thing that was looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm._petastorm_names import public
 
-Status = Literal["ok", "note", "warning", "problem"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mdstorm_backend.order import World
 
 
 @public("mdstorm.doctor")
@@ -30,9 +34,16 @@ class Finding:
     """
 
     check: str
-    status: Status
+    status: Literal["ok", "note", "warning", "problem"]
     found: str
     remedy: str = ""
+
+
+#: Findings of a check, called with what was found and what to do; its name is added later.
+ok = partial(Finding, "", "ok")
+note = partial(Finding, "", "note")
+warning = partial(Finding, "", "warning")
+problem = partial(Finding, "", "problem")
 
 
 @public("mdstorm.doctor")
@@ -55,10 +66,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as values that JSON has."""
-        return {
-            "problems": len(self.problems),
-            "findings": [asdict(one) for one in self.findings],
-        }
+        found = [asdict(one) for one in self.findings]
+        return {"problems": len(self.problems), "findings": found}
 
     def __str__(self) -> str:
         width = max((len(one.check) for one in self.findings), default=0)
@@ -72,23 +81,23 @@ class Report:
     __repr__ = __str__
 
 
-def of_error(check: str, error: BaseException, status: Status = "problem") -> Finding:
+@dataclass(frozen=True)
+class Setup:
+    """What all checks are told: `world` is that of a job of several ranks, otherwise None."""
+
+    url: str
+    ranks: int
+    session: SparkSession | None
+    world: World | None
+
+
+Check = Callable[[Setup], Finding | Iterable[Finding] | None]
+
+
+def of_error(error: BaseException) -> Finding:
     """Return what an error says: our messages end with what to do."""
     text = " ".join(str(error).split())
     found, _, remedy = text.partition(". ")
     if not remedy and ": " in text:
         found, _, remedy = text.rpartition(": ")
-    return Finding(check, status, found or type(error).__name__, remedy)
-
-
-def examined(check: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """Yield what a check finds; that it failed itself is a finding, too."""
-    try:
-        yield from look()
-    except Exception as error:  # whatever is broken here, the other checks still run
-        yield Finding(
-            check,
-            "problem",
-            f"this could not be checked: {type(error).__name__}: {' '.join(str(error).split())}",
-            "install mdstorm and its libraries anew in a fresh environment",
-        )
+    return problem(found or type(error).__name__, remedy)
