@@ -12,11 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.pools import map_files
-from mdstorm_backend.cache.cache_options import CacheOptions
+from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.cache.download import try_again, watched
+from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.parquet.stored_columns import NS_MAX_US, NS_MIN_US
 from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Location
 
@@ -115,6 +116,9 @@ class Footer:
         arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of (int or None)
         Mean length of the arrays of a column in each row group; None where that is not an integer.
+    far_times : dict of str to int
+        Microseconds from 1970 to the farthest time of the columns whose times do not all fit into
+        nanoseconds.
     """
 
     schema: pa.Schema
@@ -122,6 +126,7 @@ class Footer:
     nbytes: tuple[int, ...]
     nulls: dict[str, int | None]
     lengths: dict[str, set[int | None]]
+    far_times: dict[str, int] = field(default_factory=dict)
 
 
 def read_footers(
@@ -209,7 +214,24 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
     groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
     nbytes = tuple(group.total_byte_size for group in groups)
-    return Footer(schema, rows, nbytes, *_nulls_and_lengths(metadata, schema, rows, chunks))
+    counts = _nulls_and_lengths(metadata, schema, rows, chunks)
+    return Footer(schema, rows, nbytes, *counts, _far_times(schema, chunks))
+
+
+def _far_times(schema: pa.Schema, chunks: Sequence[Sequence[Struct]]) -> dict[str, int]:
+    """Find times by the statistics, which are whole numbers of the unit of the column."""
+    found: dict[str, int] = {}
+    for number, column in enumerate(_leaves(schema)):
+        if not pa.types.is_timestamp(column.type) or column.type.unit == "ns":
+            continue
+        scale = 1 if column.type.unit == "us" else 1000
+        for columns in chunks:
+            statistics = columns[number].get(STATISTICS, {})
+            for raw in (statistics.get(MIN, b""), statistics.get(MAX, b"")):
+                us = int.from_bytes(raw, "little", signed=True) * scale
+                if not NS_MIN_US <= us <= NS_MAX_US and len(raw) == 8:
+                    found[column.name] = max(found.get(column.name, 0), us, key=abs)
+    return found
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
@@ -292,8 +314,7 @@ def _nulls_and_lengths(
     """Sum up null counts from the statistics, and array lengths from the numbers of values."""
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int | None]] = {}
-    leaves = (field for field in schema for _ in range(_num_leaves(field.type)))
-    for number, column in enumerate(leaves):
+    for number, column in enumerate(_leaves(schema)):
         leaf, name = metadata.schema.column(number), column.name
         if leaf.max_definition_level == 0:
             continue
@@ -309,6 +330,11 @@ def _nulls_and_lengths(
                 mean, rest = divmod(chunk[VALUES], num_rows)
                 lengths.setdefault(name, set()).add(None if rest else mean)
     return nulls, lengths
+
+
+def _leaves(schema: pa.Schema) -> list[pa.Field]:
+    """Return for each column of a file the one of the schema that it is, or is a part of."""
+    return [column for column in schema for _ in range(_num_leaves(column.type))]
 
 
 def _num_leaves(type_: pa.DataType) -> int:

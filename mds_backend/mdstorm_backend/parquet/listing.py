@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from mdstorm_backend.base.pools import map_files
+from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,

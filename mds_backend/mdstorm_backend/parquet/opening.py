@@ -1,6 +1,6 @@
-"""Open a Parquet dataset, or a Delta table: list its files and read their footers.
+"""Open a Parquet dataset, or a table: list its files and read their footers.
 
-The live files and rows of a Delta table come from its log, the values from Parquet. Where the log
+The live files and rows of a table come from its log, the values from Parquet. Where the log
 says how many rows a small file has, its footer is not read: the file with all of its row groups is
 one shard. Other files are opened as those of a directory are.
 """
@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.pools import map_files
-from mdstorm_backend.cache.cache_options import CacheOptions
+from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.column_plan import common_schema, plan_columns, with_statistics
 from mdstorm_backend.parquet.footers import (
@@ -50,8 +50,10 @@ from mdstorm_backend.tables import (
     check_no_part_of_a_table,
     is_absolute,
     is_delta,
+    is_iceberg,
     may_be_part_of_a_table,
     open_delta,
+    open_iceberg,
 )
 
 
@@ -66,7 +68,7 @@ def open_parquet(
     may_be_unfinished: bool = False,
     only: Collection[str] | None = None,
 ) -> ParquetDataset:
-    """Open Parquet files, or a Delta table, for reading.
+    """Open Parquet files, or a table of Delta or Iceberg, for reading.
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ def open_parquet(
     cache : CacheOptions, optional
         How remote files are cached on this machine.
     as_of : AsOf, optional
-        The version of a Delta table; by default the newest one.
+        The version of a table; by default the newest one.
     keep_row_groups : bool
         Whether each row group is a shard. Otherwise a small file of a table is one, with all of its
         row groups, if the log says what is in it: its footer need not be read then.
@@ -105,14 +107,17 @@ def open_parquet(
         If the files are some of a table's, are a table that is not read, or a job of Spark has left
         them unfinished.
     MissingDependencyError
-        If it is a Delta table, and deltalake is not installed.
+        If it is a table, and the library that reads its log is not installed.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
     locations = locate(urls, storage_options, filesystem)
-    if len(locations) == 1 and is_delta(locations[0]):
-        table = locations[0]
-        return open_table(table, as_of or AsOf(), cache, keep_row_groups=keep_row_groups)
+    if len(locations) == 1:
+        kinds = map_files(lambda is_table: is_table(locations[0]), (is_delta, is_iceberg))
+        for is_one, open_one in zip(kinds, (open_delta, open_iceberg), strict=True):
+            if is_one:
+                table = open_one(locations[0], as_of or AsOf())
+                return open_table(locations[0], table, cache, keep_row_groups=keep_row_groups)
     check_as_of(as_of, shown(locations))
     found = find_files(locations, check=not may_be_unfinished)
     if only is not None:
@@ -207,10 +212,9 @@ _EXPANSION = 3
 
 
 def open_table(
-    location: Location, as_of: AsOf, cache: CacheOptions | None, *, keep_row_groups: bool
+    location: Location, table: TableSnapshot, cache: CacheOptions | None, *, keep_row_groups: bool
 ) -> ParquetDataset:
-    """Open a version of a Delta table; for arguments and errors see `open_parquet`."""
-    table = open_delta(location, as_of)
+    """Open the files of a table; for arguments and errors see `open_parquet`."""
     base, infos = _located(location, table)
     arrow = pa.schema([pa.field(f.name, f.type, nullable=f.nullable) for f in table.fields])
     fields = {field.name: field for field in table.fields}
@@ -314,7 +318,8 @@ def _renamed(footer: Footer, stored: StoredColumns, columns: Sequence[str], url:
     lengths = {
         name: footer.lengths[place] for name, place in names.items() if place in footer.lengths
     }
-    return Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths)
+    far = {name: footer.far_times[at] for name, at in names.items() if at in footer.far_times}
+    return Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths, far)
 
 
 def _row_groups(
@@ -325,7 +330,7 @@ def _row_groups(
     stored = sum(footer.rows)
     if dead is not None and dead[-1] >= stored:
         raise CorruptDatasetError(
-            f"{url} holds {stored} rows, but its deletion vector removes row {dead[-1]}. Copy the "
+            f"{url} holds {stored} rows, but row {dead[-1]} of it is deleted. Copy the "
             "table again, or open another version",
             url=url,
         )

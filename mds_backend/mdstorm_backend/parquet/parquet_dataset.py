@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.pools import map_files
-from mdstorm_backend.base.recorded_work import count
-from mdstorm_backend.cache.cache_options import CacheOptions
+from mdstorm_backend.base.recorder import count
+from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.datasets.dataset import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
@@ -73,9 +73,9 @@ class ParquetDataset(SampleDataset):
     cache : CacheOptions or None
         How files that are elsewhere are downloaded to this machine.
     table_fields : mapping of str to TableField
-        The columns of a Delta table; empty for files that are not a table.
+        The columns of a table; empty for files that are not a table.
     table_version : int or None
-        The version of a Delta table; None for files that are not a table.
+        The version of a table, or the id of its snapshot; None for files that are not a table.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class ParquetDataset(SampleDataset):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         version = self.table_version
-        further = [] if version is None else [("version", f"{version:,} of a Delta table")]
+        further = [] if version is None else [("version", f"{version} of a table")]
         schema = self.schema if full else None
         found = describe_dataset(self, schema, shards="row group", further=further)
         if version is None:

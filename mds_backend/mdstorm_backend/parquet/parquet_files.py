@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.threads import RenewedInForks
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.footers import ParquetFileInfo, parsed
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _KEPT = 8
 
 
-class ParquetFiles:
+class ParquetFiles(RenewedInForks):
     """Opens the files of a dataset. Safe to share between threads, and to fork.
 
     Remote files come through the shard cache, as a whole.
@@ -58,11 +57,9 @@ class ParquetFiles:
         self._fingerprint = fingerprint
         self._cache = cache
         self._table_version = table_version
-        self._renew()
-        _instances.add(self)
+        super().__init__()
 
     def _renew(self) -> None:
-        """Start over: in a forked child, a thread that no longer exists may hold the lock."""
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, tuple[pa.Buffer, pq.FileMetaData]] = OrderedDict()
 
@@ -123,8 +120,8 @@ class ParquetFiles:
 def missing_file(url: str, version: int) -> DatasetNotFoundError:
     """Return the error for a file that a version of a table refers to, and that is not there."""
     return DatasetNotFoundError(
-        f"{url} is missing, which is part of version {version} of the table: VACUUM may have "
-        "removed it. Open the newest version, or restore the file",
+        f"{url} is missing, which is part of version {version} of the table: VACUUM, or the "
+        "expiry of snapshots, may have removed it. Open the newest version, or restore the file",
         url=url,
     )
 
@@ -132,14 +129,3 @@ def missing_file(url: str, version: int) -> DatasetNotFoundError:
 def _as_shard(file: ParquetFileInfo) -> ShardInfo:
     """Describe a file to the shard cache."""
     return ShardInfo((), (), (), 0, FileInfo(file.name, file.size, {}))
-
-
-_instances: WeakSet[ParquetFiles] = WeakSet()
-
-
-def _renew_all() -> None:
-    for files in _instances:
-        files._renew()
-
-
-os.register_at_fork(after_in_child=_renew_all)

@@ -57,7 +57,9 @@ class StoredColumns:
         """
         if not self.fields:
             return {name: name for name in columns}
-        by_number = any(field.field_id is not None for field in self.fields.values())
+        fields = self.fields.values()
+        by_number = any(field.field_id is not None for field in fields)
+        by_number = by_number and not any(field.names_without_id for field in fields)
         if by_number and all(_number(field) is None for field in file):
             raise CorruptDatasetError(
                 f"{url} has columns without field ids, by which the table finds them. Write the "
@@ -126,8 +128,9 @@ def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
 def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | None:
     """Find a field of a table among those of a file, or of a struct in it."""
     for field in file:
-        by_number = wanted.field_id is not None
-        if (_number(field) == wanted.field_id) if by_number else field.name == wanted.stored_name:
+        number = None if wanted.field_id is None else _number(field)
+        names = (wanted.stored_name,) if wanted.field_id is None else wanted.names_without_id
+        if (field.name in names) if number is None else number == wanted.field_id:
             return field
     return None
 
@@ -205,7 +208,7 @@ Int96Unit: TypeAlias = Literal["us", "ns"]
 
 # 2**64 nanoseconds are _WRAP_US microseconds and _WRAP_REST_NS nanoseconds.
 _WRAP_US, _WRAP_REST_NS = divmod(2**64, 1000)
-_NS_MIN_US, _NS_MAX_US = -(2**63) // 1000, (2**63 - 1) // 1000
+NS_MIN_US, NS_MAX_US = -(2**63) // 1000, (2**63 - 1) // 1000
 
 
 def with_times_repaired(
@@ -269,7 +272,7 @@ def _is_suspect(times: pa.Array) -> bool:
         times = times.flatten()
     bounds = pc.min_max(times.cast(pa.int64()))
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    return low is not None and (low < _NS_MIN_US or high > _NS_MAX_US)
+    return low is not None and (low < NS_MIN_US or high > NS_MAX_US)
 
 
 def _repaired(times: pa.Array, exact: pa.Array) -> pa.Array:
@@ -281,7 +284,7 @@ def _repaired(times: pa.Array, exact: pa.Array) -> pa.Array:
     valid = np.asarray(times.is_valid())
     us = _numbers(times).copy()
     rest = _numbers(exact).view(np.uint64) - us.view(np.uint64) * np.uint64(1000)
-    late = valid & (rest != 0) & ((us < _NS_MIN_US) | (us > _NS_MAX_US))
+    late = valid & (rest != 0) & ((us < NS_MIN_US) | (us > NS_MAX_US))
     us[late] -= _WRAP_US + (rest[late] < _WRAP_REST_NS)
     return pa.array(us, mask=~valid).cast(times.type)
 

@@ -18,7 +18,7 @@ Struct: TypeAlias = dict[int, Any]
 _NOTHING: Wanted = {}
 _MOST_LEVELS = 24  # Parquet's own structs have fewer than ten
 
-_BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = 3, 7, 8, 9, 12
+_BOOLEANS, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = (1, 2), 3, 7, 8, 9, 12
 
 
 def read_struct(data: bytes, wanted: Wanted) -> Struct:
@@ -36,8 +36,6 @@ def read_struct(data: bytes, wanted: Wanted) -> Struct:
 
 
 def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, int]:
-    if level > _MOST_LEVELS:
-        raise ValueError("it is nested too deeply")
     fields: Struct = {}
     number = 0
     while head := data[at]:
@@ -47,71 +45,52 @@ def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, i
             number += head >> 4
         else:
             number, at = _integer(data, at)
-        if _BYTE < kind < _DOUBLE:  # nearly all are integers, and small
-            value, at = (data[at], at + 1) if data[at] < 0x80 else _size(data, at)
-            if wanted.get(number) is int:
-                fields[number] = (value >> 1) ^ -(value & 1)
-        elif kind == _STRUCT:
-            inner = wanted.get(number)
-            if isinstance(inner, Mapping):
-                fields[number], at = _struct(data, at, inner, level + 1)
-            else:
-                at = _struct(data, at, _NOTHING, level + 1)[1]
-        elif kind == _LIST:
-            inner = wanted.get(number)
-            if isinstance(inner, list):
-                fields[number], at = _list(data, at, inner[0], level)
-            else:
-                at = _list(data, at, _NOTHING, level)[1]
-        elif kind == _BINARY:
-            start, at = _binary(data, at)
-            if wanted.get(number) is bytes:
-                fields[number] = data[start:at]
-        else:
-            at += _size_of(kind, in_list=False)
+        if kind in _BOOLEANS:  # which are the value, too
+            continue
+        keep = wanted.get(number)
+        value, at = _value(data, at, kind, keep, level)
+        if keep is not None and isinstance(value, keep if type(keep) is type else type(keep)):
+            fields[number] = value
     return fields, at + 1
 
 
-def _list(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[list[Struct], int]:
+def _value(data: bytes, at: int, kind: int, keep: Any, level: int) -> tuple[Any, int]:
+    """Return a value, and where it ends."""
+    if _BYTE < kind < _DOUBLE:
+        return _integer(data, at)
+    if kind == _BINARY:
+        size, at = _size(data, at)
+        return data[at : at + size], at + size
+    if level > _MOST_LEVELS:
+        raise ValueError("it is nested too deeply")
+    if kind == _STRUCT:
+        return _struct(data, at, keep if isinstance(keep, Mapping) else _NOTHING, level + 1)
+    if kind == _LIST:
+        return _list(data, at, keep[0] if isinstance(keep, list) else None, level + 1)
+    if kind == _BYTE or kind in _BOOLEANS:
+        return None, at + 1
+    if kind == _DOUBLE:
+        return None, at + 8
+    raise ValueError(f"it holds a value of type {kind}, which Parquet does not have")
+
+
+def _list(data: bytes, at: int, keep: Wanted | None, level: int) -> tuple[list[Struct], int]:
     """Return the structs of a list, of which other values are skipped."""
     size, kind = data[at] >> 4, data[at] & 0x0F
     at += 1
     if size == 0x0F:
         size, at = _size(data, at)
     found: list[Struct] = []
-    if kind == _STRUCT:
-        for _ in range(size):  # each takes a byte, at least
-            one, at = _struct(data, at, wanted, level + 1)
-            if wanted:
-                found.append(one)
-    elif _BYTE < kind < _DOUBLE:
-        for _ in range(size):
-            at = at + 1 if data[at] < 0x80 else _size(data, at)[1]
-    elif kind == _BINARY:
-        for _ in range(size):
-            at = _binary(data, at)[1]
-    else:
-        at += size * _size_of(kind, in_list=True)
+    for _ in range(size):
+        data[at]  # each takes a byte, at least: the size may be any number
+        one, at = _value(data, at, kind, keep, level)
+        if keep is not None and kind == _STRUCT:
+            found.append(one)
     return found, at
 
 
-def _size_of(kind: int, *, in_list: bool) -> int:
-    """Return the bytes that a value takes; the type of a boolean says its value, but in a list."""
-    if kind in (1, 2):
-        return int(in_list)
-    if kind in (_BYTE, _DOUBLE):
-        return 1 if kind == _BYTE else 8
-    raise ValueError(f"it holds a value of type {kind}, which Parquet does not have")
-
-
-def _binary(data: bytes, at: int) -> tuple[int, int]:
-    """Return where bytes begin and end."""
-    size, at = (data[at], at + 1) if data[at] < 0x80 else _size(data, at)
-    return at, at + size
-
-
 def _integer(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _size(data, at)
+    value, at = (data[at], at + 1) if data[at] < 0x80 else _size(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 

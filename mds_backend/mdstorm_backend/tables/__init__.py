@@ -1,4 +1,4 @@
-"""Tables whose rows are not all rows of their files: Delta is read, others are recognised."""
+"""Tables whose rows are not all rows of their files: Delta and Iceberg; others are recognised."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from mdstorm_backend.tables.delta import (
     open_delta,
 )
 from mdstorm_backend.tables.delta_log import is_absolute
+from mdstorm_backend.tables.iceberg import is_iceberg, open_iceberg
 from mdstorm_backend.tables.layouts import (
     check_layout,
     check_no_part_of_a_table,
@@ -37,9 +38,11 @@ __all__ = [
     "check_no_table_name",
     "is_absolute",
     "is_delta",
+    "is_iceberg",
     "is_table_name",
     "is_table_without_catalog",
     "may_be_part_of_a_table",
     "open_delta",
+    "open_iceberg",
     "other_format",
 ]

@@ -113,7 +113,8 @@ def check_as_of(as_of: AsOf | None, url: str) -> None:
     """
     if as_of:
         raise InvalidArgumentError(
-            f"{as_of} chooses a version of a Delta table, and {url} is none: leave it out"
+            f"{as_of} chooses a version of a table, and {url} is no table of Delta or Iceberg: "
+            "leave it out"
         )
 
 

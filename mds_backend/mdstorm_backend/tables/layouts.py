@@ -13,10 +13,11 @@ from contextlib import suppress
 from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.base.pools import map_files
+from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.errors import MDStormError, UnsupportedTableError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import is_delta
+from mdstorm_backend.tables.iceberg import is_iceberg
 from mdstorm_backend.tables.snapshot import read_by_spark
 
 #: What is in the names below: most directories hold many files, and none of these.
@@ -27,7 +28,6 @@ _HUDI = re.compile(r"(?:(?P<directory>.*)/)?(\.hoodie/.*|\.hoodie_partition_meta
 _TEMPORARY = re.compile(r"(?:(?P<directory>.*)/)?_temporary/.*")
 #: Names of the files by which Databricks marks the beginning and the end of a job.
 _MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<job>\d+)")
-_MARK_OF = {"Hudi": ".hoodie", "Iceberg": "metadata/*.metadata.json"}
 #: Names of directories that are part of a table: partitions, also by days, ``data``, and what Delta
 #: and Iceberg begin paths with at random, two characters or bits.
 _PART = re.compile(r".*=.*|[A-Za-z0-9]{2}|data|[01]{4,8}|\d{4}(-?\d\d){0,2}")
@@ -47,17 +47,18 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
     Raises
     ------
     UnsupportedTableError
-        If it is a table of Iceberg or Hudi, or a job of Spark has not ended, or removed files that
-        are still there.
+        If it holds a table, or is one of Hudi, or a job of Spark has not ended, or removed files
+        that are still there.
     """
     marked = [name for name in names if any(mark in name for mark in _MARKS)]
     for name in marked:
         if match := _DELTA.fullmatch(name):
-            raise _part_of_delta(location.url, _directory(location, match))
+            raise _part_of(location.url, "a Delta", _directory(location, match))
         if match := _ICEBERG.fullmatch(name):
-            raise _unread("Iceberg", _directory(location, match))
+            raise _part_of(location.url, "an Iceberg", _directory(location, match))
         if match := _HUDI.fullmatch(name):
-            raise _unread("Hudi", _directory(location, match))
+            found = _directory(location, match)
+            raise UnsupportedTableError(unread_message(found), url=found)
         if match := _TEMPORARY.fullmatch(name):
             raise _unfinished(_directory(location, match))
     if marked:
@@ -83,10 +84,15 @@ def check_no_part_of_a_table(url: str, directories: Iterable[Location]) -> None:
     for found, one in above.items():
         table = Location(found, one.storage_options, one.filesystem)
         if is_delta(table):
-            raise _part_of_delta(url, found)
+            raise _part_of(url, "a Delta", found)
         # Tables of other formats have partitions in directories, and are in none.
-        if "=" not in found.rpartition("/")[2] and (kind := unread_table(table)):
-            raise _unread(kind, found, f"{url} is read as files, but ")
+        if "=" in found.rpartition("/")[2]:
+            continue
+        if is_hudi(table):
+            message = f"{url} is read as files, but {unread_message(found)}"
+            raise UnsupportedTableError(message, url=found)
+        if is_iceberg(table):
+            raise _part_of(url, "an Iceberg", found)
 
 
 def may_be_part_of_a_table(directory: str) -> bool:
@@ -104,25 +110,23 @@ def _with_those_above(directory: str) -> Iterator[str]:
         yield directory
 
 
-def unread_table(location: Location) -> str | None:
-    """Return the format of a table that a directory is, if it is one that is not read."""
-    if location.child(".hoodie").describe() is not None:
-        return "Hudi"
-    return "Iceberg" if location.list_matches("metadata/*.metadata.json*") else None
+def is_hudi(location: Location) -> bool:
+    """Whether a directory is a Hudi table, which is not read."""
+    return location.child(".hoodie").describe() is not None
 
 
-def unread_message(kind: str, url: str) -> str:
+def unread_message(url: str) -> str:
     """Return what there is to say of a table that is not read."""
     return (
-        f"{url} is a table of {kind} (it holds {_MARK_OF[kind]}), which is not read: its files may "
-        f"hold rows that were deleted or replaced. {read_by_spark(url, kind.lower())}"
+        f"{url} is a table of Hudi (it holds .hoodie), which is not read: its files may hold rows "
+        f"that were deleted or replaced. {read_by_spark(url, 'hudi')}"
     )
 
 
-def _part_of_delta(url: str, table: str) -> UnsupportedTableError:
-    """Return the error for files that are part of a Delta table, or directories with one inside."""
+def _part_of(url: str, kind: str, table: str) -> UnsupportedTableError:
+    """Return the error for files that are part of a table, or directories with one inside."""
     return UnsupportedTableError(
-        f"{url} is read as files, but {table} is a Delta table, whose files may hold rows that "
+        f"{url} is read as files, but {table} is {kind} table, whose files may hold rows that "
         "were deleted or replaced. Read the table by its own URL, one at a time, and select "
         "partitions with filters=[(column, '=', value)]",
         url=table,
@@ -141,10 +145,6 @@ def _unfinished(url: str) -> UnsupportedTableError:
         "again, or remove _temporary and what the job wrote",
         url=url,
     )
-
-
-def _unread(kind: str, url: str, before: str = "") -> UnsupportedTableError:
-    return UnsupportedTableError(before + unread_message(kind, url), url=url)
 
 
 def _check_markers(location: Location, names: Sequence[str]) -> None:
@@ -211,10 +211,8 @@ def other_format(location: Location) -> str | None:
         Where no index of MDS was found.
     """
     with suppress(MDStormError, OSError):
-        if kind := unread_table(location):
-            return (
-                f"there is no MDS dataset at {location.url}: {unread_message(kind, location.url)}"
-            )
+        if is_hudi(location):
+            return f"there is no MDS dataset at {location.url}: {unread_message(location.url)}"
         found = _kind(location)
         if found is not None:
             kind, reader = found
@@ -234,6 +232,8 @@ def _kind(location: Location) -> tuple[str, str] | None:
         return ("a Parquet file", "make_batch_reader") if _is_parquet_file(location) else None
     if is_delta(location):
         return "a Delta table", "make_batch_reader"
+    if is_iceberg(location):
+        return "an Iceberg table", "make_batch_reader"
     if not _holds_parquet(location):
         return None
     if location.exists(_METADATA):

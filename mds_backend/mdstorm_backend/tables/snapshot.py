@@ -28,7 +28,7 @@ class AsOf:
     Attributes
     ----------
     version : int or None
-        Its number.
+        Its number; of an Iceberg table, the id of a snapshot.
     timestamp : str, datetime.datetime or None
         A time: the newest version that was there then. ISO 8601, such as ``2024-05-31`` or
         ``2024-05-31T12:00:00+02:00``; in UTC unless it has an offset.
@@ -105,7 +105,7 @@ class LiveFile:
     size : int
         Its size in bytes.
     modified : int
-        When it was written, in milliseconds.
+        When it was written, in milliseconds; 0 if the log does not say.
     num_rows : int or None
         The rows that it holds, dead ones too; None if the log does not say.
     partition : mapping of str to value
@@ -135,11 +135,11 @@ class TableSnapshot:
     url : str
         The table.
     version : int
-        The version.
+        The version, or the id of the snapshot.
     fields : tuple of TableField
         The columns, in the order of the table.
     partition_columns : tuple of str
-        Those whose values are in the log.
+        Those whose values are in the log, for each file.
     files : tuple of LiveFile
         The files in the order of their paths.
     """
@@ -262,6 +262,8 @@ class TableField:
         Whether it may hold nulls.
     children : tuple of TableField
         The fields of a struct; the element of a list; key and value of a map.
+    names_without_id : tuple of str
+        Its names in files whose fields have no numbers; none if there it cannot be found.
     """
 
     name: str
@@ -270,6 +272,7 @@ class TableField:
     field_id: int | None = None
     nullable: bool = True
     children: tuple[TableField, ...] = ()
+    names_without_id: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -313,10 +316,11 @@ def _typed(
             _typed("key", type_["keyType"], mode, "key", None, False),
             _typed("value", type_["valueType"], mode, "value", None, True),
         )
-    return TableField(name, _arrow_type(kind, children), stored, id_, nullable, children)
+    return TableField(name, nested_type(kind, children), stored, id_, nullable, children)
 
 
-def _arrow_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
+def nested_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
+    """Return the type of a field that has some children, by Spark's name; null if not known."""
     if not all(child.is_known for child in children):
         return pa.null()
     types = [child.type for child in children]

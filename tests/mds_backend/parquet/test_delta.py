@@ -481,7 +481,7 @@ def test_files_below_random_prefixes_are_refused(tmp_path: Path) -> None:
 
 def test_a_version_of_what_has_none_is_refused(tmp_path: Path) -> None:
     pq.write_table(numbers(1), tmp_path / "a.parquet")
-    with pytest.raises(InvalidArgumentError, match=r"version=1 chooses a version.*is none"):
+    with pytest.raises(InvalidArgumentError, match=r"version=1 chooses a version.*is no table"):
         open_parquet(str(tmp_path), as_of=AsOf(version=1))
 
 

@@ -1,0 +1,332 @@
+"""Read the metadata of an Iceberg table by pyiceberg: which files and rows of it are alive.
+
+No catalog is asked. pyiceberg's part is to parse the metadata and to assign delete files to data
+files; all files come through `Location`, as those of other datasets do.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mdstorm_backend.base.checks import parse_json
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    MDStormError,
+    UnsupportedTableError,
+)
+from mdstorm_backend.storage import Location
+from mdstorm_backend.tables.snapshot import (
+    AsOf,
+    DeadRows,
+    LiveFile,
+    TableField,
+    TableSnapshot,
+    nested_type,
+    read_by_spark,
+)
+
+_METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
+#: Some writers name the newest file in it; the number that others write there is no newer than the
+#: names are.
+_HINT = "version-hint.text"
+_NUMBER = re.compile(r"v?(\d+)")
+#: The version of a table that has no snapshot yet.
+_EMPTY = 0
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+#: Types that have other names in Spark. What has none, such as ``time``, is not known.
+_SPARK_NAMES = {
+    "int": "integer",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "uuid": "binary",
+    "list": "array",
+}
+
+
+def is_iceberg(location: Location) -> bool:
+    """Whether a directory is an Iceberg table."""
+    return bool(_metadata_files(location))
+
+
+def _metadata_files(location: Location) -> list[str]:
+    names = location.child("metadata").list_names()
+    return [name for name in names if _METADATA.fullmatch(name)]
+
+
+def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
+    """Find out which files and rows of an Iceberg table are alive.
+
+    Raises
+    ------
+    MissingDependencyError, DatasetNotFoundError, UnsupportedTableError, CorruptDatasetError,
+    CredentialsError, StorageError
+        As `open_delta`, for a table, snapshot, metadata or storage.
+    """
+    require("pyiceberg")
+    try:
+        return _read(location, as_of)
+    except MDStormError:
+        raise
+    except Exception as error:  # pyiceberg has no errors of its own for files that it cannot read
+        said = " ".join(str(error).split())[:300]
+        if "support" in said.lower():
+            raise _unsupported(location.url, f"pyiceberg does not read ({said})") from error
+        raise CorruptDatasetError(
+            f"{location.url} is an Iceberg table whose metadata cannot be read ({said}). Check "
+            "that it is complete, or open another snapshot",
+            url=location.url,
+        ) from error
+
+
+def _read(location: Location, as_of: AsOf) -> TableSnapshot:
+    metadata = _parsed(location, _newest(location))
+    snapshot = _snapshot(metadata, location.url, as_of)
+    schema = metadata.schema()
+    if snapshot is not None and snapshot.snapshot_id != metadata.current_snapshot_id:
+        schema = next((s for s in metadata.schemas if s.schema_id == snapshot.schema_id), schema)
+    mapping = metadata.name_mapping()
+    names = {} if mapping is None else _names(json.loads(mapping.model_dump_json()))
+    struct = json.loads(schema.model_dump_json())
+    fields = tuple(_field(field, names, location.url) for field in struct["fields"])
+    if snapshot is None:
+        return TableSnapshot(location.url, _EMPTY, fields, (), ())
+    paths = _Paths(location, metadata.location)
+    scan = _pyiceberg("table").DataScan(metadata, paths, snapshot_id=snapshot.snapshot_id)
+    tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
+    dead = _dead_rows(tasks, paths)
+    specs, by_id = metadata.specs(), {field.field_id: field for field in fields}
+    files = []
+    for task in tasks:
+        file = task.file
+        partition = _partition(specs[file.spec_id], file.partition, by_id)
+        nulls = _nulls(file.null_value_counts or {}, fields, partition)
+        if file.file_format != "PARQUET" or file.key_metadata:
+            kind = "encrypted" if file.key_metadata else f"as {file.file_format.value}"
+            raise _unsupported(location.url, f"holds {file.file_path} {kind}")
+        path = paths.relative(file.file_path)
+        size, rows = file.file_size_in_bytes, file.record_count
+        files.append(LiveFile(path, size, 0, rows, partition, nulls, dead.get(file.file_path)))
+    columns = set.intersection(*(set(file.partition) for file in files)) if files else set()
+    partitioned = tuple(field.name for field in fields if field.name in columns)
+    return TableSnapshot(location.url, snapshot.snapshot_id, fields, partitioned, tuple(files))
+
+
+def _pyiceberg(module: str) -> Any:
+    return importlib.import_module(f"pyiceberg.{module}")
+
+
+def _newest(location: Location) -> str:
+    """Return the newest metadata file: the one that a hint names, or that of the highest number."""
+    names = _metadata_files(location)
+    try:
+        hint = bytes(location.child("metadata").read(_HINT)).decode().strip().partition(".")[0]
+    except FileNotFoundError:
+        hint = ""
+    numbers = {name: int(number[1]) for name in names if (number := _NUMBER.match(name))}
+    newest = [name for name in names if name.partition(".")[0] == hint] or [
+        name for name in names if numbers.get(name, -1) == max(numbers.values(), default=-1)
+    ]
+    if len(newest) > 1:
+        raise _unsupported(
+            location.url,
+            f"has two newest metadata files, {newest[0]} and {newest[1]}, of which only its "
+            "catalog knows the one that counts",
+        )
+    return newest[0]
+
+
+def _parsed(location: Location, name: str) -> Any:
+    """Return the table metadata in a file."""
+    content = bytes(location.child("metadata").read(name))
+    raw = parse_json(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    version = raw["format-version"]
+    if version not in (1, 2, 3):
+        raise _unsupported(location.url, f"has format version {version}, which is not known here")
+    return _pyiceberg("table.metadata").TableMetadataUtil.parse_obj(raw)
+
+
+def _snapshot(metadata: Any, url: str, as_of: AsOf) -> Any:
+    """Return the snapshot that is asked for; None for a table that has none yet."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    if as_of.version is not None:
+        if as_of.version not in known and (known or as_of.version != _EMPTY):
+            raise DatasetNotFoundError(
+                f"{url} has no snapshot {as_of.version}: the newest ones are {list(known)[-5:]}",
+                url=url,
+            )
+        return known.get(as_of.version)
+    if as_of.timestamp is None:
+        return metadata.current_snapshot()
+    wanted = (as_of.time - _EPOCH) // timedelta(milliseconds=1)
+    log = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= wanted]
+    if not log or log[-1].snapshot_id not in known:
+        oldest = min((each.timestamp_ms for each in known.values()), default=0)
+        since = _EPOCH + timedelta(milliseconds=oldest)
+        raise DatasetNotFoundError(
+            f"{url} has no snapshot as old as {as_of}: the oldest that is left is of {since}",
+            url=url,
+        )
+    return known[log[-1].snapshot_id]
+
+
+class _Paths:
+    """Where the files of a table are; what pyiceberg asks for them, as its ``FileIO``.
+
+    Paths in metadata are absolute. Those inside of the table are taken relative to it, so that a
+    table that was moved or copied, or has another URL here, can be read.
+    """
+
+    def __init__(self, table: Location, known_as: str) -> None:
+        self._table = table
+        self._known_as = known_as.rstrip("/") + "/"
+
+    def relative(self, path: str) -> str:
+        """Return a path relative to the table, or its URL if it is elsewhere."""
+        url = f"{self._table.url}/"
+        if path.startswith(self._known_as):
+            path = url + path[len(self._known_as) :]
+        else:
+            path = Location.of(path).url
+        inside = path.removeprefix(url)
+        if ".." in inside.split("/") or "\0" in inside or path.split("/")[:3] != url.split("/")[:3]:
+            raise CorruptDatasetError(
+                f"{self._table.url} is an Iceberg table whose metadata names the file {path!r}, "
+                "which is outside of its storage. Restore the metadata, or open another snapshot",
+                url=self._table.url,
+            )
+        return inside
+
+    def new_input(self, path: str) -> SimpleNamespace:
+        """Return what pyiceberg calls an ``InputFile``."""
+        return SimpleNamespace(location=path, open=lambda: io.BytesIO(self.read(path)))
+
+    def read(self, path: str) -> bytes:
+        """Read a file that metadata names."""
+        directory, name = self._table, self.relative(path)
+        if "://" in name:
+            url, _, name = name.rpartition("/")
+            directory = Location(url, directory.storage_options, directory.filesystem)
+        return bytes(directory.read(name))
+
+
+def _names(mapping: list[dict[str, Any]]) -> dict[int, tuple[str, ...]]:
+    """Return the names that fields have in files without field ids, by id."""
+    found = {}
+    for field in mapping:
+        if "field-id" in field:
+            found[field["field-id"]] = tuple(field["names"])
+        found |= _names(field.get("fields") or [])
+    return found
+
+
+def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: str) -> TableField:
+    name, type_ = field["name"], field["type"]
+    if field.get("initial-default") is not None:
+        raise _unsupported(url, f"has a default for column {name!r} of older files")
+    kind = type_["type"] if isinstance(type_, Mapping) else type_.partition("[")[0]
+    kind = "binary" if kind == "fixed" else _SPARK_NAMES.get(kind, kind)
+    children: tuple[TableField, ...] = ()
+    if kind == "struct":
+        children = tuple(_field(child, names, url) for child in type_["fields"])
+    elif kind in ("array", "map"):
+        parts = ("element",) if kind == "array" else ("key", "value")
+        children = tuple(
+            _field({"id": type_[f"{part}-id"], "name": part, "type": type_[part]}, names, url)
+            for part in parts
+        )
+    id_ = int(field["id"])
+    return TableField(
+        *(name, nested_type(kind, children), name, id_, not field.get("required"), children),
+        names_without_id=names.get(id_, ()),
+    )
+
+
+def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:
+    """Return the columns that have one value in all of a file, which may lack them."""
+    found = {}
+    for place, part in enumerate(spec.fields):
+        field = fields.get(part.source_id)
+        if str(part.transform) == "identity" and field is not None and field.is_known:
+            value = values[place]
+            value = value.bytes if isinstance(value, UUID) else value
+            found[field.name] = pa.scalar(value, field.type).as_py()
+    return found
+
+
+def _nulls(
+    counts: Mapping[int, int], fields: tuple[TableField, ...], partition: Mapping[str, Any]
+) -> dict[str, int | None]:
+    """Return the null counts of a file, without zeros."""
+    found = {
+        field.name: None if field.children else counts.get(field.field_id or 0)
+        for field in fields
+        if field.nullable and field.name not in partition
+    }
+    return {name: count for name, count in found.items() if count != 0}
+
+
+def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
+    """Return the positions that delete files remove from data files, by the paths of those."""
+    deletes = {delete.file_path: delete for task in tasks for delete in task.delete_files}
+    positions = map_files(
+        lambda delete: _positions(paths.read(delete.file_path), delete), list(deletes.values())
+    )
+    of_file = dict(zip(deletes, positions, strict=True))
+    found = {}
+    for task in tasks:
+        path = task.file.file_path
+        parts = [of_file[delete.file_path].get(path) for delete in task.delete_files]
+        if some := [part for part in parts if part is not None]:
+            found[path] = np.unique(np.concatenate(some))
+            if (found[path] < 0).any():
+                raise ValueError(f"a row of {path} before its first one is deleted")
+    return found
+
+
+def _positions(content: bytes, delete: Any) -> dict[str, DeadRows]:
+    """Return the positions in a delete file, by the data files that it names."""
+    if delete.key_metadata:
+        raise ValueError("encrypted delete files are not supported")
+    if delete.file_format == "PUFFIN":
+        puffin = _pyiceberg("table.puffin").PuffinFile(content)
+        vectors = _pyiceberg("table.deletion_vector").deletion_vectors_from_puffin_file(puffin)
+        return {
+            vector.referenced_data_file: vector.to_vector().to_numpy().astype(np.int64)
+            for vector in vectors
+        }
+    if delete.file_format != "PARQUET":
+        raise ValueError(f"delete files like {delete.file_path} are not supported")
+    table = pq.read_table(pa.BufferReader(content), columns=["file_path", "pos"])
+    if table.num_rows != delete.record_count:
+        raise ValueError(f"{delete.file_path} does not hold {delete.record_count} rows")
+    if not table.num_rows:
+        return {}
+    paths = pa.concat_arrays(table["file_path"].chunks).dictionary_encode()
+    numbers = paths.indices.to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    cuts = np.searchsorted(numbers[order], np.arange(1, len(paths.dictionary)))
+    rows = table["pos"].to_numpy().astype(np.int64)[order]
+    return dict(zip(paths.dictionary.to_pylist(), np.split(rows, cuts), strict=True))
+
+
+def _unsupported(url: str, what: str) -> UnsupportedTableError:
+    """Return the error for a table that has or needs what is not known here."""
+    return UnsupportedTableError(
+        f"{url} is an Iceberg table that {what}. {read_by_spark(url, 'iceberg')}", url=url
+    )

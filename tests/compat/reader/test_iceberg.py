@@ -1,0 +1,59 @@
+"""Readers, converters and conversions deliver the live rows of an Iceberg table."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+tables = pytest.importorskip("tests.iceberg_tables")
+
+from pyiceberg.table import Table  # noqa: E402
+from pyiceberg.transforms import IdentityTransform  # noqa: E402
+
+from mdstorm import convert, make_batch_reader  # noqa: E402
+from mdstorm.errors import UnsupportedTableError  # noqa: E402
+from mdstorm.spark import make_spark_converter  # noqa: E402
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Rows 0 to 5 in partitions of their parity, of which 2 and 3 are deleted."""
+    table = tables.catalog(tmp_path).create_table(
+        "n.t", pa.schema([("n", pa.int64()), ("odd", pa.bool_())])
+    )
+    with table.update_spec() as spec:
+        spec.add_field("odd", IdentityTransform())
+    table.append(pa.table({"n": range(6), "odd": [False, True] * 3}))
+    files = {partition[0]: path for path, (_, partition) in tables.live_files(table).items()}
+    for odd, path in files.items():
+        dead = tables.positions(table, {path: [1]}, tables.Record(odd))
+        tables.commit(table, dead)
+    return table
+
+
+def numbers(url: str, **options: object) -> list[int]:
+    with make_batch_reader(url, num_epochs=1, **options) as reader:
+        return sorted(n for batch in reader for n in batch.n.tolist())
+
+
+def test_a_reader_has_the_rows_of_a_snapshot(table: Table) -> None:
+    url, first = table.location(), table.snapshots()[0].snapshot_id
+    assert numbers(url) == [0, 1, 4, 5]
+    assert numbers(url, version=first) == list(range(6))
+    assert numbers(url, filters=[("odd", "=", True)]) == [1, 5]
+    with make_batch_reader(url, version=first) as reader:
+        assert reader.diagnostics["table_version"] == first
+
+
+def test_a_converter_and_a_conversion_take_a_snapshot(table: Table, tmp_path: Path) -> None:
+    url, first = table.location(), table.snapshots()[0].snapshot_id
+    converter = make_spark_converter(url, version=first)
+    assert len(converter) == 6
+    assert converter.file_urls == [url]
+    with converter.make_torch_dataloader(batch_size=6, num_epochs=1) as loader:
+        (batch,) = loader
+    assert sorted(batch["n"].tolist()) == list(range(6))
+    assert len(convert(url, str(tmp_path / "new"))) == 4
+    assert len(convert(url, str(tmp_path / "old"), version=first)) == 6
+    with pytest.raises(UnsupportedTableError, match="is a table of Delta or Iceberg"):
+        convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]

@@ -1,0 +1,336 @@
+"""Iceberg tables are read by their metadata: live rows alone, as pyiceberg's own scan has them."""
+
+import datetime as dt
+import decimal
+import gzip
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+tables = pytest.importorskip("tests.iceberg_tables")
+
+from pyiceberg.table import StaticTable, Table  # noqa: E402
+from pyiceberg.transforms import IdentityTransform  # noqa: E402
+from pyiceberg.types import LongType, StringType  # noqa: E402
+
+from mdstorm_backend.convert import convert_parquet  # noqa: E402
+from mdstorm_backend.errors import (  # noqa: E402
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    UnsupportedTableError,
+)
+from mdstorm_backend.parquet import ParquetDataset, open_parquet  # noqa: E402
+from mdstorm_backend.tables import AsOf  # noqa: E402
+
+UTC = dt.timezone.utc
+COLUMNS = {
+    "i": pa.int32(),
+    "n": pa.int64(),
+    "x": pa.float64(),
+    "s": pa.string(),
+    "d": pa.date32(),
+    "t": pa.timestamp("us", "UTC"),
+    "c": pa.decimal128(9, 2),
+    "l": pa.list_(pa.int64()),
+    "r": pa.struct([("a", pa.int64()), ("b", pa.string())]),
+}
+
+
+def rows_of(dataset: ParquetDataset) -> list[str]:
+    names = dataset.schema.names
+    found = []
+    for number in range(len(dataset.row_groups)):
+        shard = dataset.shard(number)
+        found += [shard.sample(row, names) for row in range(shard.num_samples)]
+    assert len(found) == len(dataset)
+    return sorted(repr([_plain(row[name]) for name in names]) for row in found)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    value = value.item() if isinstance(value, np.generic) else value
+    return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
+
+
+def scanned(table: Table, **scan: Any) -> list[str]:
+    """The same rows by pyiceberg."""
+    found = table.scan(**scan).to_arrow().to_pylist()
+    return sorted(repr([_plain(value) for value in row.values()]) for row in found)
+
+
+def some_rows(rng: np.random.Generator, count: int, columns: list[str]) -> pa.Table:
+    day = dt.date(2024, 1, 1)
+
+    def value(name: str, n: int) -> Any:
+        if name not in ("i", "n") and rng.random() < 0.1:
+            return None
+        return {
+            "i": n % 3,
+            "n": n,
+            "x": n / 4,
+            "s": f"s{n % 5}",
+            "d": day + dt.timedelta(n % 3),
+            "t": dt.datetime(2024, 1, 1 + n % 3, 4, 5, 6, n, tzinfo=UTC),
+            "c": decimal.Decimal(n) / 4,
+            "l": list(range(n % 4)),
+            "r": {"a": n, "b": str(n)},
+        }[name]
+
+    numbers = rng.integers(0, 1000, count).tolist()
+    columns_ = {name: [value(name, n) for n in numbers] for name in columns}
+    return pa.table({name: pa.array(columns_[name], COLUMNS[name]) for name in columns})
+
+
+def kill_some(table: Table, rng: np.random.Generator, write: Callable[..., Any]) -> None:
+    """Delete some rows of some files of one partition."""
+    files = tables.live_files(table)
+    if not files:
+        return
+    _, partition = list(files.values())[rng.integers(len(files))]
+    dead = {
+        path: rng.choice(rows, rng.integers(1, rows + 1), replace=False).tolist()
+        for path, (rows, found) in files.items()
+        if found == partition and rng.random() < 0.8
+    }
+    if dead:
+        tables.commit(table, write(table, dead, partition))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    columns = ["i", "n", *(name for name in "xsdtclr" if rng.random() < 0.5)]
+    first = some_rows(rng, int(rng.integers(1, 40)), columns)
+    table = tables.catalog(tmp_path).create_table("n.t", first.schema)
+    with table.update_spec() as spec:
+        if rng.random() < 0.4:
+            spec.add_field("i", IdentityTransform())
+        if "d" in columns and rng.random() < 0.5:
+            spec.add_field("d", IdentityTransform())
+    table.append(first)
+    renamed = {}
+    for _ in range(rng.integers(2, 6)):
+        match rng.integers(7):
+            case 0 | 1:
+                new = some_rows(rng, int(rng.integers(1, 40)), columns)
+                table.append(new.rename_columns(renamed) if renamed else new)
+            case 2:
+                table.delete(f"{renamed.get('n', 'n')} < {rng.integers(0, 600)}")
+            case 3:
+                new = some_rows(rng, 7, columns)
+                table.overwrite(new.rename_columns(renamed) if renamed else new)
+            case 4 if not renamed:
+                with table.update_schema() as update:
+                    update.rename_column("n", "other")
+                    update.update_column("i", LongType())
+                    update.add_column("later", StringType())
+                renamed = {name: {"n": "other"}.get(name, name) for name in columns}
+            case 4 | 5:
+                kill_some(table, rng, tables.positions)
+            case 6:
+                kill_some(table, rng, tables.vectors)
+    dataset = open_parquet(str(tables.path_of(table)))
+    assert rows_of(dataset) == scanned(table)
+    mds = convert_parquet(dataset, str(tmp_path / "mds")) if len(dataset) else ()
+    assert len(mds) == len(dataset)
+    for snapshot in rng.choice([s.snapshot_id for s in table.snapshots()], 2).tolist():
+        then = open_parquet(str(tables.path_of(table)), as_of=AsOf(version=snapshot))
+        assert then.table_version == snapshot
+        if snapshot != table.current_snapshot().snapshot_id:
+            assert rows_of(then) == scanned(table, snapshot_id=snapshot)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Two files, of rows 0 to 4 and 5 to 9."""
+    schema = pa.schema([("n", pa.int64())])
+    table = tables.catalog(tmp_path).create_table("n.t", schema)
+    for first in (0, 5):
+        table.append(pa.table({"n": range(first, first + 5)}, schema))
+    return table
+
+
+def numbers(table: Table | Path, **options: Any) -> list[int]:
+    path = table if isinstance(table, Path) else tables.path_of(table)
+    dataset = open_parquet(str(path), **options)
+    read = [dataset.shard(i).decoded(["n"])["n"].tolist() for i in range(len(dataset.row_groups))]
+    return sorted(chain.from_iterable(read))
+
+
+def first_file(table: Table) -> str:
+    return next(path for path in tables.live_files(table) if numbers_in(path) == [0, 1, 2, 3, 4])
+
+
+def numbers_in(path: str) -> Any:
+    return pq.read_table(path.removeprefix("file://"))["n"].to_pylist()
+
+
+def test_a_snapshot_is_chosen_by_its_id_or_by_a_time(table: Table) -> None:
+    first, second = table.snapshots()
+    when = [dt.datetime.fromtimestamp(s.timestamp_ms / 1000, UTC) for s in (first, second)]
+    assert numbers(table, as_of=AsOf(version=first.snapshot_id)) == list(range(5))
+    assert numbers(table, as_of=AsOf(timestamp=when[0])) == list(range(5))
+    assert numbers(table, as_of=AsOf(timestamp=when[1])) == list(range(10))
+    with pytest.raises(DatasetNotFoundError, match=f"no snapshot 7.*{second.snapshot_id}"):
+        numbers(table, as_of=AsOf(version=7))
+    with pytest.raises(DatasetNotFoundError, match="no snapshot as old as"):
+        numbers(table, as_of=AsOf(timestamp=when[0] - dt.timedelta(milliseconds=1)))
+
+
+def test_a_table_without_a_snapshot_is_empty(tmp_path: Path) -> None:
+    table = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
+    path = str(tables.path_of(table))
+    dataset = open_parquet(path)
+    assert (len(dataset), dataset.schema.names, dataset.table_version) == (0, ("n",), 0)
+    assert len(open_parquet(path, as_of=AsOf(version=0))) == 0
+    table.append(pa.table({"n": [1]}))
+    with pytest.raises(DatasetNotFoundError, match="no snapshot 0"):
+        open_parquet(path, as_of=AsOf(version=0))
+
+
+def test_rows_stay_dead_in_row_groups_and_with_several_delete_files(table: Table) -> None:
+    path = first_file(table)
+    tables.commit(table, tables.positions(table, {path: [0, 3]}))
+    tables.commit(table, tables.positions(table, {path: [3, 4]}))
+    assert numbers(table) == [1, 2, *range(5, 10)]
+    assert numbers(table, keep_row_groups=True) == [1, 2, *range(5, 10)]
+    tables.commit(table, tables.positions(table, {path: [1, 2]}))
+    assert numbers(table) == list(range(5, 10))
+
+
+def test_vectors_of_format_3_are_applied(table: Table) -> None:
+    files = list(tables.live_files(table))
+    tables.commit(table, tables.vectors(table, {files[0]: range(4), files[1]: [2]}))
+    newest = tables.write_metadata(table, **{"format-version": 3, "next-row-id": 0})
+    expected = StaticTable.from_metadata(f"file://{newest}").scan().to_arrow()["n"].to_pylist()
+    assert numbers(table) == sorted(expected)
+    assert len(expected) == 5
+
+
+def test_later_rows_of_a_deleted_place_are_alive(table: Table) -> None:
+    """Position deletes name files, and files are written once: a later file is another one."""
+    tables.commit(table, tables.positions(table, {first_file(table): range(5)}))
+    table.append(pa.table({"n": range(5)}))
+    assert numbers(table) == list(range(10))
+
+
+def test_a_table_that_was_moved_is_read_where_it_is(table: Table, tmp_path: Path) -> None:
+    tables.commit(table, tables.positions(table, {first_file(table): [0]}))
+    moved = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(tables.path_of(table), moved)
+    shutil.rmtree(tables.path_of(table))
+    assert numbers(moved) == list(range(1, 10))
+
+
+def test_files_without_field_ids_are_read_by_the_names_of_the_table(
+    table: Table, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"n": [10, 11]}), tmp_path / "plain.parquet")
+    table.add_files([f"file://{tmp_path}/plain.parquet"])
+    with table.update_schema() as update:
+        update.rename_column("n", "m")
+    dataset = open_parquet(str(tables.path_of(table)))
+    read = [dataset.shard(i).decoded(["m"])["m"].tolist() for i in range(3)]
+    assert sorted(chain.from_iterable(read)) == list(range(12))
+    tables.write_metadata(table, properties={})
+    with pytest.raises(CorruptDatasetError, match="columns without field ids"):
+        open_parquet(str(tables.path_of(table)), keep_row_groups=True)
+
+
+def test_partition_columns_that_files_lack_come_from_the_manifest(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64()), ("d", pa.date32())])
+    table = tables.catalog(tmp_path).create_table("n.t", schema)
+    with table.update_spec() as spec:
+        spec.add_field("d", IdentityTransform())
+    day = dt.date(2024, 1, 1)
+    table.append(pa.table({"n": [1, 2], "d": [day, None]}, schema))
+    dataset = open_parquet(str(tables.path_of(table)))
+    assert dataset.partition_columns == ("d",)
+    for group in dataset.row_groups:
+        path = tables.path_of(table) / group.path
+        stored = pq.read_table(path, partitioning=None).drop_columns(["d"])
+        pq.write_table(stored, path)
+    sizes = {
+        file.name: (tables.path_of(table) / file.name).stat().st_size for file in dataset.files
+    }
+    files = tuple(replace(file, size=sizes[file.name]) for file in dataset.files)
+    dataset = replace(dataset, files=files)
+    shards = [dataset.shard(i).sample(0) for i in range(2)]
+    assert {row["n"]: row["d"] for row in shards} == {1: np.datetime64(day), 2: None}
+
+
+def equality_deletes(table: Table) -> Any:
+    kind = tables.m.DataFileContent.EQUALITY_DELETES
+    path = f"{table.location()}/data/eq.parquet"
+    return tables.delete_file(path, b"", 1, tables.Record(), kind, equality_ids=[1])
+
+
+@pytest.mark.parametrize("kind", ["equality", "orc", "format", "default"])
+def test_what_is_not_known_is_refused_by_name(table: Table, kind: str) -> None:
+    if kind == "equality":
+        tables.commit(table, equality_deletes(table))
+    elif kind == "orc":
+        path = f"{table.location()}/data/deletes.orc"
+        tables.commit(table, tables.delete_file(path, b"", 1, tables.Record()))
+    elif kind == "format":
+        tables.write_metadata(table, **{"format-version": 4})
+    else:
+        field = {"id": 1, "name": "n", "type": "long", "required": False, "initial-default": 7}
+        schema = {"type": "struct", "schema-id": 0, "fields": [field]}
+        tables.write_metadata(table, schemas=[schema], **{"format-version": 3, "next-row-id": 0})
+    said = {"equality": "equality deletes", "orc": r"\.orc", "format": "version 4"}
+    with pytest.raises(UnsupportedTableError, match=said.get(kind, "default for column 'n'")) as e:
+        numbers(table)
+    assert "spark.read.format('iceberg')" in str(e.value)
+
+
+@pytest.mark.parametrize("name", ["data", "data/*.parquet", "file"])
+def test_parts_of_a_table_are_refused_with_the_path_of_the_table(table: Table, name: str) -> None:
+    path = tables.path_of(table)
+    part = first_file(table) if name == "file" else f"{path}/{name}"
+    with pytest.raises(UnsupportedTableError, match=f"{path} is an Iceberg table.*own URL"):
+        open_parquet(part)
+
+
+def test_the_newest_metadata_counts_or_what_the_hint_names(table: Table) -> None:
+    newest = tables.newest_metadata(table)
+    older = sorted(newest.parent.glob("00001-*.json"))[0]
+    hint = newest.parent / "version-hint.text"
+    hint.write_text(older.name.removesuffix(".metadata.json"))
+    assert numbers(table) == list(range(5))
+    hint.write_text("1")
+    assert numbers(table) == list(range(10))
+    packed = newest.parent / "v3.gz.metadata.json"
+    packed.write_bytes(gzip.compress(older.read_bytes()))
+    assert numbers(table) == list(range(5))
+    shutil.copy(newest, newest.parent / "00003-other.metadata.json")
+    with pytest.raises(UnsupportedTableError, match="two newest metadata files"):
+        numbers(table)
+
+
+@pytest.mark.parametrize("damage", ["metadata", "manifest", "missing", "deletes", "outside"])
+def test_damaged_metadata_is_an_error_that_names_the_table(table: Table, damage: str) -> None:
+    folder = tables.path_of(table) / "metadata"
+    if damage == "metadata":
+        tables.newest_metadata(table).write_text('{"format-version": 2}')
+    elif damage == "deletes":
+        made = tables.delete_file(f"{table.location()}/data/x.parquet", b"x", 1, tables.Record())
+        tables.commit(table, made)
+    elif damage == "outside":
+        outside = {"manifest-list": f"{table.location()}/../../secret.avro"}
+        changed = [s.model_dump() | outside for s in table.snapshots()]
+        tables.write_metadata(table, snapshots=changed)
+    for path in folder.glob("*.avro") if damage in ("manifest", "missing") else ():
+        path.write_bytes(b"Obj\x01" + b"\xff" * 50) if damage == "manifest" else path.unlink()
+    with pytest.raises(CorruptDatasetError, match="is an Iceberg table whose metadata") as caught:
+        numbers(table)
+    assert caught.value.url == f"file://{tables.path_of(table)}"
