@@ -1,5 +1,5 @@
 # make test        the gate: lint, and the tests on the newest and the lowest supported versions
-# make test-all    the same, including the slow tests
+# make test-all    the same, including the slow tests; property tests draw other examples
 # make test-cluster   Spark and training jobs on several hosts: needs root and Linux
 # make quick AREA=read   the tests of one area, in under a minute
 # make docs        the site, in docs/_build/html
@@ -72,7 +72,8 @@ test-all:
 	+$(MAKE) test GATE="not cluster" LOWEST_GATE="not newest" \
 		LOWEST_TESTS="tests --ignore=tests/trainers --ignore=tests/cluster" \
 		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
-		REFUSING_KINDS="refusing-connect refusing"
+		REFUSING_KINDS="refusing-connect refusing" \
+		PYTEST_ARGS="--hypothesis-profile=anew $(PYTEST_ARGS)"
 	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
 	+$(MAKE) test-runtime
 	+$(MAKE) test-cluster
@@ -134,6 +135,7 @@ notebooks: java $(DEV)/.complete $(TRAINERS)/.complete
 		tests/end_to_end/test_notebooks.py
 	$(call with_spark,$(TRAINERS)) MDSTORM_RECORD_NOTEBOOKS=1 $(TRAINERS)/bin/python -m pytest \
 		tests/trainers/test_notebooks.py
+	$(DEV)/bin/python scripts/make_notebooks.py
 
 lint: $(DEV)/.complete
 	$(DEV)/bin/ruff check .

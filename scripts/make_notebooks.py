@@ -6,10 +6,13 @@ changed keeps its outputs; `make notebooks` runs them all.
 
 Those that show a migration are written for Petastorm, in ``before``: what `mdstorm migrate --write`
 makes of one, in either form, is the file of that name above it.
+
+Pictures of notebooks that pages show are copied to ``docs/images``.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -21,6 +24,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SOURCES = EXAMPLES / "databricks"
 BEFORE = SOURCES / "before"
 NOTEBOOKS = EXAMPLES / "notebooks"
+IMAGES = EXAMPLES.parent / "docs" / "images"
+#: The notebook whose first picture a page shows, by the name of the copy.
+SHOWN = {"digits.png": "01_pytorch", "shuffled.png": "12_composer"}
 
 _HEADER = "# Databricks notebook source\n"
 _COMMAND = re.compile(r"^# COMMAND -+\n", re.MULTILINE)
@@ -42,6 +48,20 @@ def made_files() -> Mapping[Path, str]:
         notebook = NOTEBOOKS / path.with_suffix(".ipynb").name
         made[notebook] = with_outputs(as_jupyter(path.read_text("utf-8")), notebook)
     return made
+
+
+def made_pictures() -> Mapping[Path, bytes]:
+    """Return the bytes of each copy of a picture; of none while its notebook is not run."""
+    found = {name: next(pictures_of(notebook), None) for name, notebook in SHOWN.items()}
+    return {IMAGES / name: picture for name, picture in found.items() if picture}
+
+
+def pictures_of(notebook: str) -> Iterator[bytes]:
+    """Yield the PNG files in the outputs of a notebook."""
+    for cell in json.loads((NOTEBOOKS / f"{notebook}.ipynb").read_text("utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                yield base64.b64decode("".join(output["data"]["image/png"]))
 
 
 def with_outputs(text: str, path: Path | None) -> str:
@@ -99,3 +119,5 @@ def cells_of(source: str) -> Iterator[tuple[str, str]]:
 if __name__ == "__main__":
     for made_path, text in made_files().items():
         made_path.write_text(text, "utf-8", newline="\n")
+    for made_path, picture in made_pictures().items():
+        made_path.write_bytes(picture)

@@ -1,20 +1,24 @@
-"""Example notebooks, run from top to bottom in a kernel of their own, and what they print.
+"""Example notebooks, run from top to bottom in a kernel of their own, and what they show.
 
-A run is compared with the outputs that are committed, or, with the variable
-``MDSTORM_RECORD_NOTEBOOKS``, written into the notebook in their place.
+A run is compared with the outputs that are committed. With the variable
+``MDSTORM_RECORD_NOTEBOOKS``, outputs that differ are written into the notebook.
 """
 
+import base64
 import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from itertools import zip_longest
 from pathlib import Path
 
 import nbformat
-import pytest
+import numpy as np
 from nbclient import NotebookClient
+from PIL import Image
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
@@ -38,10 +42,15 @@ def print(*values, **options):
 AS_PETASTORM = "import mdstorm\nmdstorm.install_as_petastorm()\n"
 
 _SPARK = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
-_SECONDS_PER_CELL = 300
+_SECONDS_PER_CELL = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
 #: What numbers with a decimal point may differ by: runs on other machines round otherwise.
 _TOLERANCE = 0.1
+#: What squares of so many pixels may differ by in their mean colour, of 255: more than a rounded
+#: line, less than another digit.
+_SQUARE, _COLOUR_TOLERANCE = 4, 25
+#: How fast something was, and how long it took, at the end of a line of progress.
+_DURATION = re.compile(r"(?:, [\d,.]+ \w*B/s)?, [\d,.]+ s$")
 _PORT = re.compile(r"(127\.0\.0\.1):\d+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
@@ -49,9 +58,9 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 def check_notebook(
     name: str, folder: Path, *, first: str = "", environment: Mapping[str, str] | None = None
 ) -> None:
-    """Run a notebook, and compare what it prints with what is committed.
+    """Run a notebook, and compare what its cells show with what is committed.
 
-    Words and whole numbers must be the same, fractions close.
+    Words and whole numbers must be the same, fractions close, pictures the same but for rounding.
 
     Parameters
     ----------
@@ -66,9 +75,8 @@ def check_notebook(
     """
     path = NOTEBOOKS / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    recorded = NOTEBOOKS / path.name  # those in `before` print what they print after a migration
-    committed = _printed(nbformat.read(recorded, as_version=4))
-    sources = [cell.source for cell in notebook.cells]
+    recorded = NOTEBOOKS / path.name  # those in `before` show what they show after a migration
+    committed = nbformat.read(recorded, as_version=4)
     for cell in notebook.cells:
         cell.source = DIRECTORY.sub(rf'\1 = "{(folder / "data").as_uri()}"', cell.source)
     noted = folder / "printed.txt"
@@ -89,18 +97,17 @@ def check_notebook(
     client = NotebookClient(notebook, timeout=_SECONDS_PER_CELL, resources=place)
     client.execute(env={**os.environ, **settings})
     del notebook.cells[0]
-    notebook.metadata.language_info = {"name": "python"}  # and not the version
     printed = {*noted.read_text("utf-8").splitlines(keepends=True)}
-    for cell, source in zip(notebook.cells, sources, strict=True):
-        cell.source = source
-        if cell.cell_type == "code":
-            cell.outputs = [_cleaned(o, folder) for o in cell.outputs if _is_shown(o, printed)]
-            cell.execution_count = None
-            cell.metadata.pop("execution", None)
-    if "MDSTORM_RECORD_NOTEBOOKS" in os.environ and path == recorded:
-        path.write_text(nbformat.writes(notebook) + "\n", "utf-8")
-    else:
-        _compare(committed, _printed(notebook))
+    differences = []
+    for old, new in zip(committed.cells, notebook.cells, strict=True):
+        outputs = [_cleaned(o, folder) for o in new.get("outputs", []) if _is_shown(o, printed)]
+        if found := difference(old.get("outputs", []), outputs):
+            differences.append(f"{found}\n\nin the cell\n\n{new.source}")
+            old.outputs = outputs
+    if "MDSTORM_RECORD_NOTEBOOKS" not in os.environ or path != recorded:
+        assert not differences, "\n\n".join(differences)
+    elif differences:
+        path.write_text(nbformat.writes(committed) + "\n", "utf-8")
 
 
 def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
@@ -123,23 +130,47 @@ def _cleaned(output: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNo
     return nbformat.from_dict(cleaned)
 
 
-def _printed(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return the lines on standard output."""
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
-    return [
-        line
-        for output in outputs
-        if output.get("name") == "stdout"
-        for line in output.text.splitlines()
-    ]
+def pictures_of(outputs: Sequence[nbformat.NotebookNode]) -> list[bytes]:
+    """Return the PNG files among the outputs of a cell."""
+    found = (output.get("data", {}).get("image/png") for output in outputs)
+    return [base64.b64decode(picture) for picture in found if picture]
 
 
-def _compare(committed: list[str], found: list[str]) -> None:
-    """Fail unless two runs printed the same but for fractions."""
-    words = [[_NUMBER.sub("#", line) for line in lines] for lines in (committed, found)]
-    assert words[1] == words[0], "\n".join(found)
-    for old, new in zip(committed, found, strict=True):
-        for one, other in zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True):
-            if one != other:
-                assert "." in one, f"{new!r} instead of {old!r}"
-                assert float(other) == pytest.approx(float(one), abs=_TOLERANCE), new
+def difference(
+    committed: Sequence[nbformat.NotebookNode], found: Sequence[nbformat.NotebookNode]
+) -> str:
+    """Return in which line, or in which picture, the outputs of a cell differ; else nothing."""
+    for old_line, line in zip_longest(_lines_of(committed), _lines_of(found)):
+        if not _agree(old_line, line):
+            return f"{line!r} instead of {old_line!r}"
+    for number, pair in enumerate(zip_longest(pictures_of(committed), pictures_of(found)), 1):
+        if None in pair or not _look_the_same(*pair):
+            return f"picture {number} is another one"
+    return ""
+
+
+def _lines_of(outputs: Sequence[nbformat.NotebookNode]) -> list[str]:
+    """Return the lines that a cell prints or displays, without how long something took."""
+    texts = (
+        output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
+    )
+    return [_DURATION.sub("", line) for text in texts for line in text.splitlines()]
+
+
+def _agree(old: str | None, new: str | None) -> bool:
+    """Whether lines are the same but for fractions, and those close."""
+    if old is None or new is None or _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
+        return False
+    return all(
+        one == other or ("." in one and abs(float(one) - float(other)) <= _TOLERANCE)
+        for one, other in zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
+    )
+
+
+def _look_the_same(one: bytes, other: bytes) -> bool:
+    """Whether pictures differ by no more than the rounding of another machine."""
+    images = [Image.open(BytesIO(picture)).convert("RGB") for picture in (one, other)]
+    if images[0].size != images[1].size:
+        return False
+    squares = [np.asarray(image.reduce(_SQUARE), np.float64) for image in images]
+    return bool(np.abs(squares[0] - squares[1]).max() <= _COLOUR_TOLERANCE)

@@ -8,22 +8,25 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[tf]" hyperopt scikit-learn
+# MAGIC %pip install "mdstorm[tf]" hyperopt matplotlib scikit-learn
 
 # COMMAND ----------
 
 import os
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors alone
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # the same sums on every machine
+
 # If one is missing, run the cell above and restart Python.
-import hyperopt, pyspark, sklearn, tensorflow
+import hyperopt, matplotlib, pyspark, sklearn, tensorflow
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`, or DBFS,
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`, or DBFS,
 # MAGIC `file:///dbfs/tmp/<you>/cache`.
 
 # COMMAND ----------
@@ -35,7 +38,8 @@ CACHE = "file:///tmp/examples-cache"
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 
 # COMMAND ----------
@@ -66,12 +70,11 @@ print(f"{len(converter_train)} rows to train on, {len(converter_val)} held out")
 # MAGIC %md
 # MAGIC ## One node
 # MAGIC
-# MAGIC `make_tf_dataset` gives a `tf.data.Dataset` of named tuples, a field for each column. It
-# MAGIC repeats the rows forever by default, so Keras is told how many steps an epoch has.
+# MAGIC `make_tf_dataset` returns a `tf.data.Dataset` of named tuples with a field for each column.
+# MAGIC One epoch follows another without a mark, so Keras is told how many steps an epoch has. The
+# MAGIC held-out rows fit into one batch.
 
 # COMMAND ----------
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import tensorflow as tf
@@ -94,28 +97,45 @@ def new_model():
     )
 
 
-def train_and_evaluate(learning_rate, epochs=5):
+def fit(learning_rate, epochs=5):
+    """Return the losses and accuracies after each epoch."""
     model = new_model()
     model.compile(
         keras.optimizers.Adam(learning_rate),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    with converter_train.make_tf_dataset(batch_size=BATCH_SIZE) as dataset:
-        model.fit(
+    with converter_train.make_tf_dataset(
+        batch_size=BATCH_SIZE, num_epochs=epochs, seed=1
+    ) as dataset:
+        return model.fit(
             dataset.map(pixels_and_label),
             steps_per_epoch=len(converter_train) // BATCH_SIZE,
             epochs=epochs,
+            validation_data=held_out,
             shuffle=False,
             verbose=0,
-        )
-    with converter_val.make_tf_dataset(batch_size=BATCH_SIZE) as dataset:
-        steps = len(converter_val) // BATCH_SIZE
-        return model.evaluate(dataset.map(pixels_and_label), steps=steps, verbose=0)[1]
+        ).history
 
 
-accuracy = train_and_evaluate(learning_rate=0.005)
-print(f"accuracy {accuracy:.2f} on digits that it has not seen")
+with converter_val.make_tf_dataset(batch_size=len(converter_val), num_epochs=1) as dataset:
+    held_out = pixels_and_label(next(iter(dataset)))
+history = fit(learning_rate=0.005)
+print(f"accuracy {history['val_accuracy'][-1]:.2f} on digits that it has not seen")
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+
+plt.figure(figsize=(5, 2.5))
+epochs = range(1, 6)
+plt.plot(epochs, history["loss"], label="while training")
+plt.plot(epochs, history["val_loss"], label="on digits held out")
+plt.xticks(epochs)
+plt.xlabel("epoch")
+plt.ylabel("loss")
+plt.legend()
+plt.show()
 
 # COMMAND ----------
 
@@ -132,7 +152,7 @@ from hyperopt import Trials, fmin, hp, tpe
 
 trials = Trials()
 best = fmin(
-    lambda learning_rate: -train_and_evaluate(learning_rate, epochs=2),
+    lambda learning_rate: -fit(learning_rate, epochs=2)["val_accuracy"][-1],
     hp.loguniform("learning_rate", np.log(1e-4), np.log(1e-1)),
     algo=tpe.suggest,
     max_evals=3,
@@ -148,10 +168,10 @@ print(f"{len(trials.trials)} trials; the best has accuracy {-min(trials.losses()
 # MAGIC ## Distributed
 # MAGIC
 # MAGIC A barrier stage of Spark starts the workers together, and they tell each other their
-# MAGIC addresses. Each reads its share of the rows, given by `cur_shard` and `shard_count`, in
-# MAGIC batches of its own, so `distribute_datasets_from_function` must not split the dataset again.
+# MAGIC addresses. Each reads its share of the rows, given by `cur_shard` and `shard_count`.
+# MAGIC `distribute_datasets_from_function` does not divide the rows again.
 # MAGIC
-# MAGIC Keras 3's `fit` does not run under this strategy, so this is a training loop.
+# MAGIC Keras 3's `fit` does not run under this strategy, so the training loop is written out.
 
 # COMMAND ----------
 
@@ -169,6 +189,7 @@ def train_on_worker(converter, learning_rate, steps):
     worker = {"type": "worker", "index": task.partitionId()}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": worker})
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # not on GPUs
+    tf.get_logger().setLevel("ERROR")  # AutoGraph warns of functions that were pickled
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
@@ -189,7 +210,7 @@ def train_on_worker(converter, learning_rate, steps):
         strategy.run(replica_step, (pixels, labels))
 
     with converter.make_tf_dataset(
-        batch_size=BATCH_SIZE, cur_shard=task.partitionId(), shard_count=len(addresses)
+        batch_size=BATCH_SIZE, cur_shard=task.partitionId(), shard_count=len(addresses), seed=1
     ) as dataset:
         dataset = dataset.map(pixels_and_label)
         batches = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
@@ -206,8 +227,7 @@ print(f"largest difference between the weights of both workers: {difference:.2f}
 
 model = new_model()
 model.set_weights(on_workers[0])
-with converter_val.make_tf_dataset(batch_size=len(converter_val)) as dataset:
-    pixels, labels = pixels_and_label(next(iter(dataset)))
+pixels, labels = held_out
 right = np.argmax(model(pixels), axis=1) == labels.numpy()
 print(f"accuracy {right.mean():.2f} after training on two workers")
 

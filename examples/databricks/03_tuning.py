@@ -2,25 +2,25 @@
 # MAGIC %md
 # MAGIC # Tuning hyperparameters with Optuna, Hyperopt and joblib
 # MAGIC
-# MAGIC The rows are converted once, before the trials, and every trial reads them. Optuna's trials
-# MAGIC run here on the driver; Hyperopt's and joblib's are Spark tasks.
+# MAGIC The rows are converted once, before the search, and every trial reads them. Optuna's trials
+# MAGIC run on the driver, those of Hyperopt and joblib as Spark tasks.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch]" optuna hyperopt joblibspark
+# MAGIC %pip install "mdstorm[torch]" optuna hyperopt joblibspark matplotlib
 
 # COMMAND ----------
 
 # If one is missing, run the cell above and restart Python.
-import hyperopt, joblibspark, mdstorm, optuna, pyspark, torch
+import hyperopt, joblibspark, matplotlib, mdstorm, optuna, pyspark, torch
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
 
@@ -32,7 +32,8 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 df = spark.range(1000).selectExpr("float(id / 1000) AS x", "float(3 * id / 1000) AS y")
 converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
 
@@ -67,7 +68,11 @@ def train(converter, learning_rate):
     return loss.item(), rows
 
 
-def show(trials):
+tried = {}
+
+
+def show(tuner, trials):
+    tried[tuner] = trials
     for learning_rate, loss, rows in trials:
         print(f"learning rate {learning_rate:.4f}: loss {loss:.6f} after {rows} rows")
     learning_rate, loss, _ = min(trials, key=lambda trial: trial[1])
@@ -96,15 +101,15 @@ def objective(trial):
 
 study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=1))
 study.optimize(objective, n_trials=4)
-show([(t.params["learning_rate"], t.value, t.user_attrs["rows"]) for t in study.trials])
+show("Optuna", [(t.params["learning_rate"], t.value, t.user_attrs["rows"]) for t in study.trials])
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Hyperopt, with SparkTrials
 # MAGIC
-# MAGIC Spark sends the function to its workers with everything it uses. The converter holds only
-# MAGIC where the shards are and how many rows they have; the rows stay where they are.
+# MAGIC Spark sends the function to its workers with everything that it uses. A converter says where
+# MAGIC the shards are and how many rows they have; the rows stay where they are.
 
 # COMMAND ----------
 
@@ -128,10 +133,11 @@ best = fmin(
     show_progressbar=False,
 )
 show(
+    "Hyperopt",
     [
         (t["misc"]["vals"]["learning_rate"][0], t["result"]["loss"], t["result"]["rows"])
         for t in trials.trials
-    ]
+    ],
 )
 
 # COMMAND ----------
@@ -148,7 +154,28 @@ register_spark()
 learning_rates = [0.001, 0.01, 0.1, 0.5]
 with joblib.parallel_backend("spark", n_jobs=2):
     found = joblib.Parallel()(joblib.delayed(train)(converter, rate) for rate in learning_rates)
-show([(rate, loss, rows) for rate, (loss, rows) in zip(learning_rates, found)])
+show("joblib", [(rate, loss, rows) for rate, (loss, rows) in zip(learning_rates, found)])
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## All trials
+# MAGIC
+# MAGIC Trained from the same rows in the same order, the twelve trials lie on one curve, whichever
+# MAGIC tuner chose the learning rate and wherever it was tried.
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+
+plt.figure(figsize=(5, 2.5))
+for tuner, trials in tried.items():
+    learning_rates, losses, _ = zip(*trials)
+    plt.loglog(learning_rates, losses, "o", label=tuner)
+plt.xlabel("learning rate")
+plt.ylabel("loss")
+plt.legend()
+plt.show()
 
 # COMMAND ----------
 

@@ -2,25 +2,25 @@
 # MAGIC %md
 # MAGIC # Lightning: one process, several, and resuming from a checkpoint
 # MAGIC
-# MAGIC A data module takes converters. Each process reads its share of the rows, each row comes
-# MAGIC once per epoch, and a run resumes in the middle of an epoch with the next row.
+# MAGIC A data module takes converters. Each process reads its share of the rows, and each row comes
+# MAGIC once per epoch. A run that stopped in the middle of an epoch resumes with the next row.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch]" lightning scikit-learn
+# MAGIC %pip install "mdstorm[torch]" lightning matplotlib scikit-learn
 
 # COMMAND ----------
 
 # If one is missing, run the cell above and restart Python.
-import lightning, mdstorm, pyspark, sklearn, torch
+import lightning, matplotlib, mdstorm, pyspark, sklearn, torch
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
 
@@ -40,7 +40,8 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 digits = load_digits()
 rows = [
     (number, (pixels / 16).tolist(), int(label))
@@ -73,10 +74,13 @@ class DigitModel(lightning.LightningModule):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
         self.rows = 0  # that this process has trained on
+        self.losses = []
 
     def training_step(self, batch, batch_idx):
         self.rows += len(batch["label"])
-        return nn.functional.cross_entropy(self.layers(batch["pixels"]), batch["label"])
+        loss = nn.functional.cross_entropy(self.layers(batch["pixels"]), batch["label"])
+        self.losses.append(loss.item())
+        return loss
 
     def validation_step(self, batch, batch_idx):
         right = self.layers(batch["pixels"]).argmax(1) == batch["label"]
@@ -123,6 +127,25 @@ trainer.fit(resumed, datamodule=new_data(), ckpt_path=os.path.join(folder, "stop
 print(f"went on with {resumed.rows} rows: each row came twice in all")
 assert model.rows + resumed.rows == 2 * len(train_rows)
 print(f"accuracy {float(trainer.callback_metrics['accuracy']):.2f}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The resumed run goes on with the weights of the first one and with the next row, and the
+# MAGIC loss falls on.
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+
+steps = len(model.losses)
+plt.figure(figsize=(5, 2.5))
+plt.plot(range(steps), model.losses, label="the run that was stopped")
+plt.plot(range(steps, steps + len(resumed.losses)), resumed.losses, label="the run that resumed")
+plt.xlabel("step")
+plt.ylabel("loss")
+plt.legend()
+plt.show()
 
 # COMMAND ----------
 

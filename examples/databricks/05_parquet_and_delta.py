@@ -2,17 +2,17 @@
 # MAGIC %md
 # MAGIC # Parquet files and Delta tables, read in place
 # MAGIC
-# MAGIC Existing files need no conversion before training. Parquet files are read as they are; of
-# MAGIC a Delta table, the live rows of one version. Nothing here needs Spark.
+# MAGIC Existing files need no conversion before training. Parquet files are read as they are, Delta
+# MAGIC tables in any version. Nothing here needs Spark.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch,delta]"
+# MAGIC %pip install "mdstorm[torch,delta]" matplotlib
 
 # COMMAND ----------
 
 # If one is missing, run the cell above and restart Python.
-import deltalake, mdstorm, pyarrow, torch
+import deltalake, matplotlib, mdstorm, pyarrow, torch
 
 # COMMAND ----------
 
@@ -65,8 +65,8 @@ print(f"{len(ids)} rows, {ids[0]} to {ids[-1]}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC PyTorch gets them in batches of any size, shuffled across files. A state says how far a
-# MAGIC loader has got: another one, in another process, continues with the next row.
+# MAGIC PyTorch gets the rows in batches of any size, shuffled across files. A state says how far a
+# MAGIC loader has got, and another loader, in any process, continues with the next row.
 
 # COMMAND ----------
 
@@ -90,11 +90,23 @@ print(f"stopped and resumed: {len(ids)} rows, {len(np.unique(ids))} of them diff
 
 # COMMAND ----------
 
+import matplotlib.pyplot as plt
+
+plt.figure(figsize=(5, 2.5))
+plt.plot(ids, "s", markersize=1, antialiased=False)
+plt.axvline(5 * 64, color="gray", linestyle="--")
+plt.title("shuffled; stopped and resumed at the line")
+plt.xlabel("position in the epoch")
+plt.ylabel("id")
+plt.show()
+
+# COMMAND ----------
+
 # MAGIC %md
 # MAGIC ## Delta
 # MAGIC
-# MAGIC A table with three versions: orders, more orders, and the seventh day deleted. The files of
-# MAGIC older versions are still in the directory; the table's log says which rows are live.
+# MAGIC A table with three versions: orders, more orders, and day 7 deleted. The files of older
+# MAGIC versions are still in the directory; the table's log says which rows are live.
 
 # COMMAND ----------
 
@@ -117,8 +129,8 @@ print(f"the newest version: {len(ids_of())} rows; the first: {len(ids_of(version
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A converter takes a path instead of a DataFrame, and a version too. Its loaders for PyTorch
-# MAGIC and TensorFlow work as usual, without a copy.
+# MAGIC `make_spark_converter` takes a path instead of a DataFrame, and a version, too. Its loaders
+# MAGIC for PyTorch and TensorFlow work as usual, without a copy.
 
 # COMMAND ----------
 

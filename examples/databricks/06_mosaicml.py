@@ -8,12 +8,12 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch,images]" scikit-learn
+# MAGIC %pip install "mdstorm[torch,images]" matplotlib scikit-learn
 
 # COMMAND ----------
 
 # If one is missing, run the cell above and restart Python.
-import mdstorm, PIL, pyspark, sklearn, torch
+import matplotlib, mdstorm, PIL, pyspark, sklearn, torch
 
 # COMMAND ----------
 
@@ -33,9 +33,9 @@ DATA = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## Text to tokens, with Spark
 # MAGIC
-# MAGIC `dataframe_to_mds` writes each partition into a directory of its own, and one index over
-# MAGIC all. The preprocessing function gets rows as a pandas DataFrame, and yields samples.
-# MAGIC Compression makes the files smaller, and hashes show whether one was damaged.
+# MAGIC `dataframe_to_mds` writes each partition to a directory of its own, and one index for all.
+# MAGIC The preprocessing function gets rows as a pandas DataFrame, and yields samples. Compression
+# MAGIC makes the files smaller, and hashes reveal damaged ones.
 
 # COMMAND ----------
 
@@ -44,7 +44,8 @@ from pyspark.sql import SparkSession
 
 from mdstorm_backend import dataframe_to_mds
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 texts = spark.range(200).selectExpr("id", "concat('the ship ', id, ' comes in late') AS text")
 
 
@@ -117,7 +118,8 @@ print(f"{len(before)} rows, then {len(after)}: {len({*before, *after})} differen
 # MAGIC %md
 # MAGIC ## Several streams, mixed
 # MAGIC
-# MAGIC Three in four samples come from one stream, the rest from the other.
+# MAGIC Three in four samples come from one stream, the rest from the other, mixed within each
+# MAGIC batch.
 
 # COMMAND ----------
 
@@ -137,11 +139,23 @@ print(f"{len(numbers)} rows, {sum(number >= 1000 for number in numbers)} of them
 
 # COMMAND ----------
 
+import matplotlib.pyplot as plt
+
+batches = (np.array(numbers) >= 1000).reshape(10, 16)
+plt.figure(figsize=(5, 3))
+plt.pcolormesh(batches, cmap="Blues", edgecolors="white", vmin=-0.3)
+plt.title("rows about storms are dark")
+plt.xlabel("row of a batch")
+plt.ylabel("batch")
+plt.show()
+
+# COMMAND ----------
+
 # MAGIC %md
 # MAGIC ## Images
 # MAGIC
-# MAGIC A writer stores each as a file, here PNG. They are read as Pillow images, sample by sample;
-# MAGIC a loader's `batch_map` or `collate_fn` turns them into tensors.
+# MAGIC A writer stores each image as a file, here PNG. Samples have Pillow images, and a loader's
+# MAGIC `batch_map` or `collate_fn` turns them into tensors.
 
 # COMMAND ----------
 
@@ -171,3 +185,10 @@ def to_tensors(samples):
 dataset = StreamingDataset(remote=f"{DATA}/digits", shuffle=True, batch_size=20)
 images, labels = next(iter(StreamingDataLoader(dataset, batch_size=20, collate_fn=to_tensors)))
 print(f"images {tuple(images.shape)}, labels {tuple(labels.shape)}")
+
+_, axes = plt.subplots(1, 12, figsize=(8, 1))
+for axis, image, label in zip(axes, images, labels):
+    axis.imshow(image, cmap="gray_r")
+    axis.set_title(int(label))
+    axis.axis("off")
+plt.show()

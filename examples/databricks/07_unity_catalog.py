@@ -2,22 +2,21 @@
 # MAGIC %md
 # MAGIC # Unity Catalog volumes from outside Databricks
 # MAGIC
-# MAGIC On Databricks a volume is a directory, `/Volumes/…`, and nothing more is needed: give
-# MAGIC `file:///Volumes/…` as the cache directory. Where it is not mounted, on a laptop, in a
-# MAGIC container, on workers of another platform, the same volume is read and written over
-# MAGIC Databricks' Files API, as `dbfs:/Volumes/…`. This notebook is about the credentials for
-# MAGIC that, on the driver and on workers.
+# MAGIC On Databricks a volume is a directory, `/Volumes/…`, and `file:///Volumes/…` is all that a
+# MAGIC cache directory needs to be. Elsewhere, such as on a laptop or in a container, mdstorm reads
+# MAGIC and writes the same volume through Databricks' Files API, as `dbfs:/Volumes/…`. This
+# MAGIC notebook shows the credentials that this takes, on the driver and on workers.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch,databricks]"
+# MAGIC %pip install "mdstorm[torch,databricks]" matplotlib
 
 # COMMAND ----------
 
 import os
 
 # If one is missing, run the cell above and restart Python.
-import databricks.sdk, mdstorm, pyspark, torch
+import databricks.sdk, matplotlib, mdstorm, pyspark, torch
 
 # COMMAND ----------
 
@@ -53,7 +52,8 @@ from mdstorm_backend import MDSWriter, open_dataset
 
 
 def write_rows():
-    with MDSWriter(out=VOLUME, columns={"x": "float32", "y": "float32"}, exist_ok=True) as writer:
+    columns = {"x": "float32", "y": "float32"}
+    with MDSWriter(out=VOLUME, columns=columns, size_limit="2kb", exist_ok=True) as writer:
         for number in range(1000):
             writer.write({"x": number / 1000, "y": 3 * number / 1000})
 
@@ -79,6 +79,37 @@ print(f"{len(open_dataset(VOLUME))} rows in {VOLUME}")
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC ## What is downloaded
+# MAGIC
+# MAGIC Opening the dataset downloads the first of its seven shards, and the first epoch the others.
+# MAGIC Later epochs read them from this machine.
+
+# COMMAND ----------
+
+import tempfile
+
+import matplotlib.pyplot as plt
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+dataset = StreamingDataset(remote=VOLUME, local=tempfile.mkdtemp(), batch_size=50)
+loader = StreamingDataLoader(dataset, batch_size=50)
+downloaded = []
+for _ in range(4):
+    rows = sum(len(batch["x"]) for batch in loader)
+    downloaded.append(loader.statistics(last_pass=True).downloaded_bytes / 1000)
+print(f"{rows} rows in each epoch")
+
+plt.figure(figsize=(5, 2.5))
+plt.bar(range(4), downloaded)
+plt.xticks(range(4))
+plt.xlabel("epoch")
+plt.ylabel("kB downloaded")
+plt.show()
+
+# COMMAND ----------
+
+# MAGIC %md
 # MAGIC ## Credentials on workers
 # MAGIC
 # MAGIC Workers have their own environment, without what was set on the driver after they started.
@@ -93,7 +124,8 @@ from mdstorm.spark import make_spark_converter
 
 for name in names:
     os.environ.pop(name)
-spark = SparkSession.builder.getOrCreate()  # its workers are started without credentials
+# Its workers are started without credentials, and without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 os.environ.update(credentials)
 
 converter = make_spark_converter(VOLUME)  # an existing dataset: no job, no copy

@@ -2,18 +2,18 @@
 # MAGIC %md
 # MAGIC # Serverless GPU: loaders made inside the distributed function
 # MAGIC
-# MAGIC On serverless GPU compute a function is pickled and runs in a process for each GPU, on
+# MAGIC On serverless GPU compute, a function is pickled and runs in one process per GPU, on
 # MAGIC machines that share nothing with the notebook but the volume. So the function takes small
-# MAGIC things and makes its loader itself, and every process reads its own share of the rows.
+# MAGIC arguments and makes its own loader, and every process reads its share of the rows.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch]"
+# MAGIC %pip install "mdstorm[torch]" matplotlib
 
 # COMMAND ----------
 
 # If one is missing, run the cell above and restart Python.
-import mdstorm, pyspark, torch
+import matplotlib, mdstorm, pyspark, torch
 
 # COMMAND ----------
 
@@ -69,7 +69,8 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 df = spark.range(4000).selectExpr("id", "float(id / 4000) AS x", "float(3 * id / 4000) AS y")
 converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 
@@ -78,8 +79,8 @@ converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 # MAGIC %md
 # MAGIC ## What travels
 # MAGIC
-# MAGIC Everything that a function uses is pickled with it, and a table in it is sent to every
-# MAGIC process. A converter holds only where the rows are and how many there are.
+# MAGIC Everything that a function uses is pickled with it: a table would be sent to every process.
+# MAGIC A converter only says where the rows are, and how many.
 
 # COMMAND ----------
 
@@ -124,30 +125,48 @@ def train(converter, epochs):
     torch.manual_seed(1)
     model = DistributedDataParallel(torch.nn.Linear(1, 1).to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
-    rows = torch.zeros((), dtype=torch.long, device=device)
+    read = torch.zeros(epochs, dist.get_world_size(), len(converter), device=device)
     with converter.make_torch_dataloader(
         batch_size=100,
-        num_epochs=epochs,
+        num_epochs=1,
         cur_shard="auto",
         workers_count=4,
         shuffling_queue_capacity=2000,
         seed=1,
     ) as loader:
-        for batch in loader:
-            x, y = batch["x"].to(device), batch["y"].to(device)
-            loss = torch.nn.functional.mse_loss(model(x[:, None])[:, 0], y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            rows += len(x)
-    dist.all_reduce(rows)
+        for epoch in range(epochs):
+            for batch in loader:
+                x, y = batch["x"].to(device), batch["y"].to(device)
+                loss = torch.nn.functional.mse_loss(model(x[:, None])[:, 0], y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                read[epoch, dist.get_rank(), batch["id"].to(device)] += 1
+    dist.all_reduce(read)
+    del model  # before its process group
     dist.destroy_process_group()
-    return int(rows), loss.item()
+    return read.cpu().numpy(), loss.item()
 
 
-rows, loss = run_distributed(train, converter, 5)
-print(f"{rows} rows in five epochs over all processes")
+read, loss = run_distributed(train, converter, 5)
+print(f"{int(read.sum())} rows in five epochs over all processes")
 print(f"loss {loss:.4f}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Each square is a row, coloured by the process that read it. A process reads the same share
+# MAGIC in every epoch, so it copies only the shards of that share.
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+
+_, axes = plt.subplots(1, 2, figsize=(8, 2.5))
+for epoch, axis in enumerate(axes):
+    axis.imshow(read[epoch, 1].reshape(40, 100), cmap="Blues", vmin=-0.3, interpolation="nearest")
+    axis.set(title=f"epoch {epoch}: rows of process 1 are dark", xticks=[], yticks=[])
+plt.show()
 
 # COMMAND ----------
 

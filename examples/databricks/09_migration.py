@@ -2,13 +2,13 @@
 # MAGIC %md
 # MAGIC # Migrating a repository: audit, run, rewrite, verify
 # MAGIC
-# MAGIC A small repository of code written for Petastorm, `examples/legacy`, in the order in which
-# MAGIC one would migrate a large one. Every step is a command; code is parsed, never run, except
-# MAGIC where it says so.
+# MAGIC This notebook migrates a small repository that was written for Petastorm, `examples/legacy`,
+# MAGIC by the steps that a large one takes. Every step is a command. Code is parsed and not run,
+# MAGIC except where a step says so.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch,images]" scikit-learn
+# MAGIC %pip install "mdstorm[torch,images]" matplotlib scikit-learn
 
 # COMMAND ----------
 
@@ -16,7 +16,7 @@ import shutil
 import tempfile
 
 # If one is missing, run the cell above and restart Python.
-import mdstorm, PIL, pyspark, sklearn, torch
+import matplotlib, mdstorm, PIL, pyspark, sklearn, torch
 
 # COMMAND ----------
 
@@ -34,8 +34,8 @@ DATA = "file:///tmp/examples-cache"
 
 # MAGIC %md
 # MAGIC The steps work on a copy of `examples/legacy`, which lies beside the folder of this notebook
-# MAGIC where the repository of mdstorm was cloned, on Databricks with *Create Git folder*. For code
-# MAGIC of your own, name its directory here.
+# MAGIC in a clone of mdstorm's repository. On Databricks, *Create Git folder* makes a clone. To
+# MAGIC migrate code of your own, name its directory here.
 
 # COMMAND ----------
 
@@ -90,8 +90,8 @@ before = mdstorm("run", "train_digits.py", "--epochs", "4")
 # MAGIC %md
 # MAGIC ## What would change
 # MAGIC
-# MAGIC A diff; nothing is written. Where manual review is needed, a `# TODO(mdstorm)` comment says
-# MAGIC what to do.
+# MAGIC `mdstorm migrate` shows a diff and writes nothing. Where manual review is needed, a `#
+# MAGIC TODO(mdstorm)` comment says what to do.
 
 # COMMAND ----------
 
@@ -117,8 +117,8 @@ print((repository / "requirements.txt").read_text())
 # MAGIC %md
 # MAGIC ## Check it
 # MAGIC
-# MAGIC In a pipeline: the exit code is 1 as long as something is left. Then the program again,
-# MAGIC which must compute what it computed before.
+# MAGIC In a pipeline, `--check` exits with 1 as long as something is left to migrate. The program
+# MAGIC must still print what it printed before.
 
 # COMMAND ----------
 
@@ -134,7 +134,7 @@ print(f"{len(different)} lines differ from the run before")
 # MAGIC ## The data
 # MAGIC
 # MAGIC Datasets that Petastorm wrote stay where they are and are read as before. To get MDS shards,
-# MAGIC convert one, and let `verify` compare all rows, with images decoded.
+# MAGIC convert one. `verify` then compares all rows, images decoded.
 
 # COMMAND ----------
 
@@ -143,7 +143,8 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(repository))
 import train_digits
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 train_digits.write_digits(spark, f"{DATA}/digits")
 
 # COMMAND ----------
@@ -151,3 +152,23 @@ train_digits.write_digits(spark, f"{DATA}/digits")
 done = mdstorm("convert", f"{DATA}/digits", f"{DATA}/digits-mds")
 done = mdstorm("verify", "--against", f"{DATA}/digits", f"{DATA}/digits-mds")
 print("exit code", done.returncode)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC `make_reader` reads both: above the dataset in Petastorm's format, below its copy in MDS.
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+from mdstorm import make_reader
+
+_, axes = plt.subplots(2, 12, figsize=(8, 2))
+for line, url in zip(axes, (f"{DATA}/digits", f"{DATA}/digits-mds")):
+    with make_reader(url, num_epochs=1, shuffle_row_groups=False) as reader:
+        for axis, row in zip(line, reader):
+            axis.imshow(row.image, cmap="gray_r")
+            axis.set_title(row.label)
+            axis.axis("off")
+plt.tight_layout()
+plt.show()

@@ -2,13 +2,13 @@
 # MAGIC %md
 # MAGIC # Hugging Face: the Trainer and Accelerate
 # MAGIC
-# MAGIC Both train from whole batches of the rows that Spark prepared, instead of collating samples.
-# MAGIC Each process reads its share, evaluation counts every row once, and a checkpoint resumes
-# MAGIC where it stopped.
+# MAGIC Both train on whole batches of the rows that Spark prepared, instead of collating samples.
+# MAGIC Each process reads its share, evaluation counts every row once, and training resumes where a
+# MAGIC checkpoint was taken.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch]" transformers accelerate scikit-learn
+# MAGIC %pip install "mdstorm[torch]" transformers accelerate matplotlib scikit-learn
 
 # COMMAND ----------
 
@@ -16,15 +16,15 @@ import os
 import tempfile
 
 # If one is missing, run the cell above and restart Python.
-import accelerate, mdstorm, pyspark, sklearn, torch, transformers
+import accelerate, matplotlib, mdstorm, pyspark, sklearn, torch, transformers
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
 
@@ -44,7 +44,8 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 digits = load_digits()
 rows = [
     (number, (pixels / 16).tolist(), int(label))
@@ -61,8 +62,8 @@ held_out = make_spark_converter(df.where("number % 10 = 0"), parent_cache_dir_ur
 # MAGIC %md
 # MAGIC ## The Trainer
 # MAGIC
-# MAGIC With `StreamingTrainerMixin` it takes converters. Columns go to the model by their names;
-# MAGIC those that it does not take are left out, and `label` becomes `labels`.
+# MAGIC With `StreamingTrainerMixin`, the Trainer takes converters. The model gets columns by name:
+# MAGIC `label` becomes `labels`, and columns that it does not take are left out.
 
 # COMMAND ----------
 
@@ -123,6 +124,25 @@ trainer.train()
 metrics = trainer.evaluate()
 print(f"evaluated on {metrics['eval_rows']} rows")
 print(f"accuracy {metrics['eval_accuracy']:.2f}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC `predict` takes a converter, too. Each held-out digit counts in one cell: the row says which
+# MAGIC digit it is, the column which one the model sees.
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+from sklearn.metrics import ConfusionMatrixDisplay
+
+found = trainer.predict(held_out)
+said = found.predictions.argmax(1)
+_, axis = plt.subplots(figsize=(4, 4), dpi=72)
+ConfusionMatrixDisplay.from_predictions(
+    found.label_ids, said, ax=axis, cmap="Blues", colorbar=False
+)
+plt.show()
 
 # COMMAND ----------
 

@@ -2,12 +2,12 @@
 # MAGIC %md
 # MAGIC # Ray Train
 # MAGIC
-# MAGIC Ray's workers read the rows that Spark prepared. The converter is pickled to them, and with
-# MAGIC `cur_shard="auto"` each worker finds its share of the rows.
+# MAGIC Ray's workers read the rows that Spark prepared. They get the converter as a small pickle,
+# MAGIC and with `cur_shard="auto"` each finds its share of the rows.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch]" "ray[train]"
+# MAGIC %pip install "mdstorm[torch]" "ray[train]" matplotlib
 
 # COMMAND ----------
 
@@ -15,15 +15,15 @@ import os
 import tempfile
 
 # If one is missing, run the cell above and restart Python.
-import mdstorm, pyspark, ray.train, torch
+import matplotlib, mdstorm, pyspark, ray.train, torch
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
 
@@ -35,9 +35,40 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 df = spark.range(1000).selectExpr("id", "float(id / 1000) AS x", "float(3 * id / 1000) AS y")
 converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What each worker reads
+# MAGIC
+# MAGIC With two workers, each row goes to one of them. They shuffle their shares.
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+plt.figure(figsize=(5, 2.5))
+for rank in range(2):
+    loader = converter.make_torch_dataloader(
+        batch_size=50,
+        num_epochs=1,
+        cur_shard=rank,
+        shard_count=2,
+        shuffling_queue_capacity=1000,
+        seed=1,
+    )
+    ids = np.concatenate([batch["id"] for batch in loader])
+    plt.plot(ids[::5], "o", markersize=3, antialiased=False)
+plt.title("every fifth row; a colour for each worker")
+plt.xticks([])
+plt.xlabel("order in which they come")
+plt.ylabel("id")
+plt.show()
 
 # COMMAND ----------
 

@@ -2,28 +2,28 @@
 # MAGIC %md
 # MAGIC # Composer: from a converter, and from MosaicML's own dataset
 # MAGIC
-# MAGIC Composer's Trainer takes the loader of a converter and a `StreamingDataLoader`. Its
-# MAGIC checkpoints hold how far the data was read. Then plain PyTorch reads the same shards in two
-# MAGIC processes, which TorchDistributor starts.
+# MAGIC Composer's Trainer takes the loader of a converter or a `StreamingDataLoader`, and its
+# MAGIC checkpoints hold how far the data was read. At the end, plain PyTorch reads the same shards
+# MAGIC in two processes, which TorchDistributor starts.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch]" mosaicml scikit-learn
+# MAGIC %pip install "mdstorm[torch]" mosaicml matplotlib scikit-learn
 
 # COMMAND ----------
 
 import tempfile
 
 # If one is missing, run the cell above and restart Python.
-import composer, mdstorm, pyspark, sklearn, torch
+import composer, matplotlib, mdstorm, pyspark, sklearn, torch
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
 
@@ -37,14 +37,15 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 digits = load_digits()
 rows = [
     (number, (image.reshape(-1) / 16).tolist(), int(label))
     for number, (image, label) in enumerate(zip(digits.images, digits.target))
 ]
 df = spark.createDataFrame(rows, "number LONG, pixels ARRAY<FLOAT>, label LONG")
-df = df.repartition(4, "number")
+df = df.repartitionByRange(4, "number")
 
 train_rows = make_spark_converter(df.where("number % 10 > 0"), parent_cache_dir_url=CACHE)
 held_out = make_spark_converter(df.where("number % 10 = 0"), parent_cache_dir_url=CACHE)
@@ -97,8 +98,8 @@ def accuracy_of(model):
         return float((model.layers(batch["pixels"]).argmax(1) == batch["label"]).float().mean())
 
 
-def new_loader():
-    return train_rows.make_torch_dataloader(batch_size=64, num_epochs=1, seed=1)
+def new_loader(seed=1, **options):
+    return train_rows.make_torch_dataloader(batch_size=64, num_epochs=1, seed=seed, **options)
 
 
 folder = tempfile.mkdtemp()
@@ -110,7 +111,7 @@ print(f"stopped after {stopped.rows} rows")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Resumed from the checkpoint, the second epoch goes on with its remaining rows.
+# MAGIC A run that resumes from the checkpoint goes on with the remaining rows of the second epoch.
 
 # COMMAND ----------
 
@@ -136,6 +137,29 @@ print(f"{model.rows} rows, accuracy {accuracy_of(model):.2f}")
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC By default, a converter's loader shuffles shards. With a queue it also shuffles rows, within
+# MAGIC as many shards as hold 1,000. `StreamingDataset` shuffles rows within blocks of its own.
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+
+loaders = {
+    "converter": new_loader(seed=2),
+    "a queue of 1,000": new_loader(seed=2, shuffling_queue_capacity=1000),
+    "StreamingDataset": StreamingDataLoader(dataset, batch_size=64),
+}
+_, axes = plt.subplots(1, 3, figsize=(7, 2), sharey=True)
+for axis, (name, loader) in zip(axes, loaders.items()):
+    numbers = np.concatenate([batch["number"] for batch in loader])
+    axis.plot(numbers[::6], "s", markersize=1, antialiased=False)
+    axis.set(title=name, xlabel="rows of an epoch", xticks=[])
+axes[0].set_ylabel("number")
+plt.show()
+
+# COMMAND ----------
+
+# MAGIC %md
 # MAGIC ## Two processes
 # MAGIC
 # MAGIC `StreamingDataset` takes its share from the launcher, here TorchDistributor. With
@@ -155,7 +179,7 @@ def train_distributed(url, epochs):
     model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     dataset = StreamingDataset(remote=url, shuffle=True, batch_size=32)
-    rows = torch.tensor(0)
+    rows = 0
     for _ in range(epochs):
         for batch in StreamingDataLoader(dataset, batch_size=32):
             loss = nn.functional.cross_entropy(model(batch["pixels"]), batch["label"])
@@ -163,14 +187,15 @@ def train_distributed(url, epochs):
             loss.backward()
             optimizer.step()
             rows += len(batch["label"])
-    dist.all_reduce(rows)
     dist.destroy_process_group()
-    return int(rows), loss.item()
+    return rows, model.module.state_dict()
 
 
 distributor = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
-rows, loss = distributor.run(train_distributed, train_rows.cache_dir_url, 2)
-print(f"{rows} rows in two epochs over both processes, loss {loss:.2f}")
+rows, weights = distributor.run(train_distributed, train_rows.cache_dir_url, 2)
+model = DigitModel()
+model.layers.load_state_dict(weights)
+print(f"{rows} rows in each process in two epochs, accuracy {accuracy_of(model):.2f}")
 
 # COMMAND ----------
 

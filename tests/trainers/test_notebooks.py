@@ -17,6 +17,8 @@ RUN = [
     "10_hugging_face",
     "11_ray",
     "12_composer",
+    "13_dbfs",
+    "before/13_dbfs",
 ]
 #: The paths of Ray's sockets would be too long below a directory of pytest's.
 VARIABLES = {"11_ray": {"RAY_TMPDIR": "/tmp"}, "12_composer": {"PYTHONPATH": STAND_IN}}

@@ -8,20 +8,20 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install "petastorm[torch]==0.13.1" hyperopt scikit-learn
+# MAGIC %pip install "petastorm[torch]==0.13.1" hyperopt matplotlib scikit-learn
 
 # COMMAND ----------
 
 # If one is missing, run the cell above and restart Python.
-import hyperopt, pyspark, sklearn, torch
+import hyperopt, matplotlib, pyspark, sklearn, torch
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## The cache directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`, or DBFS,
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`, or DBFS,
 # MAGIC `file:///dbfs/tmp/<you>/cache`.
 
 # COMMAND ----------
@@ -33,7 +33,8 @@ CACHE = "file:///tmp/examples-cache"
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.getOrCreate()  # on Databricks, the existing session
+# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 
 # COMMAND ----------
@@ -41,9 +42,9 @@ spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 images of 8 by 8 pixels, each stored as the bytes of its pixels. A tenth is held
-# MAGIC out. `make_spark_converter` runs the plan of a DataFrame once and keeps the result in the
-# MAGIC cache directory; the same plan is not run a second time.
+# MAGIC 1,797 images of 8 by 8 pixels, each stored as the bytes of its pixels. A tenth is held out.
+# MAGIC `make_spark_converter` runs a DataFrame's plan once and keeps the result in the cache
+# MAGIC directory. It does not run the same plan twice.
 
 # COMMAND ----------
 
@@ -101,8 +102,8 @@ print({name: (tuple(column.shape), column.dtype) for name, column in batch.items
 # MAGIC %md
 # MAGIC ## One node
 # MAGIC
-# MAGIC A loader repeats the rows forever by default, so an epoch is a number of steps. That way all
-# MAGIC processes take the same number of steps, which matters below.
+# MAGIC In each of `num_epochs` epochs, every row comes once. Without it, a loader repeats the rows
+# MAGIC until the loop ends.
 
 # COMMAND ----------
 
@@ -115,48 +116,70 @@ def new_model():
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
-def train(model, optimizer, batches, steps):
-    for _ in range(steps):
-        batch = next(batches)
+def train(model, optimizer, batches):
+    for batch in batches:
         loss = nn.functional.cross_entropy(model(batch["features"]), batch["label"])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 
 
-def evaluate(model, batches, steps):
-    right = rows = 0
-    with torch.no_grad():
-        for _ in range(steps):
-            batch = next(batches)
-            right += int((model(batch["features"]).argmax(1) == batch["label"]).sum())
-            rows += len(batch["label"])
-    return right / rows
-
-
-def train_and_evaluate(learning_rate, epochs=5):
+def trained_model(learning_rate, epochs=5):
     model = new_model()
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     with converter_train.make_torch_dataloader(
-        transform_spec=TO_FEATURES, batch_size=BATCH_SIZE
+        transform_spec=TO_FEATURES, batch_size=BATCH_SIZE, num_epochs=epochs, seed=1
     ) as loader:
-        train(model, optimizer, iter(loader), epochs * len(converter_train) // BATCH_SIZE)
+        train(model, optimizer, loader)
+    return model
+
+
+model = trained_model(learning_rate=0.005)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What the model has learned
+# MAGIC
+# MAGIC Twelve of the held-out digits, and above each what the model takes it for.
+
+# COMMAND ----------
+
+
+def accuracy_of(model):
+    right = 0
     with converter_val.make_torch_dataloader(
-        transform_spec=TO_FEATURES, batch_size=BATCH_SIZE
+        transform_spec=TO_FEATURES, batch_size=BATCH_SIZE, num_epochs=1
     ) as loader:
-        return evaluate(model, iter(loader), len(converter_val) // BATCH_SIZE)
+        for batch in loader:
+            right += int((model(batch["features"]).argmax(1) == batch["label"]).sum())
+    return right / len(converter_val)
 
 
-accuracy = train_and_evaluate(learning_rate=0.005)
-print(f"accuracy {accuracy:.2f} on digits that it has not seen")
+print(f"accuracy {accuracy_of(model):.2f} on digits that it has not seen")
+
+# COMMAND ----------
+
+import matplotlib.pyplot as plt
+
+with converter_val.make_torch_dataloader(
+    transform_spec=TO_FEATURES, batch_size=12, shuffle_row_groups=False
+) as loader:
+    images = next(iter(loader))["features"]
+_, axes = plt.subplots(1, 12, figsize=(8, 1))
+for axis, image, said in zip(axes, images, model(images).argmax(1)):
+    axis.imshow(image.reshape(8, 8), cmap="gray_r")
+    axis.set_title(int(said))
+    axis.axis("off")
+plt.show()
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Search
 # MAGIC
-# MAGIC Hyperopt's trials run as Spark tasks. The converter is pickled with the function: it holds
-# MAGIC only where the rows are, and how many there are.
+# MAGIC Hyperopt's trials run as Spark tasks. The converter is pickled along with the function. Its
+# MAGIC pickle is small: it says where the rows are, and how many.
 
 # COMMAND ----------
 
@@ -164,7 +187,7 @@ from hyperopt import STATUS_OK, SparkTrials, fmin, hp, tpe
 
 
 def objective(learning_rate):
-    return {"loss": -train_and_evaluate(learning_rate, epochs=2), "status": STATUS_OK}
+    return {"loss": -accuracy_of(trained_model(learning_rate, epochs=2)), "status": STATUS_OK}
 
 
 trials = SparkTrials(parallelism=2)
@@ -186,9 +209,12 @@ print(f"{len(trials.trials)} trials; the best has accuracy {-min(trials.losses()
 # MAGIC
 # MAGIC `TorchDistributor` starts the processes, here two on this machine; with `local_mode=False`
 # MAGIC they are Spark tasks on the workers of the cluster. Each reads its share of the rows, given
-# MAGIC by `cur_shard` and `shard_count`.
+# MAGIC by `cur_shard` and `shard_count`. Shares may differ by a row, but all processes must take
+# MAGIC the same number of steps, so each stops after that many.
 
 # COMMAND ----------
+
+from itertools import islice
 
 from pyspark.ml.torch.distributor import TorchDistributor
 
@@ -207,8 +233,9 @@ def train_distributed(converter, learning_rate, epochs):
         num_epochs=epochs + 1,  # enough for a process with fewer rows than the others
         cur_shard=rank,
         shard_count=size,
+        seed=1,
     ) as loader:
-        train(model, optimizer, iter(loader), epochs * len(converter) // (BATCH_SIZE * size))
+        train(model, optimizer, islice(loader, epochs * len(converter) // (BATCH_SIZE * size)))
     dist.destroy_process_group()
     return model.module.state_dict()
 
@@ -218,11 +245,7 @@ weights = distributor.run(train_distributed, converter_train, best["learning_rat
 
 model = new_model()
 model.load_state_dict(weights)
-with converter_val.make_torch_dataloader(
-    transform_spec=TO_FEATURES, batch_size=BATCH_SIZE
-) as loader:
-    accuracy = evaluate(model, iter(loader), len(converter_val) // BATCH_SIZE)
-print(f"accuracy {accuracy:.2f} after training in two processes")
+print(f"accuracy {accuracy_of(model):.2f} after training in two processes")
 
 # COMMAND ----------
 
