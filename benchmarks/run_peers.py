@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from comparison import HERE, INTERPRETERS, Target, compare, measure
-from measure_peers import LIBRARIES, TASKS, write_data
+from measure_peers import BORDER, BORDER_TITLE, LIBRARIES, TASKS, write_data
 
 
 def main() -> None:
@@ -37,14 +37,14 @@ def main() -> None:
                 python = library if library in INTERPRETERS else "peers"
                 one[library] = measure(python, "measure_peers.py", library, folder, **environment)
             rounds.append(one)
+    titles = {key: task.title for key, task in TASKS.items()} | {BORDER: BORDER_TITLE}
     # No promises: these libraries serve other ends as well, and some rows are theirs.
     targets = [
-        Target(f"{task.title}, against {name}", f"mdstorm.{key}", f"{library}.{key}", None)
-        for key, task in TASKS.items()
+        Target(f"{title}, against {name}", f"mdstorm.{key}", f"{library}.{key}", None)
+        for key, title in titles.items()
         for library, (name, *_) in LIBRARIES.items()
         if library != "mdstorm" and key in rounds[0][library]
     ]
-    titles = {key: task.title for key, task in TASKS.items()}
     load = os.getloadavg()[2]
     compare(rounds, targets, options.output, unit="rows per CPU-second", load=load, tasks=titles)
 
