@@ -8,10 +8,9 @@ in memory between them, so any of them may be killed at any time.
 
 from __future__ import annotations
 
-from mdstorm_backend.cache.cache_options import CacheOptions
+from mdstorm_backend.cache.dataset_files import ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.directory import cache_root
-from mdstorm_backend.cache.index_file import read_index
-from mdstorm_backend.cache.shard_files import ShardFiles, shard_files
+from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.cache.space import CachedDataset, clear_cached, list_cached
 
 __all__ = [

@@ -17,7 +17,7 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
@@ -120,13 +120,13 @@ class CacheDirectory:
 
     def parts(self) -> list[tuple[str, str]]:
         """Path of every file that is or was being made, and of the record it belongs to."""
+        found = []
         with contextlib.suppress(FileNotFoundError):
-            return [
-                (os.path.join(self.notes, name), os.path.join(self.notes, _owner(name)))
-                for name in os.listdir(self.notes)
-                if name.endswith(_PART_SUFFIX)
-            ]
-        return []
+            for name in os.listdir(self.notes):
+                if name.endswith(_PART_SUFFIX):
+                    owner = name.removesuffix(_PART_SUFFIX).rpartition(".")[0]
+                    found.append((os.path.join(self.notes, name), os.path.join(self.notes, owner)))
+        return found
 
     def parts_of(self, record: str) -> list[str]:
         """Path of every file that is or was being made for the shard of a record."""
@@ -244,10 +244,6 @@ class CacheDirectory:
             ) from error
 
 
-def _owner(part: str) -> str:
-    return part.removesuffix(_PART_SUFFIX).rpartition(".")[0]
-
-
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
 
@@ -323,15 +319,7 @@ class Record:
         """Serialise; an empty record is empty."""
         if self == Record():
             return b""
-        value = {
-            "version": _VERSION,
-            "dataset": self.dataset,
-            "files": {name: vars(identity) for name, identity in self.files.items()},
-            "checked": {name: vars(identity) for name, identity in self.checked.items()},
-            "source": self.source and vars(self.source),
-            "reserved": self.reserved,
-        }
-        return json.dumps(value).encode()
+        return json.dumps({"version": _VERSION, **asdict(self)}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:

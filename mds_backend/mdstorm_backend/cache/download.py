@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, overload
 
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
-from mdstorm_backend.base.pools import go_on
-from mdstorm_backend.base.recorded_work import Cause, count, work
+from mdstorm_backend.base.recorder import Cause, count, work
+from mdstorm_backend.base.threads import go_on
 from mdstorm_backend.cache.directory import FileIdentity, Record
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
@@ -61,7 +61,7 @@ class ShardCache:
         return self._directory.path
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _make, (self.source, self._exclusive)
+        return partial(ShardCache, self.source, exclusive=self._exclusive), ()
 
     @overload
     def open(self, info: ShardInfo) -> Buffer: ...
@@ -306,7 +306,7 @@ class ShardCache:
         size = _size(part)
         if present == size or self._is_ours(name, record):
             return
-        if present > size or not _begins_with(part, path):
+        if present > size or mapped(part)[:present] != mapped(path):
             raise CorruptDatasetError(
                 f"{path} holds {present} bytes, but the index says {size}. The cache did not "
                 "create this file: remove it, or choose another directory",
@@ -319,13 +319,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return -1
-
-
-def _begins_with(path: str, beginning: str) -> bool:
-    """Whether a file begins with the content of another."""
-    content = mapped(beginning)
-    return mapped(path)[: len(content)] == content
-
-
-def _make(source: ShardSource, exclusive: bool) -> ShardCache:
-    return ShardCache(source, exclusive=exclusive)

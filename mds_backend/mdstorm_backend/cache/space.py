@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from mdstorm_backend.base.locks import FileLock, try_lock
-from mdstorm_backend.base.recorded_work import count
+from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache.directory import (
     CacheDirectory,
     FileIdentity,
@@ -185,7 +185,9 @@ def _clear(directory: CacheDirectory) -> int:
     removed = sum(evict(directory, path) for path in records)
     remove_stale_parts(directory)
     with directory.lock_ledger():
-        _remove_index(directory)
+        for name, identity in Record.at(directory.index_note).files.items():
+            if FileIdentity.at(directory.file(name)) == identity:
+                os.unlink(directory.file(name))
         _remove_notes(directory)
     # Bottom up; a directory in which anything is left stays.
     for path in sorted({*made, directory.notes, directory.path}, key=len, reverse=True):
@@ -211,13 +213,6 @@ def _remove_notes(directory: CacheDirectory) -> None:
         ):
             with suppress(FileNotFoundError):
                 os.unlink(path)
-
-
-def _remove_index(directory: CacheDirectory) -> None:
-    for name, identity in Record.at(directory.index_note).files.items():
-        path = directory.file(name)
-        if FileIdentity.at(path) == identity:
-            os.unlink(path)
 
 
 _PAUSE = 0.02

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.pools import each
+from mdstorm_backend.base.threads import each
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.convert.parquet_to_mds import chosen_fields
 from mdstorm_backend.convert.row_hashes import HashedRows, Hashes, RowSums

@@ -7,6 +7,7 @@ holds rows of one task, so the result is the same however many tasks run at a ti
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
@@ -21,7 +22,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
-from mdstorm_backend.base.pools import OnProgress, map_files
+from mdstorm_backend.base.threads import OnProgress, map_files
 from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
     check_no_other,
@@ -44,10 +45,11 @@ from mdstorm_backend.write.commit import (
     check_no_dataset,
     commit,
     mark_directory,
+    remove_unfinished,
     shards_of,
 )
 from mdstorm_backend.write.directories import Claim
-from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
+from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Errors that may not recur when the conversion is run again; our other errors are in the data.
@@ -169,16 +171,23 @@ class Conversion:
         check_no_dataset(location)
         mark_directory(location)
         claim = Claim(location)
+        # Without locks, another attempt may be at work, and each keeps to its own files.
+        own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
             check_no_dataset(location)  # of the writer that had the claim until now
-            if not resume:
+            if not resume and own is None:
                 self._start_anew()
-            check_no_other(location, self.id)
-            reports = self._convert(workers, progress)
-            index = commit(location, self.schema, reports, self.id.job, self.extra)
+            elif not resume:
+                remove_unfinished(location)
+            if resume or own is None:
+                check_no_other(location, self.id)
+            finished = find_finished(location, self.id) if resume else {}
+            notes = resume or own is None  # of what nobody else removes
+            reports = self._convert(workers, progress, finished, own or "0", notes=notes)
+            index = commit(location, self.schema, reports, self.id.job, self.extra, own)
         except BaseException as error:
             if not resume or _is_in_the_data(error):
-                self._abandon(claim)
+                self._abandon(claim, own)
             raise
         finally:
             claim.release()
@@ -191,23 +200,31 @@ class Conversion:
         for job in (self.id.job, *other_jobs(self.location, self.id)):
             map_files(self.location.remove, shards_of(job, names))
 
-    def _abandon(self, claim: Claim) -> None:
+    def _abandon(self, claim: Claim, attempt: str | None) -> None:
         """Clean up after a failure, whose error is being raised."""
         try:
-            abandon(self.location, self.id.job)
+            abandon(self.location, self.id.job, attempt)
             claim.release()
             self.location.remove_directory_if_empty()
         except Exception:
             _logger.warning("could not remove the shards of a failed conversion", exc_info=True)
 
-    def _convert(self, workers: int, progress: OnProgress | None) -> list[ShardReport]:
+    def _convert(
+        self,
+        workers: int,
+        progress: OnProgress | None,
+        finished: dict[int, list[ShardReport]],
+        attempt: str,
+        *,
+        notes: bool,
+    ) -> list[ShardReport]:
         """Run the unfinished tasks; return the reports of all tasks, in order."""
-        finished = find_finished(self.location, self.id)
         rows = _Rows(sum(task.num_rows for task in self.tasks), progress)
         rows.add(sum(task.num_rows for task in self.tasks if task.number in finished))
         left = [task for task in self.tasks if task.number not in finished]
         # With fewer tasks than threads, columns are decoded in parallel instead.
-        convert = partial(self._convert_task, rows=rows, use_threads=len(left) < workers)
+        use_threads = len(left) < workers
+        convert = partial(self._convert_task, attempt, rows, notes=notes, use_threads=use_threads)
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
             try:
                 futures = [pool.submit(convert, task) for task in left]
@@ -224,9 +241,9 @@ class Conversion:
         return [report for task in self.tasks for report in reports[task.number]]
 
     def _convert_task(
-        self, task: ConversionTask, *, rows: _Rows, use_threads: bool
+        self, attempt: str, rows: _Rows, task: ConversionTask, *, notes: bool, use_threads: bool
     ) -> list[ShardReport]:
-        prefix = self.id.prefix(task.number)
+        prefix = self.id.prefix(task.number, attempt)
         writer = ShardWriter(
             self.location,
             self.schema,
@@ -239,7 +256,8 @@ class Conversion:
             writer.write(self.recode(batch) if self.recode else batch)
             rows.add(batch.num_rows)
         reports = writer.close()
-        note_finished(self.location, self.id, task.number, reports)
+        if notes:
+            note_finished(self.location, self.id, prefix, reports)
         return reports
 
 

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.base.pools import map_files
+from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_buffer import ShardReport
 
-_NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
+_NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
 
 
 class ConversionId:
@@ -42,20 +42,20 @@ class ConversionId:
         self.identity = hashlib.sha256(text.encode("ascii")).hexdigest()
         self.job = self.identity[:8]
 
-    def prefix(self, task: int) -> str:
-        """Beginning of the names of the files of a task."""
-        return f"part-{task:05}-{self.job}-0"
+    def prefix(self, task: int, attempt: str) -> str:
+        """Beginning of the names of the files of a task, in one attempt at the conversion."""
+        return f"part-{task:05}-{self.job}-{attempt}"
 
 
 def note_finished(
-    location: Location, conversion: ConversionId, task: int, reports: Sequence[ShardReport]
+    location: Location, conversion: ConversionId, prefix: str, reports: Sequence[ShardReport]
 ) -> None:
-    """Record that the shards of a task are written."""
+    """Record that the shards of a task, whose names begin with `prefix`, are written."""
     note = {
         "identity": conversion.identity,
         "shards": [report.to_json() for report in reports],
     }
-    location.write(f"{conversion.prefix(task)}.done", [json.dumps(note).encode("ascii")])
+    location.write(f"{prefix}.done", [json.dumps(note).encode("ascii")])
 
 
 def find_finished(location: Location, conversion: ConversionId) -> dict[int, list[ShardReport]]:
@@ -94,6 +94,5 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
         raise DatasetExistsError(
             f"{location.url} holds part of an interrupted conversion of another source, of a "
             "source that has changed since, or with other options. Run that conversion again to "
-            "finish it, choose another directory, or start over with resume=False (--no-resume), "
-            "which removes the unfinished part"
+            "finish it, choose another directory, or start over with resume=False (--no-resume)"
         )

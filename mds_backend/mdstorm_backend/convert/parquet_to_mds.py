@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from mdstorm_backend.base.checks import check_integer, check_list
-from mdstorm_backend.base.pools import num_threads
+from mdstorm_backend.base.threads import num_threads
 from mdstorm_backend.convert.conversion import (
     Conversion,
     cut_tasks,
@@ -25,12 +25,12 @@ from mdstorm_backend.errors import InvalidArgumentError, MissingColumnError
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
+from mdstorm_backend.format.type_plan import check_columns, plan_batch
 from mdstorm_backend.format.values.arrow_types import holds_vectors
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark.materialization import checked_shard_size
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
-from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.shard_buffer import ShardFormat
 
 #: Boundaries in the source at which shards end.
 CutAt: TypeAlias = Literal["files", "row_groups"]

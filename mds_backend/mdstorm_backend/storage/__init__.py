@@ -6,15 +6,14 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
-from mdstorm_backend.storage.after_executors import use_no_executors
-from mdstorm_backend.storage.complete_copy import copy_complete
 from mdstorm_backend.storage.filesystems import (
     check_scheme,
     open_filesystem,
     options_in_use,
+    use_no_executors,
 )
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
-from mdstorm_backend.storage.location import Location, modification_of, seconds_of
+from mdstorm_backend.storage.location import Location, copy_complete, modification_of, seconds_of
 from mdstorm_backend.storage.urls import check_no_secrets, has_scheme, normalize_url, url_of
 
 __all__ = [

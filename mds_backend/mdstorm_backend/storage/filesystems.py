@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url, scheme_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
 
 #: Scheme → the extra that installs its file system.
 _EXTRAS = {
@@ -349,3 +352,27 @@ def read_range(filesystem: AbstractFileSystem, path: str, start: int, stop: int)
 def _is_arrow(filesystem: Any) -> bool:
     module = type(filesystem).__module__
     return module.startswith("pyarrow.") and hasattr(filesystem, "type_name")
+
+
+class _InlineExecutor(ThreadPoolExecutor):
+    """Runs what is submitted at once, in the thread that submits it."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+def use_no_executors() -> None:
+    """Let the clients of object stores work on in handlers of `atexit`.
+
+    Python ends all executors before it calls the first of these handlers. The clients of S3, GCS
+    and Azure let the executor of fsspec's event loop look up hosts and load certificates: from now
+    on the loop's own thread, which still runs, does that.
+    """
+    from fsspec.asyn import get_loop  # and asyncio with it
+
+    get_loop().set_default_executor(_InlineExecutor())

@@ -15,11 +15,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from mdstorm_backend.base.pools import place
+from mdstorm_backend.base.threads import place
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
-from mdstorm_backend.storage.request_pace import Pace, Turns
-from mdstorm_backend.storage.s3_requests import Answer, S3Object
+from mdstorm_backend.storage.s3_requests import Answer, Pace, S3Object, Turns
 
 #: Bytes of a range; those at the beginning of an object are shorter where somebody waits for it.
 _RANGE, _FIRST_RANGE = 8 << 20, 2 << 20

@@ -93,7 +93,10 @@ def forbidden(*_: object) -> None:
     raise PermissionError("no")
 
 
-def test_clearing_a_named_directory_leaves_other_files(source: Path, local: Path) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_clearing_a_named_directory_leaves_other_files(
+    replaced: bool, source: Path, local: Path
+) -> None:
     infos = make_shards(source / "0", 2)
     (source / "0" / "index.json").write_text('{"shards": [], "version": 2}')
     make_shards(local, 1)
@@ -104,8 +107,12 @@ def test_clearing_a_named_directory_leaves_other_files(source: Path, local: Path
         files.open(info)
     read_index(remote(source / "0"), CacheOptions(directory=str(local)))
     assert [entry.shards for entry in list_cached(str(local))] == [1]
+    if replaced:  # the copy of the index, by a file of somebody's
+        (local / "index.json").unlink()
+        (local / "index.json").write_text("mine")
     assert clear_cached(str(local)) == 1000
-    assert files_in(local) == ["notes.txt", infos[0].raw_data.basename]
+    others = ["index.json"] * replaced + ["notes.txt", infos[0].raw_data.basename]
+    assert files_in(local) == others
     assert (local / "empty").is_dir()
     assert not (local / ".mdstorm").exists()
 

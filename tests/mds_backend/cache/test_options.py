@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.cache.cache_options import parse_bytes
+from mdstorm_backend.cache.shard_source import parse_bytes
 from mdstorm_backend.errors import InvalidArgumentError
 
 

@@ -187,8 +187,9 @@ def test_the_default_directory_is_this_users_alone(
     root = tmp_path / f"mdstorm-cache-{os.getuid()}"
     assert cache_root() == str(root)
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
-    for fingerprint in ("other", FINGERPRINT):  # what is to be made there, and what is there
-        root.chmod(0o777)
+    # What is to be made there, and what is there; others may write to it, and a group.
+    for fingerprint, mode in (("other", 0o702), (FINGERPRINT, 0o720)):
+        root.chmod(mode)
         with pytest.raises(StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
             cache(source, fingerprint=fingerprint).open(info)
         root.chmod(0o700)

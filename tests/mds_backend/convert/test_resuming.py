@@ -15,7 +15,7 @@ from mdstorm_backend.convert import conversion, convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.write import shard_format
+from mdstorm_backend.write import shard_buffer
 
 ROWS = 100
 #: Each of the five files becomes shards of its own.
@@ -208,14 +208,14 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
     """As zstd at its highest levels, which takes half a minute for a shard."""
     go_on = threading.Event()
     was_left_behind: list[bool] = []
-    compress = shard_format.compress
+    compress = shard_buffer.compress
 
     def press_ctrl_c(*arguments: Any) -> Any:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         was_left_behind.append(go_on.wait(20))
         return compress(*arguments)
 
-    monkeypatch.setattr(shard_format, "compress", press_ctrl_c)
+    monkeypatch.setattr(shard_buffer, "compress", press_ctrl_c)
     options = {**OPTIONS, "compression": "zstd:19"}
     with pytest.raises(KeyboardInterrupt):
         convert_parquet(source, str(tmp_path / "mds"), **options)

@@ -25,7 +25,7 @@ from mdstorm_backend import (
     StreamingDataset,
     open_dataset,
 )
-from mdstorm_backend.base.pools import OrderedPool
+from mdstorm_backend.base.threads import OrderedPool
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.read import reader

@@ -23,7 +23,7 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.write.commit import commit, mark_directory, remove_dataset
-from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.shard_buffer import ShardFormat
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 FIELDS = {"number": "long", "text": "string"}

@@ -1,0 +1,62 @@
+"""Two conversions of one source to one directory of a store, which has no locks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.convert.parquet_files import numbers, write
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import DatasetExistsError
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.storage import Location
+
+OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
+ALL_PAIRS = [(first, second) for first in (True, False) for second in (True, False)]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ParquetDataset:
+    return write(tmp_path / "source", *[numbers(20, 20 * i) for i in range(5)])
+
+
+@pytest.mark.parametrize(("first", "second"), ALL_PAIRS)
+def test_one_that_fails_removes_only_its_own_shards(
+    s3: S3Server, source: ParquetDataset, first: bool, second: bool
+) -> None:
+    location = Location.of(f"s3://{BUCKET}/fails-{first}-{second}/mds")
+
+    def fail(done: int, total: int) -> None:
+        if done == 80:
+            raise ZeroDivisionError
+
+    def meanwhile(done: int, total: int) -> None:
+        if done == 60:
+            before = set(location.list_names())
+            with pytest.raises(ZeroDivisionError):
+                convert_parquet(source, location.url, progress=fail, resume=second, **OPTIONS)
+            assert before <= set(location.list_names())
+
+    convert_parquet(source, location.url, progress=meanwhile, resume=first, **OPTIONS)
+    assert open_dataset(location.url).to_table().equals(numbers(100))
+
+
+@pytest.mark.parametrize(("first", "second"), ALL_PAIRS)
+def test_one_that_comes_too_late_leaves_the_dataset_of_the_other(
+    s3: S3Server, source: ParquetDataset, first: bool, second: bool
+) -> None:
+    url = f"s3://{BUCKET}/late-{first}-{second}/mds"
+
+    def meanwhile(done: int, total: int) -> None:
+        if done == 60:
+            convert_parquet(source, url, resume=second, **OPTIONS)
+
+    with pytest.raises(DatasetExistsError, match="another job has written a dataset"):
+        convert_parquet(source, url, progress=meanwhile, resume=first, **OPTIONS)
+    assert open_dataset(url).to_table().equals(numbers(100))
+    if not (first or second):  # what one of them has left to be resumed stays
+        shards = {shard.stored.basename for shard in open_dataset(url).index.shards}
+        found = Location.of(url).list_names()
+        assert {name for name in found if name.startswith("part-")} == shards
