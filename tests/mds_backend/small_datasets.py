@@ -15,7 +15,7 @@ from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import commit, mark_directory
 from mdstorm_backend.write.mds_writer import MDSWriter
-from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
+from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 Fields = Mapping[str, SparkType]

@@ -18,7 +18,7 @@ from mdstorm_backend.base.checks import (
     warn_user,
 )
 from mdstorm_backend.base.optional import require, when_loaded, wrap
-from mdstorm_backend.base.pass_threads import OwnContext, PassThreads
+from mdstorm_backend.base.threads import OwnContext, PassThreads
 
 __all__ = [
     "OwnContext",

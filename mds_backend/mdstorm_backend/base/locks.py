@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mdstorm_backend.base.pass_threads import OwnContext
+from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.errors import StorageError
 
 #: What file systems without locks say, as mounts of remote storage.

@@ -25,6 +25,7 @@ _EXTRAS = {
     "lightning.pytorch": ("mdstorm.lightning's data modules", ""),
     "mlflow": ("Metrics in MLflow", ""),
     "pandas": ("pandas DataFrames", ""),
+    "pyiceberg": ("Iceberg tables", "iceberg"),
     "pyspark": ("Spark DataFrames", "spark"),
     "pytorch_lightning": ("mdstorm.pytorch_lightning's data modules", ""),
     "tensorflow": ("TensorFlow datasets", "tf"),

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from mdstorm_backend.base.pass_threads import PoolContext
-from mdstorm_backend.base.pools import OrderedPool
-from mdstorm_backend.base.recorder import Recorder, Results
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.threads import OrderedPool, PoolContext
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -23,7 +22,7 @@ _Out = TypeVar("_Out")
 class Prefetcher(PoolContext):
     """A pool of threads that stays at most `depth` results ahead of its consumer.
 
-    The threads end with the ``with`` block; see `mdstorm_backend.base.pass_threads`.
+    The threads end with the ``with`` block; see `mdstorm_backend.base.threads`.
 
     Parameters
     ----------
@@ -43,6 +42,10 @@ class Prefetcher(PoolContext):
     ) -> None:
         self._depth = max(depth, 1)
         self._recorder = recorder
+        #: Whether the consumer found its last result ready.
+        self._is_ahead = False
+        #: As long as there are calls under way.
+        self._under_way: deque[None] = deque()
         if workers:
             _make_forks_safe()
         self._pool = (
@@ -66,8 +69,8 @@ class Prefetcher(PoolContext):
         call: Callable[[_In], Any] = function
         take: Callable[[Future[Any]], _Out] = Future.result
         if self._recorder is not None:
-            results = Results(self._recorder)
-            call, take = results.task(function), results.take
+            call, take = self._recorder.task(function), self._recorder.result
+        call = self._counted(call)
         pending: deque[Future[Any]] = deque()
         failure: list[Exception] = []
         submitted = 0
@@ -78,11 +81,39 @@ class Prefetcher(PoolContext):
             # two items for each result reaches the full depth soon enough.
             if len(pending) >= self._depth or (submitted >= 2 and pending[0].done()):
                 submitted = 0
+                self._count(pending)
                 yield take(pending.popleft())
         while pending:
+            self._count(pending)
             yield take(pending.popleft())
         if failure:
             raise failure[0]
+
+    def _count(self, pending: deque[Future[Any]]) -> None:
+        self._is_ahead = pending[0].done()
+        if self._recorder is not None:
+            self._recorder.results += 1
+            self._recorder.results_ready += sum(map(Future.done, pending))
+
+    def share_of(self, threads: int) -> int:
+        """Return how many of some threads a call may use: those that other calls leave.
+
+        It is one while results are ready when they are asked for. More threads take more processor
+        time, and nobody waits for them.
+        """
+        return 1 if self._is_ahead else max(threads // max(len(self._under_way), 1), 1)
+
+    def _counted(self, call: Callable[[_In], Any]) -> Callable[[_In], Any]:
+        under_way = self._under_way
+
+        def counted(item: _In) -> Any:
+            under_way.append(None)
+            try:
+                return call(item)
+            finally:
+                under_way.pop()
+
+        return counted
 
     def _called_here(self, function: Callable[[_In], _Out]) -> Callable[[_In], _Out]:
         return function if self._recorder is None else self._recorder.called(function)

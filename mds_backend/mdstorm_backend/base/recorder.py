@@ -1,45 +1,87 @@
 """Record what a consumer of batches waits for, and what threads do for it meanwhile.
 
-Every thread counts for itself, so that nobody waits for a lock; sums are made when somebody asks.
-A piece of work that a thread does ahead of use keeps for its consumer how long it was busy with
-what. Where the consumer has to wait for it, the seconds of the wait are divided in that proportion.
+Whatever takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A piece of work
+that a thread does ahead of use keeps its spans for its consumer. Where the consumer has to wait for
+it, the seconds of the wait are divided in proportion to those spans.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from enum import IntEnum
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
-
-from mdstorm_backend.base.recorded_work import (
-    CAUSES,
-    REST,
-    STARTED,
-    WAITED,
-    ZERO,
-    Cause,
-    Counter,
-    Shares,
-    Task,
-    here,
-    work,
-)
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-#: What a thread leaves for whoever waits: the result, and what it took.
-Made: TypeAlias = tuple[_Out, Shares]
 
+class Cause(IntEnum):
+    """What a thread may be busy with, and a consumer wait for."""
+
+    DOWNLOADS = 0
+    CACHE = 1
+    DECODING = 2
+    TRANSFORMS = 3
+    #: Anything else.
+    BATCHING = 4
+
+
+_REST, _CAUSES = int(Cause.BATCHING), len(Cause)
+#: Seconds by `Cause`.
+Spans: TypeAlias = list[float]
+#: What a thread leaves for whoever waits: the result, and what it took.
+Made: TypeAlias = tuple[_Out, Spans]
+
+#: Names of the seconds of the consumer by cause, from the first batch on and before it.
+WAITED = tuple(f"waited_for_{cause.name.lower()}" for cause in Cause)
+STARTED = tuple(f"startup_for_{cause.name.lower()}" for cause in Cause if cause != _REST)
+#: Names of the seconds of threads by cause; the rest has none.
+BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
+#: What threads count, beside those seconds.
+_COUNTED = (
+    "downloading_seconds",
+    "downloads",
+    "downloaded_bytes",
+    "downloaded_again",
+    "cache_hits",
+    "evictions",
+    "shards",
+    "shard_bytes",
+    "results",
+    "results_ready",
+)
+_ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
 #: Seconds below which a result was there, and only handed over.
 _HANDED_OVER = 20e-6
 _END: Any = object()
 
 
-class Recorder(Counter):
+class _Here(threading.local):
+    #: For which recorder this thread works, and the spans of what it does.
+    task: tuple[Recorder, Spans] | None = None
+
+
+here = _Here()
+
+
+class Watcher(Protocol):
+    """Is told what happens in a pass that somebody may be waiting for; it never raises."""
+
+    def downloaded(self, size: int) -> None:
+        """Note a file of `size` bytes, in the thread that has downloaded it."""
+
+    def started(self) -> None:
+        """Note that the first batch is there."""
+
+    def ended(self) -> None:
+        """Note that the pass is over."""
+
+
+class Recorder:
     """Records one iteration over batches. It pickles as None: another process has its own.
 
     Parameters
@@ -59,23 +101,36 @@ class Recorder(Counter):
         What it has got.
     startup, trained : float
         Seconds that it waited for the first batch, and seconds between a batch and its next asking.
+    results, results_ready : int
+        Results of threads that it took, and how many were ready each time.
+    watcher : Watcher or None
+        Shows what is downloaded, if somebody looks.
     """
 
     def __init__(
         self, clock: Callable[[], float] = time.perf_counter, since: float | None = None
     ) -> None:
-        super().__init__(clock)
+        self.clock = clock
         self.is_over = False
         self.since = clock() if since is None else since
         self.batches = self.rows = 0
         self.startup = self.trained = 0.0
+        self.results = self.results_ready = 0
+        self.watcher: Watcher | None = None
         #: When the first batch was there.
         self._started = 0.0
-        self._results = self._results_ready = 0
-        #: What the consumer has waited for; the rest of its waiting is batching.
-        self._shares: Shares = [0.0] * CAUSES
-        #: The same for the first batch, once that is there.
-        self._startup_shares: Shares = [0.0] * CAUSES
+        #: What the consumer has waited for since then, and before.
+        self._spans, self._startup_spans = _no_spans(), _no_spans()
+        #: Each thread counts for itself, so that nobody waits for a lock.
+        self._counts: dict[int, dict[str, float]] = {}
+        #: Downloads that are under way, and since when there are any.
+        self._downloads, self._downloading_since = 0, 0.0
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _no_recorder, ()
+
+    # The consumer
 
     @property
     def consumer(self) -> str:
@@ -87,17 +142,12 @@ class Recorder(Counter):
         """Seconds that the consumer waited for batches after the first one."""
         return self.since - self._started - self.trained if self.batches else 0.0
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _no_recorder, ()
-
-    # The consumer
-
     def deliver(self, rows: int, batches: int = 1) -> None:
         """Note that the consumer gets what it has asked for."""
         now = self.clock()
         if not self.batches:  # what was recorded so far was for the start
             self.startup, self._started = now - self.since, now
-            self._startup_shares, self._shares = self._shares, [0.0] * CAUSES
+            self._startup_spans, self._spans = self._spans, _no_spans()
             if self.watcher is not None:
                 self.watcher.started()
         self.since = now
@@ -109,7 +159,13 @@ class Recorder(Counter):
         now = self.clock()
         if self.batches:
             self.trained += now - self.since
-        self.since = now
+            self.since = now
+        else:
+            self.since = now - self.startup
+
+    def begun(self) -> None:
+        """Note that what has passed so far was for the start, whenever the consumer will ask."""
+        self.startup = self.clock() - self.since
 
     def end(self, *, is_waiting: bool) -> None:
         """Note that the iteration is over, while the consumer waits for more or does not."""
@@ -122,17 +178,15 @@ class Recorder(Counter):
         if self.watcher is not None:
             self.watcher.ended()
 
-    def wait(self, seconds: float, shares: Shares) -> None:
-        """Divide a wait among the causes in proportion to what the awaited result took."""
-        task = here.task
-        is_task = task is not None and task.recorder is self
-        mine = task.shares if is_task and task is not None else self._shares
-        total = sum(shares)
-        if total > 0:
-            for cause, share in enumerate(shares):
-                mine[cause] += seconds * share / total
-        if is_task and task is not None:
-            task.busy += seconds
+    def wait(self, seconds: float, spans: Spans) -> None:
+        """Divide a wait in proportion to what the awaited result took."""
+        task, total = here.task, sum(spans)
+        mine = task[1] if task is not None and task[0] is self else self._spans
+        if total <= 0:
+            mine[_REST] += seconds
+            return
+        for cause, span in enumerate(spans):
+            mine[cause] += seconds * span / total
 
     def consumed(self, items: Iterable[_Out]) -> Iterator[_Out]:
         """Yield items, in whose making this thread works for the recorder."""
@@ -146,8 +200,7 @@ class Recorder(Counter):
         """Return a function for the consumer's thread, which counts as `cause`, if any."""
 
         def counted(value: _In) -> _Out:
-            outer = here.task
-            here.task = Task(self, self._shares)
+            outer, here.task = here.task, (self, self._spans)
             try:
                 if cause is None:
                     return function(value)
@@ -160,109 +213,150 @@ class Recorder(Counter):
 
     # Threads that work ahead
 
-    def task(
-        self, function: Callable[[_In], _Out], when_done: Callable[[None], object] | None = None
-    ) -> Callable[[_In], Made[_Out]]:
+    def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
         """Return what a thread is to call: it gives what the function does, for `result`."""
-        clock = self.clock
 
         def counted(item: _In) -> Made[_Out]:
-            outer, task = here.task, Task(self, [0.0] * CAUSES)
-            here.task = task
-            start = clock()
+            spans, start = _no_spans(), self.clock()
+            outer, here.task = here.task, (self, spans)
             try:
                 result = function(item)
             finally:
                 here.task = outer
-                if when_done is not None:
-                    when_done(None)
-            shares = task.shares
-            shares[REST] = clock() - start - task.busy
-            return result, shares
+            spans[_REST] += self.clock() - start - sum(spans)
+            return result, spans
 
         return counted
 
     def result(self, future: Future[Made[_Out]]) -> _Out:
         """Return the result of a task, waited for if need be."""
-        clock = self.clock
-        start = clock()
-        result, shares = future.result()
-        seconds = clock() - start
+        start = self.clock()
+        result, spans = future.result()
+        seconds = self.clock() - start
         if seconds > _HANDED_OVER:
-            self.wait(seconds, shares)
+            self.wait(seconds, spans)
         return result
 
-    # Other processes
+    def counts_of_thread(self) -> dict[str, float]:
+        """Return the numbers of this thread, to be added to."""
+        number = threading.get_ident()
+        return self._counts.get(number) or self._counts.setdefault(number, dict(_ZERO))
+
+    def begin_download(self, now: float) -> None:
+        """Note that one more download is under way."""
+        with self._lock:  # twice a file, of which the network takes far longer
+            if not self._downloads:
+                self._downloading_since = now
+            self._downloads += 1
+
+    def end_download(self, now: float) -> float:
+        """Return the seconds since there was no download, once there is none again."""
+        with self._lock:
+            self._downloads -= 1
+            return 0.0 if self._downloads else now - self._downloading_since
+
+    # Sums
 
     def add(self, totals: Mapping[str, float]) -> None:
         """Add what a recorder in a worker process has counted."""
         counts = self.counts_of_thread()
-        for name, number in totals.items():
-            if name in counts:
-                counts[name] += number
-        self._results += int(totals.get("results", 0))
-        self._results_ready += int(totals.get("results_ready", 0))
+        for name in counts.keys() & totals.keys():
+            counts[name] += totals[name]
 
     def totals(self) -> dict[str, float]:
         """Return all numbers so far, by the names of the fields of `Statistics`."""
+        spans, startup = self._spans, self._startup_spans
+        if not self.batches:
+            spans, startup = startup, spans
         totals: dict[str, float] = {
             "passes": 1,
             "batches": self.batches,
             "rows": self.rows,
+            **_ZERO,
+            "results": self.results,
+            "results_ready": self.results_ready,
             "startup_seconds": self.startup,
             "waited_seconds": self.waited,
             "training_seconds": self.trained,
-            "results": self._results,
-            "results_ready": self._results_ready,
-            **ZERO,
         }
-        shares = self._shares if self.batches else [0.0] * CAUSES
-        totals.update(zip(WAITED, shares, strict=False))
-        totals.update(zip(STARTED, self._startup_shares, strict=False))
-        totals["waited_for_batching"] = max(self.waited - sum(shares[: len(WAITED)]), 0.0)
-        for counts in list(self._by_thread.values()):
+        totals.update(zip(WAITED, spans, strict=True))
+        totals.update(zip(STARTED, startup, strict=False))
+        totals[WAITED[_REST]] = max(self.waited - sum(spans[:_REST]), 0.0)
+        for counts in list(self._counts.values()):
             for name, number in counts.items():
                 totals[name] += number
         return totals
 
 
-class Results:
-    """Results that threads make ahead of use, for one consumer.
+class work:  # noqa: N801  # reads as a statement, and is quicker than a generator
+    """A ``with`` block in which this thread is busy with something.
 
-    Parameters
-    ----------
-    recorder : Recorder
-        Counts them.
+    Of blocks within blocks each counts its own seconds.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        #: As long as there are results that are ready.
-        self._ready: deque[None] = deque()
+    __slots__ = ("_cause", "_start", "_task")
 
-    def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
-        """Return what a thread is to call."""
-        return self._recorder.task(function, self._ready.append)
+    def __init__(self, cause: Cause) -> None:
+        self._cause = cause
 
-    def take(self, future: Future[Made[_Out]]) -> _Out:
-        """Return the result of a task, waited for if need be."""
-        recorder, ready = self._recorder, self._ready
-        recorder._results += 1
-        recorder._results_ready += len(ready)
-        result = recorder.result(future)
-        ready.popleft()
-        return result
+    def __enter__(self) -> None:
+        self._task = here.task
+        if self._task is not None:
+            recorder, spans = self._task
+            now = recorder.clock()
+            self._start = now - sum(spans)
+            if self._cause is Cause.DOWNLOADS:
+                recorder.begin_download(now)
+
+    def __exit__(self, *_: object) -> None:
+        if self._task is None:
+            return
+        (recorder, spans), cause = self._task, self._cause
+        now, counts = recorder.clock(), recorder.counts_of_thread()
+        own = now - sum(spans) - self._start
+        spans[cause] += own
+        counts[BUSY[cause]] += own
+        if cause is Cause.DOWNLOADS:
+            counts["downloading_seconds"] += recorder.end_download(now)
+
+
+def count(name: str, number: float = 1) -> None:
+    """Add to a count of the recorder for which this thread works, if there is one."""
+    if here.task is not None:
+        here.task[0].counts_of_thread()[name] += number
+
+
+def count_download(size: int) -> None:
+    """Count a file of `size` bytes that this thread has brought here."""
+    count("downloads")
+    count("downloaded_bytes", size)
+    if here.task is not None and (watcher := here.task[0].watcher) is not None:
+        watcher.downloaded(size)
+
+
+def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
+    """Return a function for another thread, which works for the recorder of this one."""
+    task = here.task and (here.task[0], _no_spans())
+
+    def called() -> None:
+        here.task = task
+        function()
+
+    return called
 
 
 def current_recorder() -> Recorder | None:
     """Return the recorder for which this thread works."""
-    recorder = None if here.task is None else here.task.recorder
-    return recorder if isinstance(recorder, Recorder) else None
+    return None if here.task is None else here.task[0]
 
 
-def shares_of(totals: Mapping[str, float]) -> Shares:
+def spans_of(totals: Mapping[str, float]) -> Spans:
     """Return what a consumer has waited for."""
-    return [totals.get(name, 0.0) for name in (*WAITED, "waited_for_batching")]
+    return [totals.get(name, 0.0) for name in WAITED]
+
+
+def _no_spans() -> Spans:
+    return [0.0] * _CAUSES
 
 
 def _no_recorder() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.recorded_work import count
+from mdstorm_backend.base.recorder import count
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.layout import parse_header
@@ -87,7 +87,7 @@ class DatasetShards:
     @cached_property
     def are_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
-        from mdstorm_backend.cache.shard_files import DirectFiles
+        from mdstorm_backend.cache.dataset_files import DirectFiles
 
         return (
             isinstance(self.files, DirectFiles)

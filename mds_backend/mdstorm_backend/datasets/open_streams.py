@@ -36,14 +36,12 @@ def weights_of(stream: Stream) -> StreamShape:
     ArgumentTypeError, InvalidArgumentError
         If more than one weight was given, or one is not a number or negative.
     """
-    own = stream._mdstorm.own
-    return StreamShape((), own("proportion"), own("repeat"), own("choose"))
+    return stream._mdstorm.shape()
 
 
 def shape_of(stream: Stream, dataset: Dataset) -> StreamShape:
     """Return what the order needs to know about a stream."""
-    weights = weights_of(stream)
-    return StreamShape(dataset.shard_sizes, weights.proportion, weights.repeat, weights.choose)
+    return stream._mdstorm.shape(*dataset.shard_sizes)
 
 
 def derive(stream: Stream, weight: StreamWeight) -> None:
@@ -162,7 +160,14 @@ class JoinedDataset(SampleDataset):
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
         #: The columns that all parts have, in the order of the first one.
-        self.schema = Schema(tuple(_common(parts)))
+        first, *others = (part.schema for part in parts)
+        self.schema = Schema(
+            tuple(
+                _joined([column, *(other[column.name] for other in others)])
+                for column in first
+                if all(column.name in other for other in others)
+            )
+        )
         common = [column for column in self.schema if _are_alike(column.name, parts)]
         #: Delivered in one form, even if a part by itself would allow another.
         self.parts = tuple(part.with_columns(common) for part in parts)
@@ -218,18 +223,23 @@ class JoinedDataset(SampleDataset):
 
     def shard(self, number: int) -> Shard:
         """Open shard `number` of all."""
-        part = bisect_right(self._first_shards, number) - 1
-        return self.parts[part].shard(number - self._first_shards[part])
+        part, number = self._part(number)
+        return part.shard(number)
 
     def begin_shard(self, number: int) -> Shard:
         """Open shard `number` of all, of which no more than the beginning may be there."""
-        part = bisect_right(self._first_shards, number) - 1
-        return self.parts[part].begin_shard(number - self._first_shards[part])
+        part, number = self._part(number)
+        return part.begin_shard(number)
 
     def find_open(self, number: int) -> Shard | None:
         """Return shard `number` of all if it is open."""
+        part, number = self._part(number)
+        return part.find_open(number)
+
+    def _part(self, number: int) -> tuple[Dataset, int]:
+        """Return the part that shard `number` of all is in, and its number there."""
         part = bisect_right(self._first_shards, number) - 1
-        return self.parts[part].find_open(number - self._first_shards[part])
+        return self.parts[part], number - self._first_shards[part]
 
     def release(self) -> None:
         """Close shards that are kept open; they are reopened when needed."""
@@ -237,24 +247,11 @@ class JoinedDataset(SampleDataset):
             part.release()
 
 
-def _common(parts: Sequence[Dataset]) -> list[Column]:
-    """Return the columns that all parts have."""
-    first, *others = (part.schema for part in parts)
-    return [
-        _joined([column, *(other[column.name] for other in others)])
-        for column in first
-        if all(column.name in other for other in others)
-    ]
-
-
 def _are_alike(name: str, parts: Sequence[Dataset]) -> bool:
     """Whether all parts have a column, with one type."""
     columns = [part.schema.get(name) for part in parts]
-    return None not in columns and len({_kind(c) for c in columns if c is not None}) == 1
-
-
-def _kind(column: Column) -> tuple[str, str]:
-    return column.parsed_encoding.kind, str(column.arrow_type)
+    kinds = {(c.parsed_encoding.kind, str(c.arrow_type)) for c in columns if c is not None}
+    return None not in columns and len(kinds) == 1
 
 
 def _joined(columns: Sequence[Column]) -> Column:
@@ -264,8 +261,6 @@ def _joined(columns: Sequence[Column]) -> Column:
     return replace(
         joined_form(columns),
         encoding=first.encoding if len(encodings) == 1 else general_encoding(encodings),
-        null_count=sum(column.null_count for column in columns),
-        element_null_count=sum(column.element_null_count for column in columns),
     )
 
 

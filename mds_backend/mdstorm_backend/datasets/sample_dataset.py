@@ -289,7 +289,7 @@ class SampleDataset(Described, ABC):
         order = order.resolved()
         if order.follows_world:
             order = order.share_of(find_world())
-        sampler = ExactSampler(order, self.bounds, batch_size, num_epochs)
+        sampler = ExactSampler(order, self.bounds, batch_size, num_epochs, is_repeated=False)
         place = sampler.begun(Place())
         blocks = reader.blocks(*sampler.part(place))
         return (convert(batch) for block in blocks for batch in block.batches())
@@ -324,6 +324,7 @@ def _warn_of_whole_passes(url: str) -> None:
     if (world := find_world()).size > 1:
         warn_user(
             f"every process reads all rows of {url}, and this is process {world.rank} of "
-            f"{world.size}, say {world.source}: pass order=ExactOrder(follows_world=True) to give "
-            "each its share, or follows_world=False if each should read all rows"
+            f"{world.size}, according to {world.source}: pass "
+            "order=ExactOrder(follows_world=True) to give each its share, or follows_world=False "
+            "if each should read all rows"
         )

@@ -109,9 +109,9 @@ class StreamFiles:
         """Note its share of an epoch, expressed in each of the three ways."""
         self._derived = {name: getattr(weight, name) for name in _WEIGHTS}
 
-    def shape(self, samples: int) -> StreamShape:
-        """Return what the order needs to know, of a stream with some samples in one shard."""
-        return StreamShape((samples,), *map(self.own, _WEIGHTS))
+    def shape(self, *shard_sizes: int) -> StreamShape:
+        """Return what the order needs to know of a stream whose shards hold so many samples."""
+        return StreamShape(shard_sizes, *map(self.own, _WEIGHTS))
 
     def local(self, stream: _Stream) -> str | None:
         """Return where shards are on this machine, or will be."""

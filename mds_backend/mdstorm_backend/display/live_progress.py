@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from html import escape
 from importlib import import_module
 from multiprocessing import parent_process
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from mdstorm_backend.base.pools import OnProgress
+from mdstorm_backend.base.threads import OnProgress
 from mdstorm_backend.display.described import counted, human_bytes
 
 #: A function to call; False for silence, and None or True for what `progress` decides.
@@ -25,6 +25,9 @@ VARIABLE = "MDSTORM_PROGRESS"
 _OFF = frozenset({"off", "0", "false", "no"})
 #: Held by the line on the terminal: there is one at a time.
 _terminal = threading.Lock()
+
+#: A line that is being shown.
+LiveLine: TypeAlias = "_TerminalLine | _NotebookLine"
 
 
 @contextmanager
@@ -144,20 +147,6 @@ class Drawn:
             return
 
 
-class LiveLine(Protocol):
-    """A line that is being shown."""
-
-    @property
-    def stays(self) -> bool:
-        """Whether it has a place of its own, which nothing else writes to."""
-
-    def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a text, and a bar if the share that is done is known."""
-
-    def close(self, text: str = "") -> None:
-        """End it. A notebook keeps the text, if there is one; a terminal is cleaned."""
-
-
 def open_line(*, in_terminal: bool = True) -> LiveLine | None:
     """Return a new line, or None where nobody looks, or somebody else shows one.
 
@@ -219,6 +208,7 @@ def _is_first() -> bool:
 class _TerminalLine:
     """Drawn by rich on standard error, by whoever calls: there is no thread."""
 
+    #: Whether it has a place of its own, which nothing else writes to.
     stays = False
 
     def __init__(self) -> None:
@@ -243,11 +233,13 @@ class _TerminalLine:
         self._task = self._bar.add_task("", total=None, text="")
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Show a text, and a bar if the share that is done is known."""
         what, _, rest = text.partition(": ")
         self._bar.update(self._task, description=what, text=rest, completed=done or 0, total=total)
         self._bar.refresh()
 
     def close(self, text: str = "") -> None:
+        """End it. A notebook keeps the text, if there is one; a terminal is cleaned."""
         try:
             self._bar.stop()
         finally:

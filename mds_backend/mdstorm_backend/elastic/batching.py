@@ -1,13 +1,12 @@
 """Batching methods: how samples of several streams are combined into batches.
 
-Every method is a `Schedule`: it knows how many global batches the epoch has, and computes the ids
-of any of them for one rank. Ids number the samples of all streams in sequence; -1 is padding.
+Every method knows how many global batches the epoch has, and computes the ids of any of them for
+one rank. Ids number the samples of all streams in sequence; -1 is padding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -18,19 +17,14 @@ from mdstorm_backend.elastic.sampling import Ids, IntArray
 from mdstorm_backend.errors import InvalidArgumentError
 
 
-class Schedule(Protocol):
-    """The remaining global batches of an epoch."""
-
-    @property
-    def numbers(self) -> range:
-        """Numbers of the remaining global batches."""
-
-    def batches(self, numbers: Ids) -> Ids:
-        """Ids of the rank's share of global batches, of shape (numbers, batch size)."""
-
-
-def schedule(epoch: Epoch) -> Schedule:
+def schedule(epoch: Epoch) -> _Random | _PerStream | _Stratified | _DevicePerStream:
     """Plan the rest of an epoch by the batching method of its order.
+
+    Returns
+    -------
+    object
+        Its ``numbers`` are a range, those of the remaining global batches; ``batches(numbers)``
+        returns the ids of the rank's share of some of them, of shape (numbers, batch size).
 
     Raises
     ------

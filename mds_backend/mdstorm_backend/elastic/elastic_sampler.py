@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mdstorm_backend.base.pools import WorkAhead
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.sampling import Ids
 from mdstorm_backend.elastic.weights import StreamShape

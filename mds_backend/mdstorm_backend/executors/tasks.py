@@ -1,18 +1,27 @@
-"""Executor side of `materialize`: write record batches as shards, or one small file as a probe."""
+"""Tasks that write a partition of a DataFrame as shards, or one small file as a probe."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from mdstorm_backend.base.threads import OwnContext
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_format import ShardFormat, ShardReport
-from mdstorm_backend.write.shard_writer import ShardWriter
+from mdstorm_backend.write.batch_shards import BatchShards
+from mdstorm_backend.write.sample_shards import SampleShards
+from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.shard_writer import FileSink, ShardStore, ShardWriter
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 #: Spark schema of what a task returns: one JSON text per shard.
 REPORT_SCHEMA = "report string"
@@ -37,13 +46,13 @@ def make_task(
     function : callable
         A function of a module in this folder, which takes the batches of a partition.
     arguments : dict
-        Its other arguments, as plain values.
+        Its other arguments.
     """
     from pyspark import cloudpickle
 
     module, name = function.__module__, function.__name__
     # Pickled apart: they are made from classes of mdstorm, which the executor may lack.
-    foreign = cloudpickle.dumps(foreign_encodings())  # type: ignore[no-untyped-call]
+    foreign, sent = map(cloudpickle.dumps, (foreign_encodings(), arguments))
 
     def write_shards(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
@@ -61,7 +70,7 @@ def make_task(
                 "has it"
             ) from error
         registry.adopt(*pickle.loads(foreign))  # noqa: S301  # what `make_task` pickled
-        yield from write(batches, **arguments)
+        yield from write(batches, **pickle.loads(sent))  # noqa: S301
 
     return write_shards
 
@@ -70,12 +79,9 @@ def write_partition(
     batches: Batches,
     *,
     job: str,
-    url: str,
-    storage_options: dict[str, Any],
-    schema: list[dict[str, Any]],
-    shard_size: int,
-    compression: str | None,
-    hashes: Sequence[str] = (),
+    location: Location,
+    schema: Schema,
+    format_: ShardFormat,
     names: Sequence[str] = (),
     recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
 ) -> Batches:
@@ -91,15 +97,9 @@ def write_partition(
         One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
     """
     partition, prefix = this_task(job)
-    columns = Schema.from_json(schema)
-    writer = ShardWriter(
-        Location(url, storage_options),
-        columns,
-        ShardFormat(shard_size, compression, tuple(hashes)),
-        prefix,
-    )
+    writer = ShardWriter(location, schema, format_, prefix)
     for batch in join_small(batches):
-        named = pa.RecordBatch.from_arrays(batch.columns, names=list(names or columns.names))
+        named = pa.RecordBatch.from_arrays(batch.columns, names=list(names or schema.names))
         writer.write(recode(named) if recode else named)
     reports = report_texts(partition, writer.close())
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
@@ -180,3 +180,136 @@ def write_probe(
     except Exception as error:  # whatever a storage raises, it cannot be written to
         refused = f"{type(error).__name__}: {error}"
     yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])
+
+
+Frames: TypeAlias = "Iterator[pd.DataFrame]"
+ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
+
+
+def directory_name(partition: int) -> str:
+    """Name of a partition's directory; names sort by number up to 100,000 partitions."""
+    return f"{partition:05}"
+
+
+@dataclass(frozen=True)
+class PartitionJob:
+    """What all tasks of a job have in common. Sent to the executors.
+
+    Attributes
+    ----------
+    job : str
+        Identity of the job, in the name of every shard.
+    locations : tuple of Location
+        Directories that every file is written to.
+    format_ : ShardFormat
+        What the shards have in common.
+    max_workers, retry : int
+        Threads per task, and retries when writing a file.
+    """
+
+    job: str
+    locations: tuple[Location, ...]
+    format_: ShardFormat
+    max_workers: int
+    retry: int
+
+
+class _PartitionStore(OwnContext):
+    """Stores the shards of this task's partition, or none if the block raises.
+
+    Shards are named after the attempt, so that one that Spark abandons cannot interfere with the
+    successful one.
+    """
+
+    def __init__(self, job: PartitionJob) -> None:
+        self._job = job
+        self._partition, self._prefix = this_task(job.job)
+        self._sink: FileSink | None = None
+        self._store: ShardStore | None = None
+        self.reports: list[str] = []
+
+    def put(self, shard: FullShard) -> None:
+        """Store a shard. A partition without samples leaves no directory."""
+        if self._store is None:
+            name = directory_name(self._partition)
+            self._sink = FileSink(
+                [location.child(name) for location in self._job.locations],
+                max_workers=self._job.max_workers,
+                retry=self._job.retry,
+            )
+            self._store = ShardStore(
+                self._sink, self._job.format_, lambda number: f"{self._prefix}.{number:05}.mds"
+            )
+        self._store.put(shard)
+
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        if self._store is None or self._sink is None:
+            return
+        try:
+            if kind is None:
+                self.reports = report_texts(self._partition, self._store.finish())
+        finally:
+            if not self.reports:
+                self._sink.remove_all()
+
+
+def write_batches(batches: Batches, *, job: PartitionJob, schema: Schema) -> Batches:
+    """Write the record batches of a partition, whose columns are those of `schema` in its order.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
+    """
+    with _PartitionStore(job) as store:
+        shards = BatchShards(schema, job.format_, store.put)
+        for batch in join_small(batches):
+            shards.write(pa.RecordBatch.from_arrays(batch.columns, names=list(schema.names)))
+        shards.flush()
+    yield pa.RecordBatch.from_arrays([pa.array(store.reports, pa.string())], names=["report"])
+
+
+def write_frames(
+    frames: Frames,
+    *,
+    job: PartitionJob,
+    names: list[str],
+    columns: dict[str, str],
+    to_samples: ToSamples,
+    arguments: dict[str, Any],
+) -> Frames:
+    """Write the samples that a user's function makes from the DataFrames of a partition.
+
+    Parameters
+    ----------
+    frames : iterator of pandas.DataFrame
+        The rows, under any names.
+    job : PartitionJob
+        What all tasks have in common.
+    names : list of str
+        Names of the columns of the frames.
+    columns : dict of str to str
+        The encodings of what comes out.
+    to_samples : callable
+        Makes an iterable of samples from a DataFrame, given `arguments`.
+
+    Yields
+    ------
+    pandas.DataFrame
+        One text column `report`, see `write_batches`.
+    """
+    import pandas as pd
+
+    with _PartitionStore(job) as store:
+        shards = SampleShards(columns, job.format_, store.put)
+        for frame in frames:
+            samples = to_samples(frame.set_axis(names, axis=1), **arguments)
+            if not isinstance(samples, Iterable) or isinstance(samples, (str, bytes, Mapping)):
+                raise ArgumentTypeError(
+                    f"udf_iterable returned a {type(samples).__name__}: it needs to return an "
+                    "iterable of samples, each a dict from column to value"
+                )
+            for sample in samples:
+                shards.write(sample)
+        shards.flush()
+    yield pd.DataFrame({"report": store.reports}, dtype=object)

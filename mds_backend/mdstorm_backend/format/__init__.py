@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.encodings.binary import Bytes
-from mdstorm_backend.format.encodings.decode_images import image_array
+from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, image_array
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
 from mdstorm_backend.format.encodings.encoding import gather_binary, gather_fixed
 from mdstorm_backend.format.encodings.numbers import DTYPES
@@ -45,6 +45,7 @@ __all__ = [
     "DTYPES",
     "EXTENSIONS",
     "INDEX_NAME",
+    "MAX_IMAGE_BYTES",
     "Batch",
     "Bytes",
     "Column",

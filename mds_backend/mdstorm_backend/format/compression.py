@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
 
 #: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
@@ -107,7 +106,7 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
     return unpacked
 
 
-def decompress_unsized(extension: str, data: Buffer) -> Buffer:
+def decompress_unsized(extension: str, data: Buffer, most: int) -> Buffer:
     """Decompress a shard of which no index says how large it is.
 
     Its size is found by decompressing it once before, a piece at a time, so that no file makes this
@@ -116,13 +115,9 @@ def decompress_unsized(extension: str, data: Buffer) -> Buffer:
     Raises
     ------
     ValueError, OSError
-        If `data` is damaged, or no shard since it holds 4 GiB or more.
+        If `data` is damaged, or holds more than `most` bytes.
     """
-    return decompress(extension, data, _found_size(extension, data))
-
-
-def _unzstd(data: Buffer, size: int) -> Buffer:
-    return memoryview(pa.Codec("zstd").decompress(data, size))
+    return decompress(extension, data, _found_size(extension, data, most))
 
 
 def _unsnappy(data: Buffer, size: int) -> Buffer:
@@ -154,14 +149,6 @@ def _unbrotli(data: Buffer, size: int) -> Buffer:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _ungzip(data: Buffer, size: int) -> Buffer:
-    return _in_members(data, size, lambda: zlib.decompressobj(wbits=31))
-
-
-def _unbz2(data: Buffer, size: int) -> Buffer:
-    return _in_members(data, size, bz2.BZ2Decompressor)
-
-
 def _in_members(data: Buffer, size: int, decompressor: Callable[[], Any]) -> Buffer:
     """Decompress a file that may consist of several, one behind the other."""
     members: list[bytes] = []
@@ -180,10 +167,10 @@ def _in_members(data: Buffer, size: int, decompressor: Callable[[], Any]) -> Buf
     return members[0] if len(members) == 1 else b"".join(members)
 
 
-_DECOMPRESS = {
-    "zstd": _unzstd,
-    "gz": _ungzip,
-    "bz2": _unbz2,
+_DECOMPRESS: dict[str, Callable[[Buffer, int], Buffer]] = {
+    "zstd": lambda data, size: memoryview(pa.Codec("zstd").decompress(data, size)),
+    "gz": lambda data, size: _in_members(data, size, lambda: zlib.decompressobj(wbits=31)),
+    "bz2": lambda data, size: _in_members(data, size, bz2.BZ2Decompressor),
     "br": _unbrotli,
     "snappy": _unsnappy,
 }
@@ -203,23 +190,19 @@ def _parse(compression: str) -> tuple[str, int | None]:
     )
 
 
-def _found_size(extension: str, data: Buffer) -> int:
-    if extension == "snappy":  # states its size, which no stream of Arrow's understands
-        return _stated_size(data)
+def _found_size(extension: str, data: Buffer, most: int) -> int:
+    if extension == "snappy":  # states its size, and no stream of Arrow's understands it
+        size = _snappy_size(data)
+        if size > min(most, _LARGEST_RATIO["snappy"] * len(data)):
+            raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")
+        return size
     size = 0
     with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[extension][0]) as stream:
         # Not by `read`, which never gives back the memory of a read that failed.
         while piece := stream.read_buffer(_SIZING_PIECE).size:
             size += piece
-            if size > MAX_SHARD_BYTES:
-                raise ValueError(f"it holds more than {MAX_SHARD_BYTES} bytes")
-    return size
-
-
-def _stated_size(data: Buffer) -> int:
-    size = _snappy_size(data)
-    if size > min(MAX_SHARD_BYTES, _LARGEST_RATIO["snappy"] * len(data)):
-        raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")
+            if size > most:
+                raise ValueError(f"it holds more than {most} bytes")
     return size
 
 

@@ -1,12 +1,15 @@
-"""What an index records about a shard and its files, and sizes in bytes, also as text."""
+"""What an index records about a shard, sizes in bytes, also as text, and names of shard files."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.format.compression import EXTENSIONS
 
 INDEX_NAME = "index.json"
 #: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
@@ -128,3 +131,130 @@ def parse_size_limit(value: float | str | None) -> int | None:
             f"size_limit must be greater than zero and less than 2**32 bytes, found {value!r}"
         )
     return limit or None
+
+
+_ENDING = rf"\.mds(?:\.(?P<extension>{EXTENSIONS}))?"
+_NUMBERED = re.compile(rf"shard\.(?P<number>\d{{5,}}){_ENDING}")
+_OF_A_TASK = re.compile(
+    r"part-(?P<partition>\d{5,})-(?:(?P<job>[0-9a-f]{8})-)?(?P<attempt>\d+)"
+    rf"\.(?P<number>\d{{5,}}){_ENDING}"
+)
+
+
+@dataclass(frozen=True)
+class ShardName:
+    """The name of a shard file, taken apart.
+
+    Attributes
+    ----------
+    path : str
+        The whole name, relative to the directory of the dataset.
+    directory : str
+        Directory below that of the dataset; empty for none.
+    job : str
+        Spark job that wrote it; empty where the name does not tell.
+    partition, attempt : int
+        Partition and attempt of that job; -1 for the shards of a single writer.
+    number : int
+        Number of the shard among those of its writer.
+    extension : str
+        How it is compressed; empty for an uncompressed one.
+    """
+
+    path: str
+    directory: str
+    job: str
+    partition: int
+    attempt: int
+    number: int
+    extension: str
+
+    @property
+    def writer(self) -> tuple[str, str, int, int]:
+        """Whoever wrote it, and numbered its shards from 0."""
+        return self.directory, self.job, self.partition, self.attempt
+
+    @property
+    def place(self) -> str:
+        """Directory in which its job wrote, which may have one of its own for each partition."""
+        parent, _, last = self.directory.rpartition("/")
+        return parent if self.job and last == f"{self.partition:05}" else self.directory
+
+    @property
+    def raw_path(self) -> str:
+        """Name of the uncompressed file."""
+        return self.path.removesuffix(f".{self.extension}") if self.extension else self.path
+
+
+def parse_shard_name(path: str) -> ShardName | None:
+    """Take the name of a file apart; None if it is not a shard's."""
+    directory, _, name = path.rpartition("/")
+    if found := _NUMBERED.fullmatch(name):
+        job, partition, attempt = "", -1, -1
+    elif found := _OF_A_TASK.fullmatch(name):
+        job, partition, attempt = found["job"] or "", int(found["partition"]), int(found["attempt"])
+    else:
+        return None
+    extension = found["extension"] or ""
+    return ShardName(path, directory, job, partition, attempt, int(found["number"]), extension)
+
+
+def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
+    """Sort shards as their samples come: by directory, partition and number.
+
+    Numbers in the names of directories count as numbers, so that 2 comes before 10.
+
+    Raises
+    ------
+    WriteError
+        If there are two attempts of one partition, or two writers in one directory: one of them
+        lost, and its samples are there twice.
+    """
+    found = sorted(names, key=_key)
+    writers: dict[str, set[tuple[str, bool]]] = defaultdict(set)
+    attempts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+    for name in found:
+        writers[name.place].add((name.job, name.partition < 0))
+        attempts[name.directory, name.job, name.partition].add(name.attempt)
+    for place, several in writers.items():
+        if len(several) > 1:
+            raise _refusal("shards of several jobs", [n for n in found if n.place == place])
+    for (directory, job, partition), several_attempts in attempts.items():
+        if len(several_attempts) > 1:
+            group = (directory, job, partition)
+            raise _refusal(
+                f"shards of {len(several_attempts)} attempts of partition {partition}",
+                [n for n in found if (n.directory, n.job, n.partition) == group],
+            )
+    return found
+
+
+def missing_numbers(names: Iterable[ShardName]) -> list[str]:
+    """Name the shards that are not there although a later one of the same writer is."""
+    writers: dict[tuple[str, str, int, int], dict[int, ShardName]] = defaultdict(dict)
+    for name in names:
+        writers[name.writer][name.number] = name
+    missing = []
+    for numbers in writers.values():
+        last = numbers[max(numbers)]
+        old = f".{last.number:05}.mds"
+        missing += [
+            last.path.replace(old, f".{number:05}.mds")
+            for number in sorted(set(range(last.number)) - set(numbers))[:10]
+        ]
+    return missing
+
+
+def _key(name: ShardName) -> tuple[object, ...]:
+    parts = re.split(r"(\d+)", name.directory)
+    natural = tuple((int(p), "") if p.isdecimal() else (-1, p) for p in parts)
+    return natural, name.partition, name.job, name.attempt, name.number, name.path
+
+
+def _refusal(what: str, names: list[ShardName]) -> WriteError:
+    examples = {name.writer: name.path for name in reversed(names)}
+    listed = " and ".join(sorted(examples.values())[:4])
+    return WriteError(
+        f"there are {what}: {listed}. Only one of them belongs to the dataset, and mdstorm cannot "
+        "know which: move the files of the other elsewhere, and try again"
+    )

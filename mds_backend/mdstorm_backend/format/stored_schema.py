@@ -197,11 +197,13 @@ def without_form(column: Column) -> Column:
 
 
 def joined_form(columns: Iterable[Column]) -> Column:
-    """Return the first of some columns with the form that the arrays of all of them have."""
+    """Return the first of some columns with the form of the arrays, and the nulls, of all."""
     first, *others = columns
     return replace(
         first,
         length=first.length if all(c.length == first.length for c in others) else None,
         shape=first.shape if all(c.shape == first.shape for c in others) else None,
         uneven=first.uneven or any(column.uneven for column in others),
+        null_count=first.null_count + sum(column.null_count for column in others),
+        element_null_count=first.element_null_count + sum(c.element_null_count for c in others),
     )

@@ -12,17 +12,17 @@ from types import ModuleType
 
 from mdstorm_backend.base import when_loaded
 
-#: The hook of each module that has one.
+#: The hook of each module that has one, by its name in `hooks`.
 _HOOKS = {
-    "accelerate": "accelerate",
-    "accelerate.accelerator": "accelerate",
-    "accelerate.data_loader": "accelerate",
-    "lightning.pytorch.loops.fetchers": "fetched_ahead",
-    "lightning.pytorch.loops.fit_loop": "lightning",
-    "pytorch_lightning.loops.fetchers": "fetched_ahead",
-    "pytorch_lightning.loops.fit_loop": "lightning",
-    "ray.train.torch.train_loop_utils": "fetched_ahead",
-    "transformers.trainer": "accelerate",
+    "accelerate": "hand_over_to_accelerate",
+    "accelerate.accelerator": "hand_over_to_accelerate",
+    "accelerate.data_loader": "hand_over_to_accelerate",
+    "lightning.pytorch.loops.fetchers": "tell_what_was_fetched",
+    "lightning.pytorch.loops.fit_loop": "restore_in_lightning",
+    "pytorch_lightning.loops.fetchers": "tell_what_was_fetched",
+    "pytorch_lightning.loops.fit_loop": "restore_in_lightning",
+    "ray.train.torch.train_loop_utils": "tell_what_was_fetched",
+    "transformers.trainer": "hand_over_to_accelerate",
 }
 
 
@@ -32,4 +32,5 @@ def install() -> None:
 
 
 def _put_in(module: ModuleType) -> None:
-    importlib.import_module(f"{__name__}.{_HOOKS[module.__name__]}").put_in(module)
+    hooks = importlib.import_module(f"{__name__}.hooks")
+    getattr(hooks, _HOOKS[module.__name__])(module)

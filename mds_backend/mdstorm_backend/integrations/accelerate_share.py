@@ -17,7 +17,7 @@ from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import World, given_world
+from mdstorm_backend.order.world import given_world
 
 
 def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
@@ -76,7 +76,9 @@ def _with_share(
     if wanted["split_batches"] and not is_told:
         batch_size = _part_of_batch(batch_size, num_processes)
     if (mesh := wanted.get("torch_device_mesh")) is not None and not is_told:
-        shared = shared.in_order(shared.order.share_of(_world_of_data(mesh)))
+        # Other dimensions than these read the same rows.
+        names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
+        shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
     order = shared.order
     if (
         not is_told
@@ -106,11 +108,6 @@ def _part_of_batch(batch_size: int, num_processes: int) -> int:
             "processes as the batch size"
         )
     return batch_size // num_processes
-
-
-def _world_of_data(mesh: Any) -> World:
-    """Return this process's place in the dimensions of a mesh that read different rows."""
-    return given_world((mesh, [name for name in mesh.mesh_dim_names if name.startswith("dp")]))
 
 
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:

@@ -12,14 +12,15 @@ from accelerate.state import GradientState
 from accelerate.utils import send_to_device
 from torch.utils.data import DataLoader, IterableDataset
 
-from mdstorm_backend.base.pass_threads import OwnContext
+from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.elastic import ElasticShare
-from mdstorm_backend.integrations.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.torch.dataset_samples import reading_as
+from mdstorm_backend.loaders.torch.device_batches import repeated_rows
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.torch_workers import same
 from mdstorm_backend.order.exact import ExactOrder
 
 
@@ -63,7 +64,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         self.use_stateful_dataloader = use_stateful_dataloader
         self._skipped = 0
         batches = PreparedBatches(loader, device, non_blocking=non_blocking)
-        super().__init__(batches, batch_size=None, collate_fn=_same)
+        super().__init__(batches, batch_size=None, collate_fn=same)
 
     @property
     def _batches(self) -> PreparedBatches:
@@ -144,10 +145,6 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
     def close(self) -> None:
         """End running iterations, their threads and processes. The loader can be iterated again."""
         self._batches.loader.close()
-
-
-def _same(batch: Any) -> Any:
-    return batch
 
 
 _NONE: Any = object()

@@ -9,15 +9,16 @@ is said with the next batch.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import json
 import os
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -70,37 +71,39 @@ class Beginning:
     ----------
     batches : int
         Batches of it that were delivered.
-    warnings, errors : list of str
-        What is to be said.
+    found : deque of (bool, str)
+        What is to be said, and whether it is an error.
+    forget : callable
+        Lets the epoch count as not begun.
     """
 
     batches: int = 0
-    warnings: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    found: deque[tuple[bool, str]] = field(default_factory=deque)
     forget: Callable[[], object] = lambda: None
 
     def count(self) -> None:
-        """Count a batch, and say what was found.
+        """Count a batch, and say what was found: see `tell`."""
+        self.batches += 1
+        if self.found:
+            self.tell()
+
+    def tell(self) -> None:
+        """Say what was found.
 
         Raises
         ------
         InvalidArgumentError
             If ranks lose rows.
         """
-        self.batches += 1
-        if self.warnings or self.errors:
-            self.tell()
-
-    def tell(self) -> None:
-        """Say what was found."""
-        while self.warnings:
-            _warn_once(self.warnings.pop())
-        if self.errors:
-            raise InvalidArgumentError(self.errors.pop())
+        while self.found:
+            is_error, message = self.found.popleft()
+            if is_error:
+                raise InvalidArgumentError(message)
+            _warn_once(message)
 
 
 class Ranks:
-    """What this process has offered, and the thread that asks.
+    """What this process has begun, and the thread that asks.
 
     Parameters
     ----------
@@ -110,38 +113,43 @@ class Ranks:
 
     def __init__(self, inherited: Any = None) -> None:
         self._inherited = inherited
-        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._group: Any = lambda: None
         self._number = 0
-        self._begun: dict[str, dict[int, Beginning]] = {}
+        #: For each name, the batch size of the first loader, and the beginnings of each epoch.
+        self._begun: dict[str, tuple[int, dict[int, list[Beginning]]]] = {}
         self._last = Beginning()
 
     def begin(self, rest: Rest) -> Beginning | None:
         """Offer what is begun; None if there is nobody to ask."""
         self._last.tell()
-        group, num_shares = find_group(), rest.sampler.num_ranks
-        if group is None or group.itself is self._inherited or num_shares == 1:
+        group = find_group()
+        if group is None or group.itself is self._inherited or rest.sampler.num_ranks == 1:
             return None
-        _warn_of_shares(rest, num_shares, group.size)
-        if rest.options.check_ranks:
-            with suppress(Exception):  # whatever is wrong with the group, training goes on
-                return self._offer(group, rest, num_shares)
+        _warn_of_shares(rest, group.size)
+        with suppress(Exception):  # whatever is wrong with the group, training goes on
+            return self._offer(group, rest) if rest.options.check_ranks else None
         return None
 
-    def _offer(self, group: Group, rest: Rest, num_shares: int) -> Beginning | None:
+    def _offer(self, group: Group, rest: Rest) -> Beginning | None:
         self._count_group(group)
-        options, place = rest.options, rest.place
-        what = json.dumps([num_shares, selection_of(options), options.order.name], sort_keys=True)
-        name = f"mdstorm/{self._number}/{hashlib.sha256(what.encode()).hexdigest()[:16]}"
-        begun = self._begun.setdefault(name, {})
-        if place.epoch in begun or len(begun) >= _MOST_EPOCHS:
-            return None  # another loader over the same: ranks may have several, one after the other
-        before = begun.get(place.epoch - (options.num_epochs or 1))
-        found = begun[place.epoch] = self._last = Beginning()
-        found.forget = lambda: begun.pop(place.epoch, None)
-        offered = _offered(rest, before)
-        self._ask(lambda: _compare(group, f"{name}/{place.epoch}", rest, offered, found))
+        options, epoch, size = rest.options, rest.place.epoch, rest.batching.batch_size
+        what = [rest.sampler.num_ranks, selection_of(options), options.order.name]
+        name = f"mdstorm/{self._number}/{json.dumps(what, sort_keys=True)}"
+        first_size, epochs = self._begun.setdefault(name, (size, {}))
+        if size != first_size or len(epochs) >= _MOST_EPOCHS:
+            return None  # one rank alone may have a loader for something else, as for validation
+        beginnings, before = (
+            epochs.setdefault(epoch, []),
+            epochs.get(epoch - (options.num_epochs or 1)),
+        )
+        found = self._last = Beginning()
+        found.forget = lambda: beginnings.remove(found)
+        beginnings.append(found)
+        if len(beginnings) == 1:  # ranks may have several loaders, one after the other
+            offered = _offered(rest, before or [])
+            self._ask(partial(_compare, group, f"{name}/{epoch}", rest, offered, found))
         return found
 
     def _count_group(self, group: Group) -> None:
@@ -151,7 +159,7 @@ class Ranks:
             self._number += 1
             self._begun = {}
 
-    def _ask(self, ask: Callable[[], None]) -> None:
+    def _ask(self, ask: Callable[[], object]) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="mdstorm-ranks", daemon=True)
             self._thread.start()
@@ -161,6 +169,7 @@ class Ranks:
         while (ask := self._queue.get()) is not None:
             with suppress(Exception):
                 ask()
+            ask = None  # which has the group: it ends when the program lets go of it
 
     def finish(self) -> None:
         """Wait for a moment until everything was asked, as the process ends."""
@@ -169,14 +178,14 @@ class Ranks:
             self._thread.join(_PATIENCE)
 
 
-def _offered(rest: Rest, before: Beginning | None) -> dict[str, Any]:
-    order, place, sampler = rest.options.order, rest.place, rest.sampler
-    known = before is not None and sampler.has_equal_batches
+def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
+    order, place = rest.options.order, rest.place
+    batches = max((one.batches for one in before), default=None)
     return {
         "seed": order.state_keys(place)["shuffle_seed"] if order.shuffles_anything else None,
         "batch size": rest.batching.batch_size,
         "samples consumed": place.consumed,
-        "batches of the epoch before": before.batches if before and known else None,
+        "batches of the epoch before": batches if rest.sampler.has_equal_batches else None,
     }
 
 
@@ -184,31 +193,36 @@ def _compare(
     group: Group, key: str, rest: Rest, offered: Mapping[str, Any], found: Beginning
 ) -> None:
     """Ask what the first rank has offered, and note where this one differs."""
+
+    def offer(key: str, value: Any) -> Any:
+        return json.loads(group.store.compare_set(key, "", json.dumps(value)))
+
     order, url, epoch = rest.options.order, rest.options.dataset.url, rest.place.epoch
-    first = json.loads(group.store.compare_set(key, "", json.dumps([group.rank, offered])))
-    other, theirs = first
+    other, theirs = offer(key, [group.rank, offered])
     for name, mine in offered.items() if other != group.rank else ():
         if mine == theirs[name] or None in (mine, theirs[name]):
             continue
-        is_lost = name == "seed" and order.deals_by_seed
-        (found.errors if is_lost else found.warnings).append(
+        message = (
             f"rank {group.rank} begins epoch {epoch} of {url} with {name} {mine}, and rank {other} "
             f"with {theirs[name]}, so ranks lose and repeat rows, now or after a resume: "
-            f"{_REMEDIES[name]}. check_ranks=False leaves such questions out"
+            f"{_REMEDIES[name]}. check_ranks=False turns this check off"
         )
-    if rest.sampler.num_ranks == group.size:
-        share = order.world.rank
-        taken = json.loads(group.store.compare_set(f"{key}/{share}", "", json.dumps(group.rank)))
-        if taken != group.rank:
-            found.warnings.append(
-                f"ranks {taken} and {group.rank} both read share {share} of {group.size} of {url} "
-                f"in epoch {epoch}, so another share is nobody's: pass each rank's own number as "
-                'cur_shard, or cur_shard="auto"'
-            )
+        found.found.append((name == "seed" and order.deals_by_seed, message))
+    share = order.world.rank
+    if (
+        rest.sampler.num_ranks == group.size
+        and (taken := offer(f"{key}/{share}", group.rank)) != group.rank
+    ):
+        message = (
+            f"ranks {taken} and {group.rank} both read share {share} of {group.size} of {url} "
+            f"in epoch {epoch}, so another share is nobody's: pass each rank's own number as "
+            'cur_shard, or cur_shard="auto"'
+        )
+        found.found.append((False, message))
 
 
-def _warn_of_shares(rest: Rest, num_shares: int, num_ranks: int) -> None:
-    options = rest.options
+def _warn_of_shares(rest: Rest, num_ranks: int) -> None:
+    options, num_shares = rest.options, rest.sampler.num_ranks
     if num_shares > num_ranks:
         _warn_once(
             f"the rows of {options.dataset.url} are split into {num_shares} shares, and there are "

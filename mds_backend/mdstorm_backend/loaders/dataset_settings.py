@@ -12,6 +12,7 @@ from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.world import given_world
 from mdstorm_backend.read.block import Transform
@@ -57,6 +58,7 @@ class DatasetSettings(StreamDefaults):
     transform: Transform | None = None
     decode: Decode | None = None
     size: Size | None = None
+    max_image_bytes: int = MAX_IMAGE_BYTES
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
     check_ranks: bool = True
@@ -68,7 +70,7 @@ class DatasetSettings(StreamDefaults):
         if self.batch_size is not None:
             check_batch_size(self.batch_size)
         check_num_epochs(self.num_epochs)
-        check_decode(self.decode, self.size)
+        check_decode(self.decode, self.size, self.max_image_bytes)
         check_read_options(
             columns=self.columns,
             null_masks=self.null_masks,

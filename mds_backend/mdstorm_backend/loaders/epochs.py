@@ -21,7 +21,7 @@ from multiprocessing import context, reduction
 from typing import Any
 
 from mdstorm_backend.base.checks import is_integer
-from mdstorm_backend.base.pools import WorkAhead
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.lanes import Lanes
 from mdstorm_backend.order.sampler import Place

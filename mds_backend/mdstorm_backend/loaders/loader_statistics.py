@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from textwrap import fill
 from typing import Any
 
-from mdstorm_backend.base.recorded_work import BUSY
+from mdstorm_backend.base.recorder import BUSY
 from mdstorm_backend.display import Described, Description, counted, human_bytes
 
 #: Who takes the batches where TensorFlow takes them, and no loop of Python code.
@@ -313,6 +313,8 @@ def _startup(found: Statistics) -> str:
     )
     cause = max(_CAUSES[:-1], key=lambda cause: _for(found, "startup", cause))
     if 2 * _for(found, "startup", cause) < found.startup_seconds:
+        if mean < 1 and not found.workers:
+            return f"{opening}, which weighs less in a longer pass"
         return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_REMEDIES['startup']}"
     remedy = _REMEDIES["startup" if cause == "downloads" else cause]
     return f"{opening}, most of it for {_named(cause)}: {remedy}"

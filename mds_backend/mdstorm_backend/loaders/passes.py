@@ -105,19 +105,13 @@ class Schedule:
             is_last = sampler.spans_epochs or (
                 num_epochs is not None and place.epoch - first + 1 >= num_epochs
             )
-            ends = num_epochs is not None
-            if sampler.has_batches(place) or (sampler.num_samples and ends and not place.consumed):
+            # A pass that ends may have none from its beginning, if all of its batches are dropped.
+            has_end = num_epochs is not None and sampler.num_samples > 0
+            if sampler.has_batches(place) or (has_end and not place.consumed):
                 self.epochs.note_begun(place)
                 yield rest
-            elif not place.consumed:
-                warn_no_data(here.dataset.url, dropped=sampler.num_samples > 0)
-                return
-            elif is_last and sampler.ends_alone:
-                warn_user(
-                    f"what a filter leaves of {here.dataset.url} on this rank had ended when the "
-                    f"state was taken, in epoch {place.epoch}, so this iteration has no batches: "
-                    f"call set_epoch({place.epoch + 1}) if all ranks are to begin the next epoch"
-                )
+            elif not place.consumed or (is_last and sampler.ends_alone):
+                _warn_no_batches(rest)
                 return
             elif is_last:
                 first = None  # the pass was over when the state was taken: begin the next one
@@ -265,6 +259,19 @@ class Schedule:
         self.last = self.looked = None
 
 
+def _warn_no_batches(rest: Rest) -> None:
+    """Say why there is nothing to read."""
+    url, epoch = rest.options.dataset.url, rest.place.epoch
+    if not rest.place.consumed:
+        warn_no_data(url, dropped=rest.sampler.num_samples > 0)
+        return
+    warn_user(
+        f"what a filter leaves of {url} on this rank had ended when the state was taken, in epoch "
+        f"{epoch}, so this iteration has no batches: call set_epoch({epoch + 1}) if all ranks are "
+        "to begin the next epoch"
+    )
+
+
 @dataclass(eq=False)
 class Pass:
     """A pass over the data by a loader: where it stands.
@@ -371,8 +378,6 @@ class Pass:
     def advance(self, mark: Any, size: int) -> None:
         """Note that a batch of `size` rows was delivered; `mark` is the block's for it."""
         assert self._rest is not None
-        if self.beginning is not None:
-            self.beginning.count()
         before, position = self._position, self._rest.sampler.advanced(self._position, mark)
         self._position = position
         self.rows += mark if isinstance(mark, int) else size
@@ -406,9 +411,7 @@ class Pass:
 
     def copied(self) -> Pass:
         """Return a copy that stands at the same place, and goes its own way."""
-        other = copy(self)
-        other.beginning = None
-        return other
+        return copy(self)
 
     def to_continue(self) -> Pass:
         """Return the pass for a copy of the loader, which goes on from here."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.pools import WorkAhead
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic import ElasticSampler, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions

@@ -14,8 +14,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.passes import Pass, Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -128,14 +128,18 @@ class PassRunner:
             self._move(current)
             is_waiting = True
         except GeneratorExit:
-            is_short = recorder.batches - self.is_ahead() <= 1
-            is_look = self._may_look and self._pass is current and is_short
-            if is_look and self.schedule.give_back(current):
-                self._pass, self._looked = None, current
+            self.leave(current, recorder.batches - self.is_ahead())
             raise
         finally:
             self._may_look = False
             recorder.end(is_waiting=is_waiting)
+
+    def leave(self, current: Pass, batches: int) -> None:
+        """Give back the epoch of an iteration that was left after so many batches: a mere look."""
+        is_look = self._may_look and self._pass is current and batches <= 1
+        if is_look and self.schedule.give_back(current):
+            self._pass, self._looked = None, current
+        self._may_look = False
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
         """Return what records a pass that begins, which may be a given one."""
@@ -160,6 +164,8 @@ class PassRunner:
             if self.remembers:
                 self._before = current.copied()
             current.advance(mark, size)
+            if current.beginning is not None:
+                current.beginning.count()
             if self._pass is not current:  # another iteration was advanced meanwhile
                 self._move(current)
             if batch is NOTHING:
@@ -186,6 +192,8 @@ class PassRunner:
                 self._items += 1
                 yield item
             current.advance(mark, size)
+            if current.beginning is not None:
+                current.beginning.count()
             self._items = 0
             recorder.ask()
 
@@ -205,14 +213,20 @@ class PassRunner:
         before_last : bool
             Whether the last batch is to be delivered again. It is only if the runner `remembers`.
         """
-        if self._looked is not None and self._looked is self.schedule.looked:
-            self.schedule.take_again()
-            self._pass = self._looked
+        self.note_asked()
         place = self._before if before_last else None
         state = (place or self.place).state_dict()
         if self._items:
             state["mdstorm"] = {**state["mdstorm"], _ITEMS: self._items}
         return state
+
+    def note_asked(self) -> None:
+        """Note that somebody asks for the state: what was begun last is no mere look."""
+        if self._looked is not None and self._looked is self.schedule.looked:
+            self.schedule.take_again()
+            self._pass = self._looked
+        if self._pass is not None:
+            self._pass.was_asked = True
 
     def load_state_dict(self, state: object) -> None:
         """Let the next iteration go on where a state was taken.

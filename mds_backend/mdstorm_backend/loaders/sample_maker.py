@@ -86,7 +86,8 @@ class SampleMaker:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
             return None
-        found = {c.name: _of_null_column(c) for c in self._options.schema if c.has_nulls}
+        columns = [c for c in self._options.schema if c.has_nulls and not _is_text(c)]
+        found = {column.name: _of_null_column(column) for column in columns}
         finish = {name: function for name, function in found.items() if function is not None}
         return finish if len(finish) == len(found) else None
 
@@ -115,8 +116,6 @@ def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
     if column.is_late or column.is_array:
         return None
     type_ = column.arrow_type
-    if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        return _same
     if pa.types.is_floating(type_):
         kind = column.parsed_encoding.dtype
         return None if kind is None else partial(_or_nan, kind.type)
@@ -127,8 +126,10 @@ def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
     return None
 
 
-def _same(value: Any) -> Any:
-    return value
+def _is_text(column: Column) -> bool:
+    """Whether decoded values are text or bytes, which stay as they are."""
+    type_ = column.arrow_type
+    return not column.is_late and (pa.types.is_string(type_) or pa.types.is_binary(type_))
 
 
 def _or_nan(kind: Callable[[Any], Any], value: Any) -> Any:

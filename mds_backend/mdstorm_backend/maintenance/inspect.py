@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.pools import OnProgress
+from mdstorm_backend.base.threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import InvalidArgumentError

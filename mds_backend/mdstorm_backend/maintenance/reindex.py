@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.pools import each
+from mdstorm_backend.base.threads import each
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import (
     CorruptDatasetError,
@@ -20,7 +20,8 @@ from mdstorm_backend.format.compression import decompress_unsized, digests
 from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
 from mdstorm_backend.format.layout import num_samples, read_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.shard_names import (
+from mdstorm_backend.format.shard_info import (
+    MAX_SHARD_BYTES,
     ShardName,
     missing_numbers,
     order_shards,
@@ -31,7 +32,7 @@ from mdstorm_backend.maintenance.check_shard import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
 from mdstorm_backend.write.commit import build_index, write_index
-from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_buffer import ShardReport
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _read(location: Location, name: ShardName) -> _Found:
     url = location.file_url(name.path)
     try:
         data = location.read(name.path)
-        raw = decompress_unsized(name.extension, data) if name.extension else data
+        raw = decompress_unsized(name.extension, data, MAX_SHARD_BYTES) if name.extension else data
         return _describe(name, data, raw, url)
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         # A bad value in a header, such as an unknown hash, is not the caller's argument.

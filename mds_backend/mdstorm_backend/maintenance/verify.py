@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.base.pools import each, num_threads
+from mdstorm_backend.base.threads import each, map_files
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
@@ -111,7 +110,7 @@ def verify(
         problem = str(error).removeprefix(f"{location.file_url(INDEX_NAME)} ")
         return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
     location, shards = dataset.location, dataset.index.shards
-    problems, notes = _check_files(location, shards, num_threads(threads))
+    problems, notes = _check_files(location, shards)
     with progress("Checking shards", "shards", on_progress) as shown:
         if quick:
             if shown is not None:
@@ -153,7 +152,7 @@ def _schema(dataset: Dataset) -> Schema:
 
 
 def _check_files(
-    location: Location, shards: Iterable[ShardInfo], threads: int
+    location: Location, shards: Iterable[ShardInfo]
 ) -> tuple[list[Problem], list[Problem]]:
     """Check that every file exists with its size, and find shards that are not listed."""
     expected = {shard.stored.basename: shard.stored.bytes for shard in shards}
@@ -162,8 +161,7 @@ def _check_files(
     except (NotImplementedError, OSError):  # for example HTTP servers, which list nothing
         listed = {}
     unlisted = [name for name in expected if name not in listed]
-    with ThreadPoolExecutor(threads) as pool:
-        sizes = dict(zip(unlisted, pool.map(location.size, unlisted), strict=True))
+    sizes = dict(zip(unlisted, map_files(location.size, unlisted), strict=True))
     problems = []
     for name, size in expected.items():
         actual = listed.get(name, sizes.get(name))

@@ -143,7 +143,11 @@ class CloudUploader:
     ) -> None:
         local, self.remote = _local_and_remote(out)
         if self.remote is not None:
-            _check_provider(self.remote)
+            try:
+                check_scheme(self.remote)
+            except UnsupportedURLError as error:
+                # In the words that code which tries several storages looks for.
+                raise UnsupportedURLError(f"Invalid Cloud provider prefix: {error}") from error
         self.keep_local = keep_local
         self.progress_bar = progress_bar
         self.retry = retry
@@ -230,11 +234,3 @@ def _local_and_remote(out: Any) -> tuple[str | None, str | None]:
     raise InvalidArgumentError(
         f"Invalid `out` argument: it is a path, a URL, or a pair of a path and a URL, found {out!r}"
     )
-
-
-def _check_provider(url: str) -> None:
-    try:
-        check_scheme(url)
-    except UnsupportedURLError as error:
-        # In the words that code which tries several storages looks for.
-        raise UnsupportedURLError(f"Invalid Cloud provider prefix: {error}") from error

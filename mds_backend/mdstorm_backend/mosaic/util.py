@@ -1,7 +1,8 @@
 """Small functions and constants of MosaicML Streaming, also of processes that train together.
 
-Rank and sizes are those that the loaders use: see `mdstorm_backend.order.find_world`. Nothing here
-makes a process group.
+Rank and sizes are those of torchrun's variables, which MosaicML Streaming reads alone, or else
+those that the loaders use: see `mdstorm_backend.order.find_world`. Nothing here makes a process
+group.
 """
 
 from __future__ import annotations
@@ -261,22 +262,22 @@ _Object = TypeVar("_Object")
 
 def get_rank() -> int:
     """Return the rank of this process, 0 without a launcher."""
-    return _variable("RANK", lambda: find_world().rank)
+    return int(os.environ.get("RANK") or find_world().rank)
 
 
 def get_world_size() -> int:
     """Return the number of processes that train together, 1 without a launcher."""
-    return _variable("WORLD_SIZE", lambda: find_world().size)
+    return int(os.environ.get("WORLD_SIZE") or find_world().size)
 
 
 def get_local_rank() -> int:
     """Return the number of this process on its node, 0 without a launcher."""
-    return _variable("LOCAL_RANK", lambda: find_world().local_rank)
+    return int(os.environ.get("LOCAL_RANK") or find_world().local_rank)
 
 
 def get_local_world_size() -> int:
     """Return the number of processes on this node, 1 without a launcher."""
-    return _variable("LOCAL_WORLD_SIZE", lambda: find_world().local_size)
+    return int(os.environ.get("LOCAL_WORLD_SIZE") or find_world().local_size)
 
 
 def barrier() -> None:
@@ -319,11 +320,6 @@ def all_gather_object(obj: _Object) -> list[_Object]:
         f"the world has {size} processes and no process group to gather objects with: call "
         "torch.distributed.init_process_group first"
     )
-
-
-def _variable(name: str, otherwise: Any) -> int:
-    """Return torchrun's variable, which MosaicML Streaming reads alone, or what a launcher says."""
-    return int(os.environ[name]) if name in os.environ else int(otherwise())
 
 
 def _group() -> Any:

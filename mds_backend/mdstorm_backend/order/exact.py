@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.checks import check_integer
-from mdstorm_backend.base.pools import WorkAhead
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
-from mdstorm_backend.order.sampler import Chunk, Place
+from mdstorm_backend.order.sampler import Chunk, Place, ShardRows, short_type
 from mdstorm_backend.order.world import World
 
 #: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
@@ -189,20 +189,20 @@ class ExactOrder:
         epoch : int
             Number of the epoch.
         """
-        starts, stops = self._pieces(bounds, rows, epoch)
+        _, starts, stops = self._pieces(bounds, rows, epoch)
         return [range(*piece) for piece in zip(starts.tolist(), stops.tolist(), strict=True)]
 
-    def _pieces(self, bounds: _Numbers, rows: range, epoch: int) -> tuple[_Numbers, _Numbers]:
-        first = int(np.searchsorted(bounds, rows.start, side="right")) - 1
+    def _pieces(
+        self, bounds: _Numbers, rows: range, epoch: int
+    ) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """Return the shards of `pieces`, and where each piece begins and ends."""
+        first = max(int(np.searchsorted(bounds, rows.start, side="right")) - 1, 0)
         last = int(np.searchsorted(bounds, rows.stop, side="left"))
-        cuts = np.clip(bounds[max(first, 0) : last + 1], rows.start, rows.stop)
-        starts, stops = cuts[:-1], cuts[1:]
-        if (is_empty := stops == starts).any():
-            starts, stops = starts[~is_empty], stops[~is_empty]
+        cuts = np.clip(bounds[first : last + 1], rows.start, rows.stop)
+        shards = np.flatnonzero(cuts[1:] > cuts[:-1])
         if self.shuffle_shards:
-            chosen = self._generator(epoch, _SHARDS).permutation(len(starts))
-            starts, stops = starts[chosen], stops[chosen]
-        return starts, stops
+            shards = shards[self._generator(epoch, _SHARDS).permutation(len(shards))]
+        return shards + first, cuts[shards], cuts[shards + 1]
 
     def chunks(
         self,
@@ -210,10 +210,10 @@ class ExactOrder:
         rows: range,
         epoch: int,
         used: range,
-        ahead: WorkAhead[_Numbers] | None = None,
+        ahead: WorkAhead[ShardRows] | None = None,
         at_last: Callable[[], None] | None = None,
     ) -> Iterator[Chunk]:
-        """Yield the numbers of some rows in the order of `epoch`, a window at a time.
+        """Yield some rows in the order of `epoch`, a window at a time.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class ExactOrder:
             yield permuted[low:high]
 
     def prepare(
-        self, bounds: _Numbers, rows: range, epoch: int, ahead: WorkAhead[_Numbers]
+        self, bounds: _Numbers, rows: range, epoch: int, ahead: WorkAhead[ShardRows]
     ) -> None:
         """Have a thread permute the first window of an epoch."""
         if self.shuffles:
@@ -255,15 +255,18 @@ class ExactOrder:
 
     def _windows(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[_Window]:
         """Yield the windows that hold used rows; without shuffled rows, each shard is one."""
-        starts, stops = self._pieces(bounds, rows, epoch)
-        ends = np.cumsum(stops - starts)
+        shards, starts, stops = self._pieces(bounds, rows, epoch)
+        sizes = stops - starts
+        ends = np.cumsum(sizes)
         begin = number = first = 0
         while first < len(ends) and begin < used.stop:
             last = max(int(np.searchsorted(ends, begin + self.window)), first)
             last = min(last, len(ends) - 1)
             end, chosen = int(ends[last]), slice(first, last + 1)
             if end > used.start:
-                yield _Window(self, rows, epoch, number, begin, starts[chosen], stops[chosen])
+                found = shards[chosen]
+                pieces = (found, bounds[found], starts[chosen], sizes[chosen])
+                yield _Window(self, rows, epoch, number, begin, end - begin, *pieces)
             begin, first, number = end, last + 1, number + 1
 
     def permutation(self, num_rows: int, epoch: int, number: int) -> _Numbers:
@@ -284,31 +287,27 @@ class _Window(NamedTuple):
     epoch: int
     number: int
     begin: int
+    size: int
+    shards: _Numbers
+    #: Number of the first sample of each shard, and of the first one that belongs to the window.
+    firsts: _Numbers
     starts: _Numbers
-    stops: _Numbers
+    sizes: _Numbers
 
-    @property
-    def size(self) -> int:
-        """Rows in the window."""
-        return int((self.stops - self.starts).sum())
+    def permuted(self) -> ShardRows:
+        """Return its rows, permuted."""
+        rows, count = self.order.permutation(self.size, self.epoch, self.number), len(self.shards)
+        owners = np.repeat(np.arange(count, dtype=short_type(count)), self.sizes)
+        owners = owners.take(rows, mode="clip")
+        before = np.cumsum(self.sizes) - self.sizes
+        rows += (self.starts - self.firsts - before)[owners]  # three times as fast as `take`
+        return ShardRows(self.shards, self.firsts, owners, rows)
 
-    def permuted(self) -> _Numbers:
-        """Return the numbers of its rows, permuted."""
-        chosen, starts = self.order.permutation(self.size, self.epoch, self.number), self.starts
-        if bool((starts[1:] == self.stops[:-1]).all()):
-            chosen += starts[0]
-            return chosen
-        sizes = self.stops - starts
-        numbers = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        numbers += np.arange(len(numbers))
-        found: _Numbers = numbers[chosen]
-        return found
-
-    def made_by(self, ahead: WorkAhead[_Numbers]) -> _Numbers:
+    def made_by(self, ahead: WorkAhead[ShardRows]) -> ShardRows:
         """Return what `permuted` does, where a thread may have begun to make it."""
         return self.permuted() if self.size < _MANY else ahead.get(self[:4], self.permuted)
 
-    def begun_by(self, ahead: WorkAhead[_Numbers]) -> None:
+    def begun_by(self, ahead: WorkAhead[ShardRows]) -> None:
         """Have a thread permute it, if that takes long."""
         if self.size >= _MANY:
             ahead.begin(self[:4], self.permuted)

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.pools import WorkAhead
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, Stretch, ceil_div
-from mdstorm_backend.order.sampler import Chunk, Place, Sampler
+from mdstorm_backend.order.sampler import Chunk, Place, Sampler, ShardRows
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -43,6 +43,8 @@ class ExactSampler(Sampler):
         Processes that share the batches: part k has the batches k, k + n, …
     ahead : WorkAhead
         Permutes large windows, and the first one of the next epoch, ahead of use.
+    is_repeated : bool
+        Whether another pass may follow this one.
     """
 
     order: ExactOrder
@@ -51,7 +53,8 @@ class ExactSampler(Sampler):
     num_epochs: int | None = 1
     drop_last: bool = False
     num_parts: int = 1
-    ahead: WorkAhead[_Numbers] = field(default_factory=WorkAhead)
+    ahead: WorkAhead[ShardRows] = field(default_factory=WorkAhead)
+    is_repeated: bool = True
     spans_epochs: ClassVar[bool] = True
 
     @cached_property
@@ -266,6 +269,8 @@ class ExactSampler(Sampler):
     def _prepare_after(self, epoch: int, number: int) -> None:
         """Have a thread permute the first window of what follows: this pass, or another one."""
         is_last = self.num_epochs is not None and epoch + 1 >= self.num_epochs
+        if is_last and not self.is_repeated:
+            return
         first_place = 0 if is_last else (epoch + 1) * self.num_samples
         rows = self._epoch_lanes(first_place, (self._own_lanes,)).first_lane(self.order.rank)
         self.order.prepare(self.bounds, rows, number + 1, self.ahead)

@@ -11,8 +11,59 @@ import numpy.typing as npt
 
 from mdstorm_backend.order.lanes import Lanes
 
-#: Numbers of samples in the order in which they are read. A range is read at memory speed.
-Chunk: TypeAlias = range | npt.NDArray[np.int64]
+
+@dataclass(frozen=True)
+class ShardRows:
+    """Samples in any order, by their rows in shards.
+
+    Attributes
+    ----------
+    shards : numpy.ndarray
+        int64, numbers of the shards.
+    firsts : numpy.ndarray
+        int64, number of the first sample of each.
+    owners : numpy.ndarray
+        Position in `shards` of the shard that holds each sample; unsigned where a short type is
+        enough, whose stable sort is a radix sort.
+    rows : numpy.ndarray
+        int64, its row there.
+    """
+
+    shards: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+    owners: npt.NDArray[np.integer[Any]]
+    rows: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, part: slice) -> ShardRows:
+        """Return some of the samples, as views."""
+        return ShardRows(self.shards, self.firsts, self.owners[part], self.rows[part])
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """Numbers of the samples in the dataset, int64."""
+        found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
+        return found
+
+
+def short_type(count: int) -> np.dtype[Any]:
+    """Return a dtype for numbers below `count`, the shortest one whose stable sort is fast."""
+    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
+
+
+#: Samples in the order in which they are read, by their numbers or by their rows in shards. A range
+#: is read at memory speed.
+Chunk: TypeAlias = range | npt.NDArray[np.int64] | ShardRows
+
+
+def numbers_of(chunk: Chunk) -> list[int]:
+    """Return the numbers of the samples of a chunk."""
+    if isinstance(chunk, range):
+        return list(chunk)
+    numbers: list[int] = (chunk.numbers if isinstance(chunk, ShardRows) else chunk).tolist()
+    return numbers
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import Batch, slice_batch
-from mdstorm_backend.order.sampler import Chunk
+from mdstorm_backend.order.sampler import Chunk, ShardRows, numbers_of, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
@@ -58,11 +58,7 @@ class Block:
 
     def numbers(self) -> list[int]:
         """Numbers of the samples in the dataset, while the block is unread."""
-        return [
-            number
-            for part in self.parts
-            for number in (part.chunk if isinstance(part.chunk, range) else part.chunk.tolist())
-        ]
+        return [number for part in self.parts for number in numbers_of(part.chunk)]
 
     def batches(self) -> Iterator[Batch]:
         """Each batch as a view of the block."""
@@ -127,17 +123,8 @@ class Located:
             self._firsts = bounds[first : last + 2]
             self.shard_numbers = list(range(first, last + 1))
             return
-        first = int(np.searchsorted(bounds, chunk.min(), side="right")) - 1
-        last = int(np.searchsorted(bounds, chunk.max(), side="right")) - 1
-        owners = _owners(chunk, bounds[first + 1 : last + 1])
-        present = np.flatnonzero(np.bincount(owners))
-        if len(present) <= last - first:  # numbered anew, without those in between
-            numbers = np.empty(last - first + 1, _short_type(len(present)))
-            numbers[present] = np.arange(len(present))
-            owners = numbers[owners]
-        self._owners = owners
-        self._firsts = bounds[present + first]
-        self.shard_numbers = (present + first).tolist()
+        self.chunk = _present(chunk if isinstance(chunk, ShardRows) else _found(chunk, bounds))
+        self.shard_numbers = self.chunk.shards.tolist()
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -186,10 +173,9 @@ class Located:
 
     def scattered(self, start: int, stop: int) -> Scattered | None:
         """Say where the samples `start` to `stop` lie; None if they come in stored order."""
-        if isinstance(self.chunk, range):
+        if not isinstance(self.chunk, ShardRows):
             return None
-        owners = self._owners[start:stop]
-        rows = self.chunk[start:stop] - self._firsts[owners]
+        owners, rows = self.chunk.owners[start:stop], self.chunk.rows[start:stop]
         for number, shard in self._arriving:
             shard.wait_for(int(rows.max(initial=-1, where=owners == number)) + 1)
         return Scattered(self.opened, owners, rows)
@@ -258,22 +244,30 @@ class Scattered:
                 yield Selection(shard, self.rows[chosen], chosen + position)
 
 
-def _owners(
-    chunk: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
-) -> npt.NDArray[np.integer[Any]]:
-    """Number of the shard of each sample, by the bounds between shards."""
-    if len(bounds) < _FEW_SHARDS:
-        few = np.zeros(len(chunk), np.uint8)
-        for bound in bounds:
-            few += chunk >= bound
-        return few
-    owners = np.searchsorted(bounds, chunk, side="right")
-    return owners.astype(_short_type(len(bounds) + 1))
+def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> ShardRows:
+    """Look up samples by number, in all shards from their first one to their last."""
+    first = int(np.searchsorted(bounds, numbers.min(), side="right")) - 1
+    last = int(np.searchsorted(bounds, numbers.max(), side="right")) - 1
+    inner = bounds[first + 1 : last + 1]
+    if len(inner) < _FEW_SHARDS:
+        owners = np.zeros(len(numbers), np.uint8)
+        for bound in inner:
+            owners += numbers >= bound
+    else:
+        owners = np.searchsorted(inner, numbers, side="right").astype(short_type(len(inner) + 1))
+    firsts = bounds[first : last + 1]
+    return ShardRows(np.arange(first, last + 1), firsts, owners, numbers - firsts[owners])
 
 
-def _short_type(count: int) -> np.dtype[Any]:
-    """Return a dtype for numbers below `count`, the shortest one whose stable sort is fast."""
-    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
+def _present(found: ShardRows) -> ShardRows:
+    """Number the shards anew, without those of which there is no sample."""
+    present = np.flatnonzero(np.bincount(found.owners, minlength=len(found.shards)))
+    if len(present) == len(found.shards):
+        return found
+    numbers = np.empty(len(found.shards), short_type(len(present)))
+    numbers[present] = np.arange(len(present))
+    shards, firsts = found.shards[present], found.firsts[present]
+    return ShardRows(shards, firsts, numbers[found.owners], found.rows)
 
 
 def _as_slice(rows: npt.NDArray[np.int64]) -> Positions:

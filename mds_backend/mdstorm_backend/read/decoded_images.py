@@ -11,8 +11,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.checks import check_list, is_integer
-from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.checks import check_integer, check_list, is_integer
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import (
     CorruptDatasetError,
@@ -20,7 +20,7 @@ from mdstorm_backend.errors import (
     MDStormError,
     NullValueError,
 )
-from mdstorm_backend.format.encodings.decode_images import rgb_pixels
+from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, rgb_pixels
 from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow
@@ -48,17 +48,18 @@ def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
         _numbers.reset(token)
 
 
-def check_decode(decode: Decode | None, size: Size | None) -> None:
-    """Refuse what cannot name columns, or be the size of an image.
+def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
+    """Refuse what cannot name columns, or be the size of an image, or the bytes that it may take.
 
     Raises
     ------
     ArgumentTypeError
-        If `decode` is not a name or a list.
+        If `decode` is not a name or a list, or `most` is no number.
     InvalidArgumentError
-        If `size` is none, or has no column to apply to.
+        If `most` is not positive; or `size` is none, or has no column to apply to.
     """
     check_list("decode", None if isinstance(decode, str) else decode)
+    check_integer("max_image_bytes", most, lowest=1)
     if size is None:
         return
     sides = _sides(size)
@@ -88,15 +89,23 @@ class ImageDecoder:
         Height and width to which images are resized and cropped; None for their own.
     masked : tuple of str
         Columns with a mask column, whose nulls become black images.
+    most : int
+        Bytes that an image may decode to.
     """
 
     stored: tuple[Column, ...]
     size: tuple[int, int] | None = None
     masked: tuple[str, ...] = ()
+    most: int = MAX_IMAGE_BYTES
 
     @classmethod
     def of(
-        cls, schema: Schema, decode: Decode, size: Size | None, masked: Sequence[str]
+        cls,
+        schema: Schema,
+        decode: Decode,
+        size: Size | None,
+        masked: Sequence[str],
+        most: int = MAX_IMAGE_BYTES,
     ) -> ImageDecoder:
         """Return what decodes columns of `schema`, as `check_decode` allows.
 
@@ -115,7 +124,7 @@ class ImageDecoder:
                     "Name binary columns that hold image files"
                 )
         stored = tuple(schema[name] for name in names)
-        return cls(stored, None if size is None else _sides(size), tuple(masked))
+        return cls(stored, None if size is None else _sides(size), tuple(masked), most)
 
     def __str__(self) -> str:
         names = ", ".join(self.names)
@@ -159,8 +168,15 @@ class ImageDecoder:
         left = tuple(column for column in self.stored if column.name in unchanged)
         return replace(self, stored=left) if left else None
 
-    def __call__(self, batch: Batch) -> Batch:
-        """Decode the images of some rows in threads, each into its place in one array.
+    def __call__(self, batch: Batch, threads: int | None = None) -> Batch:
+        """Decode the images of some rows, each into its place in one array.
+
+        Parameters
+        ----------
+        batch : Batch
+            The rows.
+        threads : int, optional
+            Threads that decode; by default `default_workers`.
 
         Raises
         ------
@@ -175,9 +191,10 @@ class ImageDecoder:
         """
         with work(Cause.DECODING):
             columns = [column for column in self.stored if column.name in batch]
-            return {**batch, **{c.name: self._decoded(c, batch) for c in columns}}
+            threads = threads or default_workers()
+            return {**batch, **{c.name: self._decoded(c, batch, threads) for c in columns}}
 
-    def _decoded(self, column: Column, batch: Batch) -> npt.NDArray[np.uint8]:
+    def _decoded(self, column: Column, batch: Batch, threads: int) -> npt.NDArray[np.uint8]:
         images = as_arrow(batch[column.name]).to_numpy(zero_copy_only=False).tolist()
         mask = batch.get(column.name + MASK_SUFFIX) if column.name in self.masked else None
         present = [
@@ -195,7 +212,7 @@ class ImageDecoder:
             if images[row] is None:
                 raise NullValueError(f"{place(row)} is null: {_instead(column.name)}")
             try:
-                return rgb_pixels(kind, images[row], self.size, out)
+                return rgb_pixels(kind, images[row], self.size, out, self.most)
             except (MDStormError, MemoryError):
                 raise
             except Exception as error:  # image libraries raise whatever they like
@@ -227,7 +244,7 @@ class ImageDecoder:
 
         if first is not None:
             stack[present[0]] = first
-        map_in_threads(fill, present[first is not None :], default_workers())
+        map_in_threads(fill, present[first is not None :], threads)
         return stack
 
 

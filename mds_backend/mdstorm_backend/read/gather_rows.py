@@ -51,7 +51,7 @@ class Gatherer:
         self._schema = schema
         self._exact_nulls = exact_nulls
         self._outputs = outputs
-        self._packing = Packing(schema.names)
+        self._packing = Packing(schema.names, outputs)
         self._of_records: dict[np.dtype[np.void], RecordGatherer] = {}
 
     def __call__(self, parts: Sequence[Located]) -> Batch:

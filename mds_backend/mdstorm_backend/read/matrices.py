@@ -131,7 +131,7 @@ def _check_nulls(counts: Mapping[str, int]) -> None:
         fills = ", ".join(f"{name!r}: …" for name in counts)
         raise NullValueError(
             f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold "
-            "nulls, which a matrix of integers or booleans has no value for. Give one with "
+            "nulls, which a matrix of integers or booleans cannot represent. Pass a value with "
             f"fill_nulls={{{fills}}}, or leave the columns out",
             columns=dict(counts),
         )
@@ -249,6 +249,25 @@ def matrix_of(
     if isinstance(output, str) or dtypes or dtype is None or dtype.kind not in "buif":
         return None
     return Matrix(output_name(output), dtype, tuple(fields[column][1] for column in columns))
+
+
+def matrices_of(
+    record: np.dtype[np.void],
+    wanted: Mapping[str, np.dtype[Any] | None],
+    outputs: Sequence[Output],
+) -> tuple[list[Matrix], set[str]]:
+    """Return the matrices that can be made of a record, and the columns of all other outputs.
+
+    Parameters
+    ----------
+    record, wanted
+        See `matrix_of`.
+    outputs : sequence of Output
+        What is asked for.
+    """
+    made = {output: matrix_of(record, wanted, output) for output in outputs}
+    left = {name for output in made if made[output] is None for name in columns_of(output)}
+    return [matrix for matrix in made.values() if matrix is not None], left
 
 
 def layout(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity

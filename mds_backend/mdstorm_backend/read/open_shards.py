@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
-from mdstorm_backend.base.pass_threads import PoolContext
-from mdstorm_backend.base.pools import OrderedPool
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.threads import OrderedPool, PoolContext, RenewedInForks
 from mdstorm_backend.read.block import Block, Opened
 from mdstorm_backend.read.shard import Shard
 
@@ -26,7 +24,7 @@ _KEPT_BYTES = 64 << 20
 _KEPT_MAPPED = 256
 
 
-class OpenShards(Generic[_Shard]):
+class OpenShards(RenewedInForks, Generic[_Shard]):
     """Opens each shard once for all who use it at a time. Safe to share between threads.
 
     Different shards are opened in parallel: the lock is never held while one is read. A shard that
@@ -51,11 +49,9 @@ class OpenShards(Generic[_Shard]):
         self._kept_mapped = kept_mapped
         self._kept = kept
         self._kept_bytes = kept_bytes
-        self._renew()
-        _instances.add(self)
+        super().__init__()
 
     def _renew(self) -> None:
-        """Begin anew: in a forked child the lock may be held by a thread that is not there."""
         self._lock = threading.Lock()
         self._opening: dict[int, Future[_Shard]] = {}
         self._alive: WeakValueDictionary[int, _Shard] = WeakValueDictionary()
@@ -132,17 +128,6 @@ class OpenShards(Generic[_Shard]):
         if kept is self._mapped:
             return len(kept) > self._kept_mapped
         return len(kept) > self._kept and self._bytes > self._kept_bytes
-
-
-_instances: WeakSet[OpenShards[Any]] = WeakSet()
-
-
-def _renew_all() -> None:
-    for shards in _instances:
-        shards._renew()
-
-
-os.register_at_fork(after_in_child=_renew_all)
 
 
 #: Threads that open shards: most of their time they wait for a disk or a network.

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Selection
-from mdstorm_backend.read.matrices import Matrix, layout
+from mdstorm_backend.read.matrices import Matrix, Output, layout, matrices_of, output_name
 from mdstorm_backend.read.shard import Shard
 
 #: Fewer columns, or larger values, are as fast by themselves.
@@ -44,11 +44,16 @@ class Packing:
     Parameters
     ----------
     columns : sequence of str
-        The columns of a record.
+        The columns to read.
+    outputs : sequence of Output, optional
+        What is asked for, by default all columns: matrices are made of records as they lie.
     """
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = tuple(columns)
+    def __init__(self, columns: Sequence[str], outputs: Sequence[Output] = ()) -> None:
+        # Those of a matrix side by side, in its order.
+        stacked = chain.from_iterable(o for o in outputs if not isinstance(o, str))
+        self._columns = tuple(dict.fromkeys([*stacked, *columns]))
+        self._outputs = outputs
         self._lock = threading.Lock()
         self._rows_taken: WeakKeyDictionary[Shard, int] = WeakKeyDictionary()
         self._packed: WeakKeyDictionary[Shard, _Records] = WeakKeyDictionary()
@@ -101,16 +106,35 @@ class Packing:
             return records
 
     def _split(self, records: _Records) -> Batch:
-        """Return the columns of some records."""
+        """Return the columns, or matrices, of some records."""
         dtype = records.dtype
-        wanted = {name: dtype[name].base for name in dtype.names or ()}
-        strips = [(strip, strip.empty(len(records))) for strip in strips_of(dtype, wanted)]
-        records = records.view(record_view(dtype, [strip for strip, _ in strips]))
-        for start, stop in _chunks(len(records), dtype.itemsize):
-            for strip, memory in strips:
-                strip.fill(memory, slice(start, stop), records[start:stop])
-        found = dict(chain.from_iterable(strip.split(memory) for strip, memory in strips))
-        return {name: found[str(number)] for number, name in enumerate(self._columns)}
+        numbers = {name: str(number) for number, name in enumerate(self._columns)}
+        outputs = {_numbered(output, numbers): output for output in self._outputs}
+        wanted = {number: dtype[number].base for number in numbers.values()}
+        matrices, columns = matrices_of(dtype, wanted, tuple(outputs))
+        if matrices:
+            wanted = {number: wanted[number] for number in columns}
+        if not wanted and len(matrices) == 1 and matrices[0].is_whole(dtype):
+            found = dict(matrices[0].split(records))
+        else:
+            found = _copied(records, (*strips_of(dtype, wanted), *matrices))
+        names = {number: name for name, number in numbers.items()}
+        names |= {output_name(output): output_name(outputs[output]) for output in outputs}
+        return {names[name]: values for name, values in found.items()}
+
+
+def _numbered(output: Output, numbers: Mapping[str, str]) -> Output:
+    return numbers[output] if isinstance(output, str) else tuple(numbers[name] for name in output)
+
+
+def _copied(records: _Records, strips: Sequence[Strip | Matrix]) -> dict[str, npt.NDArray[Any]]:
+    """Return what some strips copy of records."""
+    filled = [(strip, strip.empty(len(records))) for strip in strips]
+    itemsize, records = records.itemsize, records.view(record_view(records.dtype, strips))
+    for start, stop in _chunks(len(records), itemsize):
+        for strip, memory in filled:
+            strip.fill(memory, slice(start, stop), records[start:stop])
+    return dict(chain.from_iterable(strip.split(memory) for strip, memory in filled))
 
 
 def _packed(columns: Sequence[npt.NDArray[Any]]) -> _Records:
@@ -134,11 +158,12 @@ def _take_records(
     for selection, records in zip(selections, packed, strict=True):
         rows, places = selection.rows, selection.positions
         whole = records.view(opaque)
-        chosen = whole[rows] if isinstance(rows, slice) else whole.take(rows, mode="clip")
-        if isinstance(places, slice):
-            block[places] = chosen
+        if isinstance(rows, slice):
+            block[places] = whole[rows]
+        elif isinstance(places, slice):
+            whole.take(rows, out=block[places], mode="clip")
         else:
-            np.put(block, places, chosen, mode="clip")
+            np.put(block, places, whole.take(rows, mode="clip"), mode="clip")
     return block.view(dtype)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import TransformError
-from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.format.values.batch import Batch, slice_batch
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.decoded_images import reading_samples
@@ -111,7 +113,8 @@ class PieceReader(Reader):
         ):
             if self.transform is None:
                 plan = islice(self._shares(epochs, start), part, None, parts)
-                yield from prefetcher.map(self._fill, ahead(plan))
+                fill = partial(self._fill, share_of=prefetcher.share_of)
+                yield from prefetcher.map(fill, ahead(plan))
                 return
             if self.even is not None:
                 cut = self._spread(self.even, start, first_epoch, self._maker(ahead, prefetcher))
@@ -283,13 +286,26 @@ class PieceReader(Reader):
 
     def _join(self, block: Block) -> Block:
         assert self.transform is not None
+        names, parts = self.transform.columns, block.parts
         with work(Cause.DECODING):
-            block.batch = gather_columns(block.parts, self.transform.columns)
+            if sum(block.sizes):
+                block.batch = gather_columns(parts, names)
+            else:  # only a row knows the types
+                rows = [part.row for part in parts if isinstance(part, _NoRows)]
+                block.batch = slice_batch(gather_columns(rows, names), 0, 0)
         if self.images is not None:
             # Nobody knows which samples a transform's rows are.
             with reading_samples(tuple):
                 block.batch = self.images(block.batch)
         return self._finished(block)
+
+
+class _NoRows(Located):
+    """The rows of a batch that is empty, and one that has their types."""
+
+    def __init__(self, window: Window, row: Located) -> None:
+        super().__init__(range(0), window.bounds)
+        self.row = row
 
 
 _Cut: TypeAlias = tuple[list[Located], Position]
@@ -299,7 +315,7 @@ _Make: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
 def _evenly(windows: list[Window], group: Group) -> Iterator[list[Located]]:
     """Yield the rows of each batch of a group, in the order of its windows."""
     rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
-    if rows < batches:
+    if rows < min(batches, group.num_rows):  # a rank may be a row short of a batch of one
         raise TransformError(
             f"the function of a transform returned {rows} rows for {group.num_rows}, of which "
             f"every rank makes {batches} batches: leave rows out by predicate= or filters=, or "
@@ -308,7 +324,7 @@ def _evenly(windows: list[Window], group: Group) -> Iterator[list[Located]]:
     left, first = iter(windows), 0
     window = next(left)
     for number in range(batches):
-        missing = rows * (number + 1) // batches - rows * number // batches
+        missing = ceil_div(rows * (number + 1), batches) - ceil_div(rows * number, batches)
         parts = []
         while missing:
             if first == len(window.chosen):
@@ -317,7 +333,7 @@ def _evenly(windows: list[Window], group: Group) -> Iterator[list[Located]]:
             stop = min(first + missing, len(window.chosen))
             parts.append(_located(window, first, stop))
             missing, first = missing - stop + first, stop
-        yield parts
+        yield parts or [_NoRows(window, _located(window, first - 1, first))]
 
 
 def _after(

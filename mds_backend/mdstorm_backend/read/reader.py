@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorded_work import Cause, work
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch, num_rows
@@ -18,6 +18,7 @@ from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read.block import Block, Located, Opened, Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
+from mdstorm_backend.read.late import default_workers
 from mdstorm_backend.read.matrices import Output, arranged
 from mdstorm_backend.read.open_shards import ShardsAhead
 from mdstorm_backend.read.shard import SampleSource, Shard
@@ -120,7 +121,8 @@ class Reader:
             Prefetcher(threads, depth, self.recorder) as prefetcher,
         ):
             plan = ahead(self._plan(chunks, sizes))
-            yield from prefetcher.map(self._fill, plan, first_here=only_copies)
+            fill = partial(self._fill, share_of=prefetcher.share_of)
+            yield from prefetcher.map(fill, plan, first_here=only_copies)
 
     def planned(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
         """Yield what `blocks` would read, unread: they know the `numbers` of their samples.
@@ -151,7 +153,7 @@ class Reader:
             return 1
         return batches_per_block(self.dataset, self.block_rows, self.batch_size)
 
-    def _fill(self, block: Block) -> Block:
+    def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
         block.batch = self._read(block.parts)
         with reading_samples(block.numbers):
             if self.transform is not None:
@@ -160,7 +162,7 @@ class Reader:
                 if len(block.sizes) == 1:
                     block.sizes = [num_rows(block.batch)]
             if self.images is not None:
-                block.batch = self.images(block.batch)
+                block.batch = self.images(block.batch, share_of(default_workers()))
         return self._finished(block)
 
     def _finished(self, block: Block) -> Block:

@@ -18,7 +18,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Located, Positions, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
-from mdstorm_backend.read.matrices import Matrix, Output, columns_of, matrix_of
+from mdstorm_backend.read.matrices import Matrix, Output, matrices_of
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.packing import Strip, record_view, strips_of
 from mdstorm_backend.read.shard import Shard
@@ -54,10 +54,8 @@ class RecordGatherer:
     ) -> None:
         self._exact_nulls = exact_nulls
         viewed = {c.name: view_dtype(c) for c in schema if c.is_numpy(exact_nulls=exact_nulls)}
-        made = {output: matrix_of(dtype, viewed, output) for output in outputs}
-        matrices = [matrix for matrix in made.values() if matrix is not None]
+        matrices, left = matrices_of(dtype, viewed, outputs)
         if matrices:
-            left = {n for o, matrix in made.items() if matrix is None for n in columns_of(o)}
             schema = schema.select([name for name in schema.names if name in left])
         #: Columns that are more than another view of their bytes.
         self._converted = [column for column in schema if viewed.get(column.name) is None]
@@ -118,7 +116,11 @@ class RecordGatherer:
                 else scattered.selections(position)
             )
             for selection in selections:
-                self._split(_records(selection), strips, selection.positions)
+                if self._is_whole and not isinstance(selection.rows, slice):
+                    records, places = _records_of(selection.shard), selection.positions
+                    records.take(selection.rows, out=strips[0][1][places], mode="clip")
+                else:
+                    self._split(_records(selection), strips, selection.positions)
         else:
             filled = slice(position, position + stop - start)
             if self._is_whole:

@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
     UnsupportedTypeError,
+    WriteError,
 )
-from mdstorm_backend.executors.partition_writer import (
+from mdstorm_backend.executors.tasks import (
+    REPORT_SCHEMA,
     PartitionJob,
     ToSamples,
     directory_name,
+    make_task,
+    reports_by_partition,
     write_batches,
     write_frames,
 )
-from mdstorm_backend.executors.tasks import REPORT_SCHEMA, make_task
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.shard_info import parse_size_limit
-from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.type_plan import check_columns, fitted_column, plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
-from mdstorm_backend.spark.job_progress import write_progress
-from mdstorm_backend.spark.partition_commit import (
-    abandon_partitions,
-    make_directories,
-    publish_partitions,
-)
-from mdstorm_backend.spark.reports import collect_reports
+from mdstorm_backend.spark.jobs import collect_reports, write_progress
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
-from mdstorm_backend.storage import check_no_secrets
-from mdstorm_backend.write.arrow_plan import check_columns, fitted_column
-from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.storage import Location, check_no_secrets
+from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
+from mdstorm_backend.write.directories import clear_target, find_targets, make_directory
+from mdstorm_backend.write.merge import Part, merge_parts
+from mdstorm_backend.write.shard_buffer import ShardFormat
 from mdstorm_backend.write.shard_writer import check_counts
-from mdstorm_backend.write.target import clear_target, find_targets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 _KNOWN = (
     *("out", "columns", "compression", "hashes", "size_limit", "keep_local", "progress_bar"),
@@ -142,7 +145,7 @@ def dataframe_to_mds(
         max_workers=options.get("max_workers") or 1,
         retry=options.get("retry", 2),
     )
-    made = make_directories(job)
+    made = [location for location in job.locations if make_directory(location)]
     try:
         rows = _run(dataframe, job, schema, options, udf_iterable, dict(udf_kwargs or {}))
         publish_partitions(job, schema, rows, merged=merge_index)
@@ -200,14 +203,14 @@ def _run(
             stack.enter_context(write_progress(session, job.locations[-1]))
         if schema is not None:
             chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
-            task = make_task(write_batches, {"job": job.to_json(), "schema": schema.to_json()})
+            task = make_task(write_batches, {"job": job, "schema": schema})
             mapped = chosen.mapInArrow(task, REPORT_SCHEMA)
         else:
             require("pandas")
             task = make_task(
                 write_frames,
                 {
-                    "job": job.to_json(),
+                    "job": job,
                     "names": names,
                     "columns": dict(options["columns"]),
                     "to_samples": to_samples,
@@ -274,3 +277,96 @@ def _planned(field: dict[str, Any], text: str) -> Column:
             f"stored as {text!r}. Convert the column first, or choose another encoding"
         )
     return column
+
+
+_logger = logging.getLogger(__name__)
+
+
+def publish_partitions(
+    job: PartitionJob, schema: Schema | None, reports: Sequence[str], *, merged: bool
+) -> None:
+    """Write the index of every partition and, last, the one over all of them.
+
+    What unsuccessful attempts wrote is removed.
+
+    Parameters
+    ----------
+    schema : Schema or None
+        Plan of the columns; None if samples were written one at a time.
+    reports : sequence of str
+        What the tasks returned.
+    merged : bool
+        Write the index over all partitions.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are no samples.
+    WriteError
+        If the driver does not see what the executors wrote, or another job has written to the same
+        directory in the meantime.
+    """
+    parts = [
+        Part(directory_name(number), build_index(schema, found))
+        for number, found in reports_by_partition(reports).items()
+    ]
+    if not parts:
+        raise InvalidArgumentError(
+            "Input dataframe is None or Empty! There are no samples to write, and a dataset "
+            "without any cannot be opened by MosaicML Streaming: give it rows, or use "
+            "mdstorm_backend.materialize, which writes an empty dataset"
+        )
+    *copies, target = job.locations
+    _check_seen(target, parts)
+    _publish(job, target, parts, merged)
+    for copy in copies:
+        try:
+            _check_seen(copy, parts)
+        except WriteError:
+            warn_user(
+                f"{copy.url} has no index: it holds only what was written on this machine, and "
+                f"executors ran elsewhere. {target.url} has everything"
+            )
+        else:
+            _publish(job, copy, parts, merged)
+
+
+def abandon_partitions(job: PartitionJob, made: Sequence[Location]) -> None:
+    """Remove what a failed job wrote; failures are logged, since its error is being raised."""
+    for location in job.locations:
+        try:
+            names = location.list_names()
+            shards = shards_of(job.job, names)
+            for name in shards:
+                location.remove(name)
+            if location.url.startswith("file:///"):
+                for directory in sorted({posixpath.dirname(name) for name in shards}):
+                    location.child(directory).remove_directory_if_empty()
+            if location in made:
+                location.remove_directory_if_empty()
+        except Exception:
+            _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
+
+
+def _check_seen(location: Location, parts: Sequence[Part]) -> None:
+    indexes = [INDEX_NAME, *(posixpath.join(part.directory, INDEX_NAME) for part in parts)]
+    check_seen(location, [shard for part in parts for shard in part.shards], indexes)
+
+
+def _publish(job: PartitionJob, location: Location, parts: Sequence[Part], merged: bool) -> None:
+    won = {shard.stored.basename for part in parts for shard in part.shards}
+    for name in shards_of(job.job, location.list_names()):
+        if name not in won:
+            location.remove(name)
+    try:
+        map_files(partial(_write_part, job, location), parts)
+        if merged:
+            write_index(location, merge_parts(parts, location.url), retry=job.retry)
+    except BaseException:
+        for name in (INDEX_NAME, *(posixpath.join(p.directory, INDEX_NAME) for p in parts)):
+            location.remove(name)
+        raise
+
+
+def _write_part(job: PartitionJob, location: Location, part: Part) -> None:
+    write_index(location.child(part.directory), part.index, retry=job.retry)

@@ -15,13 +15,12 @@ from mdstorm_backend.executors.tasks import (
     reports_by_partition,
     write_partition,
 )
-from mdstorm_backend.format.compression import check_compression, check_hashes
+from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import simple_name
-from mdstorm_backend.spark.job_progress import write_progress
-from mdstorm_backend.spark.reports import collect_reports
+from mdstorm_backend.spark.jobs import collect_reports, write_progress
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import (
@@ -32,6 +31,7 @@ from mdstorm_backend.write.commit import (
     remove_unfinished,
 )
 from mdstorm_backend.write.directories import Claim
+from mdstorm_backend.write.shard_buffer import ShardFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,8 +118,7 @@ def materialize(
     3
     """
     check_dataframe(df)
-    check_compression(compression)
-    hash_names = check_hashes(hashes)
+    format_ = ShardFormat(checked_shard_size(shard_size), compression, check_hashes(hashes))
     check_no_secrets(storage_options or {})
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
@@ -127,12 +126,9 @@ def materialize(
     job = secrets.token_hex(4)
     task_arguments = {
         "job": job,
-        "url": location.url,
-        "storage_options": location.storage_options,
-        "schema": schema.to_json(),
-        "shard_size": checked_shard_size(shard_size),
-        "compression": compression,
-        "hashes": list(hash_names),
+        "location": location,
+        "schema": schema,
+        "format_": format_,
         "names": df.columns,
         "recode": recode,
     }
@@ -157,20 +153,15 @@ def materialize(
         reports = [report for found in partitions.values() for report in found]
         index = commit(location, schema, reports, job, extra)
     except BaseException:
-        _abandon(location, job)
+        try:
+            abandon(location, job)
+        except Exception:
+            _logger.warning("could not remove the shards of a failed job", exc_info=True)
         raise
     finally:
         claim.release()
     _logger.info("wrote %d shards to %s", len(index.shards), location.url)
     return Dataset(location, index)
-
-
-def _abandon(location: Location, job: str) -> None:
-    """Clean up after a failed job, whose error is being raised."""
-    try:
-        abandon(location, job)
-    except Exception:
-        _logger.warning("could not remove the shards of a failed job", exc_info=True)
 
 
 def checked_shard_size(shard_size: int | None) -> int:

@@ -129,12 +129,16 @@ def _check_refused(error: Exception, key: str) -> None:
     _logger.debug("this session refuses the conf %s", key, exc_info=error)
 
 
+def is_connect(session: Any) -> bool:
+    """Whether it is a session of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
 def is_local(session: Any) -> bool:
     """Whether executors are children of this process, on its disk; False if it cannot be known."""
     # A Spark Connect server has a machine, or a working directory and mounts, of its own, unless
     # PySpark has started it in this process.
-    is_client = type(session).__module__.startswith("pyspark.sql.connect.")
-    if is_client and "SPARK_LOCAL_REMOTE" not in os.environ:
+    if is_connect(session) and "SPARK_LOCAL_REMOTE" not in os.environ:
         return False
     return (read_conf(session, "spark.master") or "").lower().startswith("local")
 
@@ -170,9 +174,7 @@ def start_session(builder: Any = None) -> SparkSession:
     try:
         return (SparkSession.builder if builder is None else builder).getOrCreate()
     except Exception as error:
-        if "DatabricksSession" in str(
-            error
-        ):  # databricks-connect, which starts sessions by its own
+        if "DatabricksSession" in str(error):  # databricks-connect starts sessions by its own
             sessions = import_module("databricks.connect").DatabricksSession
             return cast("SparkSession", sessions.builder.getOrCreate())
         if "JAVA_GATEWAY_EXITED" not in str(error):
@@ -185,20 +187,16 @@ def start_session(builder: Any = None) -> SparkSession:
 
 def _needs_java(builder: Any) -> bool:
     """Whether a JVM would have to be started, as far as that can be told."""
+    import pyspark
     from pyspark import SparkContext
 
     if any(os.environ.get(name) for name in _STARTED_ELSEWHERE):
         return False
     if "spark.remote" in getattr(builder, "_options", {}):
         return False
-    return getattr(SparkContext, "_gateway", None) is None and not _is_databricks_connect()
-
-
-def _is_databricks_connect() -> bool:
-    """Whether pyspark is the client that databricks-connect brings."""
-    import pyspark
-
-    return (Path(pyspark.__file__).parents[1] / "databricks" / "connect").exists()
+    # Where pyspark is the client that databricks-connect brings, no JVM is needed either.
+    is_client = (Path(pyspark.__file__).parents[1] / "databricks" / "connect").exists()
+    return getattr(SparkContext, "_gateway", None) is None and not is_client
 
 
 def _finds_java() -> bool:

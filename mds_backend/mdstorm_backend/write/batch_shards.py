@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -17,9 +17,14 @@ from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.write.arrow_plan import plan_batch
-from mdstorm_backend.write.shard_buffer import Samples, ShardBuffer, assemble_samples
-from mdstorm_backend.write.shard_format import FullShard, ShardFormat
+from mdstorm_backend.format.type_plan import plan_batch
+from mdstorm_backend.write.shard_buffer import (
+    FullShard,
+    Samples,
+    ShardBuffer,
+    ShardFormat,
+    assemble_samples,
+)
 
 #: Samples are assembled from slices of about this many bytes, to bound memory.
 _SLICE_BYTES = 32 << 20
@@ -63,7 +68,9 @@ class BatchShards:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of `batch`, whose columns are those of the schema in any order."""
-        for rows in _slices(batch):
+        size = max(1, batch.num_rows * _SLICE_BYTES // max(batch.nbytes, 1))
+        for start in range(0, batch.num_rows, size):
+            rows = batch.slice(start, size)
             columns = self._encode(rows)
             samples = assemble_samples(columns, rows.num_rows)
             self.num_rows += len(samples)
@@ -178,12 +185,6 @@ class TableShards:
                     f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
                     "batch says that it has none: make the field nullable there, or fill the nulls"
                 )
-
-
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = max(1, batch.num_rows * _SLICE_BYTES // max(batch.nbytes, 1))
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
 
 
 def encode_column(

@@ -18,8 +18,13 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.pools import map_files
-from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
+from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetExistsError,
+    MDStormError,
+    WriteError,
+)
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
@@ -33,13 +38,13 @@ from mdstorm_backend.write.directories import (
     retried,
     unwritable,
 )
-from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_buffer import ShardReport
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CachedDataset
 
 _OURS = re.compile(
-    rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
+    rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?(?P<attempt>\d+)\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
     r"(\.[0-9a-f]{32}\.tmp)?"
 )
 
@@ -69,11 +74,12 @@ def commit(
     reports: Sequence[ShardReport],
     job: str | None = None,
     extra: Mapping[str, Any] | None = None,
+    attempt: str | None = None,
 ) -> Index:
     """Publish the shards of `reports`, in that order, as the dataset of the directory.
 
-    Shards of attempts of the same job that lost, and its notes, are removed. `extra` are further
-    entries for the index, beside the schema.
+    Shards of attempts of the same job that lost, and its notes, are removed; of an `attempt`, only
+    its own. `extra` are further entries for the index, beside the schema.
 
     Raises
     ------
@@ -86,9 +92,11 @@ def commit(
     index = build_index(schema, reports)
     index = replace(index, extra={**(extra or {}), **index.extra})
     write_index(location, index)
-    for name in shards_of(job, sizes):
-        if name not in names:
-            location.remove(name)
+    ours = set(shards_of(job, sizes, attempt))
+    if attempt is not None and location.is_in_file_tree:  # a mount may not list the latest notes
+        ours.update(f"{name.partition('.')[0]}.done" for name in names)
+    for name in ours - names:
+        location.remove(name)
     return index
 
 
@@ -193,13 +201,13 @@ def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAUL
             location.remove(name)
 
 
-def abandon(location: Location, job: str) -> None:
-    """Remove what a failed job has written, and the marker unless another job needs it.
+def abandon(location: Location, job: str, attempt: str | None = None) -> None:
+    """Remove what a failed job, or attempt, has written, and the marker unless others need it.
 
     Shards that a published index names stay: runs of one conversion give theirs the same names.
     """
     published = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
-    for name in shards_of(job, location.list_names()):
+    for name in shards_of(job, location.list_names(), attempt):
         if name.encode() not in published:
             location.remove(name)
     left = location.list_names()
@@ -219,7 +227,10 @@ def remove_dataset(location: Location) -> list[str]:
     names = location.list_names()
     if MARKER_NAME not in names:
         return names
-    ours = [n for n in names if is_ours(n) or _TEMPORARY.fullmatch(n)]
+    known = set(names)
+    if location.is_in_file_tree:  # a mount may remember an older listing
+        known.update(_names_in_index(location))
+    ours = [n for n in known if is_ours(n) or _TEMPORARY.fullmatch(n)]
     ours = [INDEX_NAME, *ours, CLAIM_NAME, MARKER_NAME]
     for name in ours:
         location.remove(name)
@@ -229,15 +240,30 @@ def remove_dataset(location: Location) -> list[str]:
     return rest
 
 
+def _names_in_index(location: Location) -> list[str]:
+    """Return the names of the shards of a dataset; none if there is no index that can be read."""
+    with suppress(OSError, MDStormError):
+        index = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=location.url)
+        return [shard.stored.basename for shard in index.shards]
+    return []
+
+
 def is_ours(name: str) -> bool:
     """Whether a file is named like a shard, or a note, of a job."""
     return _OURS.fullmatch(name) is not None
 
 
-def shards_of(job: str | None, names: Iterable[str]) -> list[str]:
-    """Which of `names` are shards and notes that a job has written, also in directories below."""
+def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None) -> list[str]:
+    """Which of `names` are shards and notes that a job has written, also in directories below.
+
+    Those of all attempts, unless one is given.
+    """
     found = [(name, _OURS.fullmatch(posixpath.basename(name))) for name in names]
-    return [name for name, match in found if match and match["job"] == job]
+    return [
+        name
+        for name, match in found
+        if match and match["job"] == job and attempt in (None, match["attempt"])
+    ]
 
 
 def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend.base.checks import warn_user
-from mdstorm_backend.base.pools import map_files
+from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
@@ -22,8 +22,7 @@ from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.stored_schema import joined_form, schema_of, without_form
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import write_index
-from mdstorm_backend.write.directories import make_directory
-from mdstorm_backend.write.target import Path, Targets, find_targets
+from mdstorm_backend.write.directories import Path, Targets, find_targets, make_directory
 
 
 def merge_index(*args: Any, **options: Any) -> None:
@@ -163,7 +162,9 @@ def _missing(url: str) -> DatasetNotFoundError:
 def _write(targets: Targets, index: Index) -> None:
     for location in targets.to_write:
         _check_replaceable(location, index)
-    content = _to_bytes(index)
+    # The version first, as MosaicML Streaming's merge writes it.
+    value = json.loads(index.to_bytes())
+    content = json.dumps({"version": value.pop("version"), **value}).encode("ascii")
     for location in targets.to_write:
         make_directory(location)
         write_index(location, content)
@@ -182,12 +183,6 @@ def _check_replaceable(location: Location, index: Index) -> None:
                 "which the merged index would not list. It is left as it is; move that dataset "
                 "to a directory below, and merge again"
             )
-
-
-def _to_bytes(index: Index) -> bytes:
-    """Serialise as MosaicML Streaming's merge does where it can: the version first."""
-    value = json.loads(index.to_bytes())
-    return json.dumps({"version": value.pop("version"), **value}).encode("ascii")
 
 
 @dataclass(frozen=True)
@@ -273,7 +268,7 @@ def _merged_extra(
         )
         return {}
     full = [s for s, (part, _) in zip(schemas, parts, strict=True) if part.index.shards]
-    columns = [_summed(column, full) for column in schemas[0]]
+    columns = [joined_form([s[c.name] for s in full] or [c]) for c in schemas[0]]
     return {
         "version": FORMAT_VERSION,
         "num_rows": sum(shard.samples for shard in shards),
@@ -284,12 +279,3 @@ def _merged_extra(
 def _without_counts(column: Column) -> str:
     plain = replace(without_form(column), null_count=0, element_null_count=0)
     return json.dumps(Schema((plain,)).to_json(), sort_keys=True)
-
-
-def _summed(column: Column, schemas: Sequence[Schema]) -> Column:
-    same = [schema[column.name] for schema in schemas]
-    return replace(
-        joined_form(same or [column]),
-        null_count=sum(other.null_count for other in same),
-        element_null_count=sum(other.element_null_count for other in same),
-    )

@@ -23,7 +23,7 @@ from mdstorm_backend.write.directories import (
     make_directory,
     retried,
 )
-from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
 
 #: What packing a shard returns: its report, the name of its file, and what the file holds.
 Packed: TypeAlias = tuple[ShardReport, str, list[Buffer]]

@@ -1,4 +1,4 @@
-from mdstorm_backend.base.pools import OrderedPool, place
+from mdstorm_backend.base.threads import OrderedPool, place
 
 
 def test_work_knows_its_place_among_that_of_all_pools() -> None:

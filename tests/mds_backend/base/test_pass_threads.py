@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.threads import PassThreads
 
 SECONDS = 30
 

@@ -79,6 +79,28 @@ def test_a_result_that_is_there_does_not_wait_for_all_that_may_be_ahead(
         assert len(taken) == 4
 
 
+def test_calls_that_are_under_way_share_threads() -> None:
+    both = threading.Barrier(2)
+
+    def share(_: int) -> int:
+        both.wait(timeout=30)
+        found = prefetcher.share_of(5)
+        both.wait(timeout=30)
+        return found
+
+    with Prefetcher(2, 2) as prefetcher:
+        assert list(prefetcher.map(share, range(2))) == [2, 2]
+
+
+def test_a_call_has_one_thread_once_results_are_ready_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prefetch, "OrderedPool", AtOnce)
+    with Prefetcher(2, 2) as prefetcher:
+        shares = list(prefetcher.map(lambda _: prefetcher.share_of(5), range(4)))
+    assert shares == [5, 5, 1, 1]
+
+
 def test_items_are_taken_in_the_callers_thread() -> None:
     threads = set()
 

@@ -1,14 +1,15 @@
 """What a recorder makes of waits, work and threads; time is the tests' own."""
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from tests.mds_backend.clocks import Clock
 
-from mdstorm_backend.base.recorded_work import Cause, work
-from mdstorm_backend.base.recorder import Recorder, Results, current_recorder
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorder import Cause, Recorder, current_recorder, of_this_task, work
 
 
 @pytest.fixture
@@ -116,12 +117,42 @@ def test_an_error_ends_the_work_that_is_recorded(clock: Clock, recorder: Recorde
 
 
 def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder) -> None:
-    results = Results(recorder)
-    task: Any = results.task(int)
-    futures: list[Future[Any]] = []
-    for item in range(3):
-        futures.append(Future())
-        futures[-1].set_result(task(item))
-    assert [results.take(future) for future in futures] == [0, 1, 2]
+    last = threading.Event()
+
+    def make(item: int) -> int:
+        if item == 3:
+            last.set()
+        return item
+
+    def items() -> Iterator[int]:
+        yield from range(4)
+        assert last.wait(30)  # one thread has made all before, or is about to leave the last one
+
+    with Prefetcher(1, 5, recorder) as prefetcher:
+        results = prefetcher.map(make, items())
+        assert list(results) == [0, 1, 2, 3]
     totals = recorder.totals()
-    assert (totals["results"], totals["results_ready"]) == (3, 3 + 2 + 1)
+    assert totals["results"] == 4
+    assert 0 < totals["results_ready"] <= 4 + 3 + 2 + 1
+
+
+def test_what_it_takes_to_begin_is_part_of_the_start_and_what_follows_is_not(clock: Clock) -> None:
+    recorder = Recorder(clock)
+    clock.advance(3)
+    recorder.begun()
+    clock.advance(100)  # the consumer does something else
+    recorder.ask()
+    clock.advance(2)
+    recorder.deliver(1)
+    assert recorder.totals()["startup_seconds"] == 5
+
+
+def test_another_thread_goes_on_with_a_task(clock: Clock, recorder: Recorder) -> None:
+    def begin(_: object) -> Any:
+        return of_this_task(lambda: busy(clock, DOWNLOADS=4)(None))
+
+    go_on, _ = recorder.task(begin)(None)
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    thread.join()
+    assert recorder.totals()["download_seconds"] == 4

@@ -9,7 +9,7 @@ import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.pools import WorkAhead
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic import elastic_sampler
 
 

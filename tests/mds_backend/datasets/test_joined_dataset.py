@@ -6,6 +6,8 @@ import pytest
 from tests.mds_backend.read.readers import batches, numbered
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
+from mdstorm_backend import open_dataset
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets.open_streams import JoinedDataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import as_arrow
@@ -70,6 +72,13 @@ def test_nulls_and_lengths_are_those_of_all(tmp_path: Path) -> None:
     assert read(dataset, [0, 1]) == {"n": [1, 2], "list": [[1], [2]]}
     (batch,) = batches(numbered(dataset, [0, 1]))
     assert not any(isinstance(values, np.ndarray) for values in batch.values())
+
+
+def test_as_much_is_opened_ahead_as_any_part_asks_for(tmp_path: Path) -> None:
+    (here,) = joined(tmp_path, numbers(0, 70)).parts
+    brought = open_dataset(here.url, cache=CacheOptions(directory=str(tmp_path / "cache")))
+    assert here.bytes_ahead == 0
+    assert JoinedDataset([here, brought]).bytes_ahead == brought.bytes_ahead > 0
 
 
 def test_the_fingerprint_is_that_of_all_in_their_order(tmp_path: Path) -> None:

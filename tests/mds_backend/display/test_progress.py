@@ -59,6 +59,14 @@ def test_a_terminal_shows_a_bar_and_keeps_nothing_of_it(monkeypatch: pytest.Monk
     assert terminal.getvalue().endswith("\x1b[2K")
 
 
+def test_a_bar_is_drawn_no_more_often_than_anybody_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    monkeypatch.setattr("mdstorm_backend.display.live_progress._INTERVAL", 3600.0)
+    work()
+    assert "1 of 3 things" in terminal.getvalue()
+    assert "2 of 3 things" not in terminal.getvalue()
+
+
 def test_there_is_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     new_terminal(monkeypatch)
     with progress("Outer", "things"):

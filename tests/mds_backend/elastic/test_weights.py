@@ -45,6 +45,7 @@ def test_streams_without_samples_are_allowed_where_nothing_is_asked_of_them() ->
         ([StreamShape((1,), proportion=1), StreamShape((1,))], None, "cannot be mixed"),
         ([StreamShape((1,), proportion=1), StreamShape((1,), choose=1)], None, "cannot be mixed"),
         ([StreamShape((1,), repeat=2)], 10, "epoch_size cannot be combined with repeat"),
+        ([StreamShape((1,), choose=2)], 10, "epoch_size cannot be combined with repeat or choose"),
         ([StreamShape((1,), proportion=0)], None, "weights of all streams are 0"),
         ([StreamShape(())], 5, "weights of all streams are 0"),
         ([StreamShape((), choose=2)], None, "stream 0 has no samples, but its weight asks for 2"),

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import WriteError
-from mdstorm_backend.format.shard_names import (
+from mdstorm_backend.format.shard_info import (
     ShardName,
     missing_numbers,
     order_shards,

@@ -4,7 +4,10 @@ import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +229,11 @@ def in_steps(loader: Any) -> None:
         next(iter(loader))
 
 
+def in_epoch(epoch: int, loader: Any) -> Any:
+    loader.set_epoch(epoch)
+    return loader
+
+
 #: What is right, or the same on all ranks.
 QUIET: dict[str, Callable[[World, Any, int], object]] = {
     "epochs": lambda world, loader, rank: [rows(loader) for _ in range(3)],
@@ -246,6 +254,15 @@ QUIET: dict[str, Callable[[World, Any, int], object]] = {
         rank or rows(world.loader(size=7)),
         rows(loader),
     ),
+    "another loader on rank 0 alone, in the epoch to come": lambda world, loader, rank: (
+        rows(loader),
+        rank or rows(in_epoch(1, world.loader(size=7))),
+        rows(loader),
+    ),
+    "a few batches of another loader on rank 0 alone": lambda world, loader, rank: [
+        (rows(loader), rank or rows(islice(in_epoch(epoch, world.loader()), 3)))
+        for epoch in range(3)
+    ],
     "all rows on rank 0 alone": lambda world, loader, rank: (
         rows(loader),
         rank or rows(world.loader(ExactOrder(follows_world=False))),
@@ -268,6 +285,14 @@ def test_a_group_after_another_one_finds_no_old_keys(pair: World) -> None:
     for size in (BATCH, BATCH + 2):
         pair.groups = [Token() for _ in range(2)]
         assert pair.told(lambda loader, rank: rows(loader), "elastic", size) == []
+
+
+def test_a_group_that_the_program_lets_go_of_ends() -> None:
+    group, gone = Token(), threading.Event()
+    weakref.finalize(group, gone.set)
+    agreement._ranks._ask(partial(id, group))
+    del group
+    assert gone.wait(60)
 
 
 @pytest.mark.parametrize("store", [Refusing(), object()], ids=["gone", "unknown"])
@@ -328,8 +353,27 @@ def test_a_fork_leaves_the_store_of_its_parent_alone(
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 
 
+class Counting:
+    """A store that counts what it is asked, and is slow."""
+
+    def __init__(self) -> None:
+        self.store = dist.HashStore()
+        self.asked: list[str] = []
+
+    def compare_set(self, key: str, *values: str) -> bytes:
+        self.asked.append(key)
+        return bytes(self.store.compare_set(key, *values))
+
+
+def test_a_rank_asks_the_store_twice_an_epoch(pair: World) -> None:
+    pair.store = Counting()
+    pair.told(lambda loader, rank: [rows(loader) for _ in range(3)])
+    assert len(pair.store.asked) == 2 * 2 * 3
+
+
 @pytest.mark.long
 def test_five_hundred_ranks_ask_one_store(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     store = dist.TCPStore("127.0.0.1", free_port(), 1, is_master=True)
-    answers = {store.compare_set("mdstorm/1/0/0", "", f"{rank}") for rank in range(512)}
-    assert answers == {b"0"}
+    world = World(monkeypatch, url, store, 512)
+    told = world.told(lambda loader, rank: rows(loader), "elastic", 1)
+    assert all("samples are repeated" in text for text in told)

@@ -201,6 +201,16 @@ def test_without_pillow_the_error_says_what_to_install(
         list(loader(local, size=16))
 
 
+def test_an_image_may_decode_to_so_many_bytes(local: str) -> None:
+    for num_workers in (0, 1):
+        (batch, *_) = loader(local, num_workers, max_image_bytes=24 * 32 * 3)
+        check(batch, (24, 32))
+        with pytest.raises(CorruptDatasetError, match="2304 bytes, and 2303 are allowed"):
+            next(iter(loader(local, num_workers, max_image_bytes=24 * 32 * 3 - 1)))
+    with pytest.raises(InvalidArgumentError, match="max_image_bytes"):
+        loader(local, max_image_bytes=0)
+
+
 def test_an_image_that_only_has_to_be_cut_keeps_its_pixels(tmp_path: Path) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (16, 19, 3), np.uint8)
     local = write(tmp_path, [Image.fromarray(pixels)], "png")

@@ -89,6 +89,14 @@ def test_samples_and_batches_are_the_same(numbers: Dataset) -> None:
         assert column(collated) == column(make(numbers, world=world))
 
 
+def test_a_state_of_the_dataset_is_after_as_many_samples_as_are_said(numbers: Dataset) -> None:
+    dataset = make(numbers, world=(0, 2, 2)).dataset
+    samples = iter(dataset)
+    list(islice(samples, 4))  # the world has taken 8
+    found = [dataset.state_dict(taken, False) for taken in (7, 8, 9)]
+    assert [state["sample_in_epoch"] for state in found] == [7, 8, 9]
+
+
 @pytest.mark.parametrize("kind", [StreamingDataLoader, DataLoader])
 def test_each_pass_is_an_epoch(numbers: Dataset, kind: Any) -> None:
     whole = make(numbers)

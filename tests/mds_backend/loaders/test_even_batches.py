@@ -85,6 +85,20 @@ def test_ranks_have_equally_many_batches_and_every_row(
         assert found == Counter(wanted)
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_a_rank_that_is_a_row_short_has_an_empty_batch_of_one(
+    numbers: Dataset, size: int, num_workers: int
+) -> None:
+    """As in the reader of numbers."""
+    for rank in range(size):
+        options = {"batch_size": 1, "num_workers": num_workers}
+        plain, made = (
+            loader_of(numbers, rank, size, transform=each, **options) for each in (None, Same())
+        )
+        assert column(made) == column(plain)
+
+
 def test_a_function_that_keeps_few_rows_is_refused(numbers: Dataset) -> None:
     loader = loader_of(numbers, 0, 2, transform=most(0.99), batch_size=10)
     with pytest.raises(TransformError, match=r"returned \d+ rows for \d+, .* leave rows out by"):

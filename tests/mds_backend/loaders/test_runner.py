@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.passes import Schedule

@@ -116,6 +116,18 @@ def test_the_hash_of_the_uncompressed_shard_is_checked_as_well(tmp_path: Path) -
     ]
 
 
+def test_hashes_may_be_in_upper_case(tmp_path: Path) -> None:
+    directory = copy_of("compression_zstd", tmp_path)
+
+    def change(index: Any) -> None:
+        for shard in index["shards"]:
+            hashes = shard["zip_data"]["hashes"]
+            hashes.update({name: found.upper() for name, found in hashes.items()})
+
+    change_index(directory, change)
+    assert verify(str(directory)).is_good
+
+
 def test_a_hash_that_the_index_promises_and_does_not_hold_is_a_problem(tmp_path: Path) -> None:
     write_numbers(tmp_path, 1)
     change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))

@@ -16,7 +16,7 @@ from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
-from mdstorm_backend.order.sampler import Place
+from mdstorm_backend.order.sampler import Place, numbers_of
 
 
 def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:
@@ -24,7 +24,7 @@ def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:
     parts = []
     for part in range(sampler.num_parts):
         chunks, sizes = sampler.part(begun, part)
-        numbers = (int(number) for chunk in chunks for number in chunk)
+        numbers = (number for chunk in chunks for number in numbers_of(chunk))
         parts.append([[next(numbers) for _ in range(size)] for size in sizes])
     count = sum(map(len, parts))
     return [parts[n % len(parts)][n // len(parts)] for n in range(count)]
@@ -213,10 +213,15 @@ def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved() -> None:
     for part in range(2):
         place, skipped, left = sampler.after_part(begun, 0, part, 4)
         chunks, sizes = sampler.part(place, left, skipped)
-        numbers = [int(number) for chunk in chunks for number in chunk]
+        numbers = [number for chunk in chunks for number in numbers_of(chunk)]
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
 
 
 def test_a_beginning_keeps_the_seed_of_a_place_and_nothing_of_its_epoch() -> None:
     place = Place(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)
     assert place.beginning_of(4) == Place(4, seed=7)
+
+
+def test_a_place_is_an_end_where_all_is_consumed() -> None:
+    assert [Place(consumed=n, end=4).is_end for n in (3, 4)] == [False, True]
+    assert not Place(consumed=4).is_end

@@ -4,12 +4,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm_backend.base.pools import WorkAhead
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order import exact
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.exact_sampler import ExactSampler
-from mdstorm_backend.order.sampler import Place
+from mdstorm_backend.order.sampler import Place, numbers_of
 
 
 def pieces(order: ExactOrder, sizes: list[int], epoch: int = 0) -> list[range]:
@@ -101,9 +101,9 @@ def test_windows_that_are_permuted_ahead_are_the_same(
 ) -> None:
     order, bounds = ExactOrder(seed=3, shuffle_shards=True, window=window), np.arange(0, 101, 4)
 
-    def epochs(ahead: WorkAhead[Any]) -> list[list[int]]:
-        sampler = ExactSampler(order, bounds, 8, 3, ahead=ahead)
-        return [chunk.tolist() for chunk in sampler.chunks(sampler.begun(Place()))]  # type: ignore[union-attr]
+    def epochs(ahead: WorkAhead[Any], *, is_repeated: bool = True) -> list[list[int]]:
+        sampler = ExactSampler(order, bounds, 8, 3, ahead=ahead, is_repeated=is_repeated)
+        return [numbers_of(chunk) for chunk in sampler.chunks(sampler.begun(Place()))]
 
     expected, begun = epochs(WorkAhead()), []
     begin = WorkAhead.begin
@@ -113,3 +113,6 @@ def test_windows_that_are_permuted_ahead_are_the_same(
     )
     assert epochs(WorkAhead()) == expected
     assert len(begun) == len(expected)  # of each window the one after it, and of the next pass
+    begun.clear()
+    assert epochs(WorkAhead(), is_repeated=False) == expected
+    assert len(begun) == len(expected) - 1  # nothing of a next pass

@@ -1,5 +1,7 @@
 """Rows out of packed shards are those out of their columns."""
 
+from itertools import chain
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read import packing
 from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import gather_columns
+from mdstorm_backend.read.matrices import Output, columns_of, output_name
 from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.shard import MemoryShard
 
@@ -72,6 +75,40 @@ def test_values_and_dtypes_are_the_same(count: int, packed: list[int]) -> None:
             np.testing.assert_array_equal(found[name], expected[name])
             found[name][:] = 0  # type: ignore[index]  # the reader's own
     assert packed == [ROWS] * count
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+@pytest.mark.parametrize(
+    "outputs",
+    [(("d", "a", "b", "c"),), (("d", "b"), "n", ("a", "b")), (("a", "n"), "b")],
+    ids=["whole records", "parts of records", "several dtypes"],
+)
+def test_matrices_hold_the_packed_columns(
+    outputs: tuple[Output, ...], count: int, packed: list[int]
+) -> None:
+    numbers = np.arange(ROWS * count, dtype=np.float32)
+    values = {"a": numbers, "b": -numbers, "c": numbers / 2, "d": numbers * 3}
+    columns = {**values, "n": numbers.astype(np.int64)}
+    names = list(dict.fromkeys(chain.from_iterable(map(columns_of, outputs))))
+    names += [name for name in "abcd" if name not in names]
+    of = [
+        MemoryShard({name: columns[name][ROWS * k : ROWS * (k + 1)] for name in columns})
+        for k in range(count)
+    ]
+    chunk, packing_ = shuffled(count), Packing(sorted(names), outputs)
+    part = located(of, chunk)
+    found = gather_columns([part], sorted(names), packing=packing_)
+    assert packed == [ROWS] * count
+    for output in outputs:
+        expected = np.stack([columns[name][chunk] for name in columns_of(output)], 1)
+        if isinstance(output, str):
+            assert np.array_equal(found[output], expected[:, 0])
+        elif "n" in output:
+            assert output_name(output) not in found
+            assert all(np.array_equal(found[name], columns[name][chunk]) for name in output)
+        else:
+            assert np.array_equal(found[output_name(output)], expected)
+            found[output_name(output)][:] = 0  # type: ignore[index]  # the reader's own
 
 
 def test_nothing_is_packed_for_rows_in_order(packed: list[int]) -> None:

@@ -15,8 +15,8 @@ from tests.programs import SESSION, run_program
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import WriteError
 from mdstorm_backend.spark import materialization
+from mdstorm_backend.spark.jobs import collect_reports
 from mdstorm_backend.spark.materialization import materialize
-from mdstorm_backend.spark.reports import collect_reports
 
 
 def failing_frame(spark: Any, target: Path) -> Any:

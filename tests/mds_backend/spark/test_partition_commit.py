@@ -9,15 +9,12 @@ import pytest
 from tests.mds_backend.small_datasets import files_in, numbers_in, plan
 
 from mdstorm_backend.errors import DatasetExistsError, WriteError
-from mdstorm_backend.executors.partition_writer import PartitionJob
-from mdstorm_backend.spark import partition_commit
-from mdstorm_backend.spark.partition_commit import (
-    abandon_partitions,
-    make_directories,
-    publish_partitions,
-)
+from mdstorm_backend.executors.tasks import PartitionJob
+from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_partitions
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.commit import write_index
+from mdstorm_backend.write.directories import make_directory
+from mdstorm_backend.write.shard_buffer import ShardFormat
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 SCHEMA = plan({"n": "long"})
@@ -96,14 +93,13 @@ def test_an_index_that_cannot_be_written_takes_the_others_with_it(
 ) -> None:
     job = make_job(target)
     reports = write(job, 0, 1) + write(job, 1, 2)
-    write_index = partition_commit.write_index
 
     def full(location: Location, index: Any, **options: Any) -> None:
         if location.url.endswith("dataset"):
             raise OSError("disk full")
         write_index(location, index, **options)
 
-    monkeypatch.setattr(partition_commit, "write_index", full)
+    monkeypatch.setattr("mdstorm_backend.spark.dataframe_to_mds.write_index", full)
     with pytest.raises(OSError, match="disk full"):
         publish_partitions(job, SCHEMA, reports, merged=True)
     assert "index.json" not in {path.name for path in target.rglob("*")}
@@ -111,7 +107,7 @@ def test_an_index_that_cannot_be_written_takes_the_others_with_it(
 
 def test_what_a_failed_job_has_written_goes_with_its_directories(target: Path) -> None:
     job = make_job(target, "memory://failed")
-    made = make_directories(job)
+    made = [location for location in job.locations if make_directory(location)]
     write(job, 0, 1)
     write(job, 1, 2)
     abandon_partitions(job, made)
@@ -121,7 +117,7 @@ def test_what_a_failed_job_has_written_goes_with_its_directories(target: Path) -
 
 def test_files_of_others_stay_after_a_failure(target: Path) -> None:
     job, other = make_job(target), make_job(target, name="89abcdef")
-    made = make_directories(job)
+    made = [location for location in job.locations if make_directory(location)]
     write(job, 0, 1)
     write(other, 0, 2)
     abandon_partitions(job, made)

@@ -21,7 +21,7 @@ from mdstorm_backend.errors import (
     WriteError,
 )
 from mdstorm_backend.format.encodings import register, unregister
-from mdstorm_backend.spark.reports import check_driver_writes, why_not_writable
+from mdstorm_backend.spark.jobs import check_driver_writes, why_not_writable
 from mdstorm_backend.storage import Location
 
 

@@ -12,10 +12,9 @@ import pytest
 from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.errors import ArgumentTypeError, EncodingError
-from mdstorm_backend.executors.partition_writer import PartitionJob, write_frames
-from mdstorm_backend.executors.tasks import write_partition
+from mdstorm_backend.executors.tasks import PartitionJob, write_frames, write_partition
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.shard_buffer import ShardFormat
 
 JOB = "0123abcd"
 ROWS = 20_000
@@ -28,16 +27,15 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> None:
-    schema = plan({"id": "long", "text": "string"}).to_json()
+    schema = plan({"id": "long", "text": "string"})
     table = pa.table({"id": range(ROWS), "text": [str(n) for n in range(ROWS)]})
     contents = []
     for cut in (1, 7, ROWS):
         directory = target / str(cut)
         directory.mkdir(parents=True)
         batches = iter(table.to_batches(max_chunksize=cut))
-        place = {"job": JOB, "url": directory.as_uri(), "storage_options": {}}
-        how = {"schema": schema, "shard_size": 1 << 20, "compression": None}
-        list(write_partition(batches, **place, **how))
+        location, format_ = Location.of(directory), ShardFormat(1 << 20)
+        list(write_partition(batches, job=JOB, location=location, schema=schema, format_=format_))
         contents.append([path.read_bytes() for path in sorted(directory.iterdir())])
     assert contents[0] == contents[1] == contents[2]
     assert len(contents[0]) == 1
@@ -45,7 +43,7 @@ def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> Non
 
 def write_samples(target: Path, to_samples: Any) -> None:
     place = (Location.of(str(target)),)
-    job = PartitionJob(JOB, place, ShardFormat(400), max_workers=2, retry=0).to_json()
+    job = PartitionJob(JOB, place, ShardFormat(400), max_workers=2, retry=0)
     frames = iter([pd.DataFrame({"c0": range(99)})])
     columns = {"names": ["n"], "columns": {"x": "int"}}
     list(write_frames(frames, job=job, **columns, to_samples=to_samples, arguments={}))

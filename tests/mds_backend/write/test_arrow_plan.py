@@ -6,7 +6,7 @@ from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
+from mdstorm_backend.format.type_plan import check_columns, plan_batch
 
 
 def planned(type_: pa.DataType, encoding: str | None = None) -> Column:

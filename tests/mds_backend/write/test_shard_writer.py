@@ -18,7 +18,7 @@ from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import sample_shards
 from mdstorm_backend.write.sample_shards import SampleShards
-from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Types whose stored form is the Python value itself.

@@ -11,7 +11,7 @@ from tests.mds_backend.small_datasets import files_in, write_ints
 
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.target import clear_target, find_targets
+from mdstorm_backend.write.directories import clear_target, find_targets
 
 
 def clear(directory: str | Path, *, exist_ok: bool = True) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
-import os
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -73,10 +72,9 @@ _LEAST_FACTOR = 1.5
 #: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
-#: The environment variable that limits the bytes that an image may take when it is decoded, and its
-#: default: of RGB as many as Pillow decodes without a warning.
-LIMIT_VARIABLE = "MDSTORM_MAX_IMAGE_BYTES"
-_MOST_BYTES = 256 << 20
+#: Bytes that an image may take when it is decoded: of RGB as many as Pillow decodes without a
+#: warning.
+MAX_IMAGE_BYTES = 256 << 20
 
 _HEADER = struct.Struct("<III")
 
@@ -114,8 +112,10 @@ def split_images(data: bytes, reserved: int) -> list[bytes]:
     return images
 
 
-def open_image(kind: str, data: bytes) -> Image:
+def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
     """Return a Pillow image; files are decoded when their pixels are asked for.
+
+    They may then take `most` bytes.
 
     Raises
     ------
@@ -124,14 +124,14 @@ def open_image(kind: str, data: bytes) -> Image:
     """
     if kind != "pil":
         image: Image = _image_module().open(io.BytesIO(data), formats=_FORMATS)
-        check_size(*image.size, 24 if image.mode == "P" else _BITS.get(image.mode, 32))
+        check_size(*image.size, 24 if image.mode == "P" else _BITS.get(image.mode, 32), most)
         return image
     mode, width, height, start = _raw_header(data)
     return _image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
 
 
-def check_size(width: int, height: int, bits: int) -> None:
-    """Refuse an image whose pixels would take more bytes than are allowed.
+def check_size(width: int, height: int, bits: int, most: int) -> None:
+    """Refuse an image whose pixels would take more than `most` bytes.
 
     Parameters
     ----------
@@ -143,17 +143,22 @@ def check_size(width: int, height: int, bits: int) -> None:
     Raises
     ------
     ValueError
-        If they do; `LIMIT_VARIABLE` changes the limit.
+        If they do.
     """
-    size, most = width * height * bits // 8, int(os.environ.get(LIMIT_VARIABLE, _MOST_BYTES))
+    size = width * height * bits // 8
     if size > most:
         raise ValueError(
-            f"{width} by {height} pixels would take {size} bytes, and {most} are allowed: set the "
-            f"environment variable {LIMIT_VARIABLE} if the image is to be decoded"
+            f"{width} by {height} pixels would take {size} bytes, and {most} are allowed: if "
+            "it is to be decoded, pass max_image_bytes beside decode, or give its field a shape"
         )
 
 
-def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+def image_array(
+    kind: str,
+    data: bytes,
+    out: npt.NDArray[Any] | None = None,
+    most: int = MAX_IMAGE_BYTES,
+) -> npt.NDArray[Any]:
     """Return the pixels of an image.
 
     Parameters
@@ -164,6 +169,8 @@ def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> 
         The stored value.
     out : numpy.ndarray, optional
         Contiguous memory for pixels of its shape and dtype.
+    most : int
+        The bytes that pixels may take.
 
     Returns
     -------
@@ -184,11 +191,11 @@ def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> 
         if channels is not None:
             shape = (height, width) if channels == 1 else (height, width, channels)
             return _owned(np.frombuffer(data, np.uint8, offset=start).reshape(shape), out)
-    elif (by_turbo := _turbo_pixels(data, out)) is not None:
+    elif (by_turbo := _turbo_pixels(data, out, most)) is not None:
         return by_turbo
     elif data.startswith(_PNG) and data[_DEPTH_AND_KIND] == _RGB16:
-        return _owned(_rgb16_pixels(data), out)
-    return _pixels(open_image(kind, data), out)
+        return _owned(_rgb16_pixels(data, most), out)
+    return _pixels(open_image(kind, data, most), out)
 
 
 def rgb_pixels(
@@ -196,12 +203,13 @@ def rgb_pixels(
     data: bytes,
     size: tuple[int, int] | None = None,
     out: npt.NDArray[np.uint8] | None = None,
+    most: int = MAX_IMAGE_BYTES,
 ) -> npt.NDArray[np.uint8]:
     """Return the pixels of an image as RGB: transparency is dropped, and 16 bits become 8.
 
     Parameters
     ----------
-    kind, data, out
+    kind, data, out, most
         As in `image_array`.
     size : (int, int), optional
         Height and width: the image is resized until it covers them, with the filter that Pillow and
@@ -218,9 +226,9 @@ def rgb_pixels(
     Exception
         Of many kinds, if `data` is not an image.
     """
-    by_turbo = None if kind == "pil" else _turbo_pixels(data, out, rgb=True, size=size)
+    by_turbo = None if kind == "pil" else _turbo_pixels(data, out, most, rgb=True, size=size)
     if by_turbo is None:
-        image = open_image(kind, data)
+        image = open_image(kind, data, most)
         if size is not None:
             image.draft(None, size[::-1])  # None: in the mode that it has
         image = _as_rgb(image)
@@ -260,6 +268,7 @@ def _cropped(image: Image, size: tuple[int, int]) -> Image:
 def _turbo_pixels(
     data: bytes,
     out: npt.NDArray[Any] | None,
+    most: int,
     *,
     rgb: bool = False,
     size: tuple[int, int] | None = None,
@@ -275,7 +284,7 @@ def _turbo_pixels(
         height, width, colours, _ = turbo.decode_jpeg_header(data)
         if colours not in _TURBO_COLOURS:
             return None
-        check_size(width, height, 8 if colours == "Gray" else 24)
+        check_size(width, height, 8 if colours == "Gray" else 24, most)
         colours = "RGB" if rgb else _TURBO_COLOURS[colours]
         if size is not None:
             least = {"min_height": size[0], "min_width": size[1], "min_factor": 1.0}
@@ -293,17 +302,17 @@ def _turbo_pixels(
     return out
 
 
-def _rgb16_pixels(data: bytes) -> npt.NDArray[Any]:
+def _rgb16_pixels(data: bytes, most: int) -> npt.NDArray[Any]:
     """Decode a PNG file with samples of 16 bits, the high byte first."""
     # Pillow keeps the byte that the mode calls the high one.
-    high, low = (_decoded_as(data, mode) for mode in ("RGB;16B", "RGB;16L"))
+    high, low = (_decoded_as(data, mode, most) for mode in ("RGB;16B", "RGB;16L"))
     pixels: npt.NDArray[Any] = high.astype(np.uint16) << 8 | low
     return pixels
 
 
-def _decoded_as(data: bytes, raw_mode: str) -> npt.NDArray[Any]:
+def _decoded_as(data: bytes, raw_mode: str, most: int) -> npt.NDArray[Any]:
     """Decode a file whose samples are laid out as `raw_mode`, whatever Pillow thinks."""
-    image = open_image("png", data)
+    image = open_image("png", data, most)
     image.tile = [(codec, extents, offset, raw_mode) for codec, extents, offset, _ in image.tile]  # type: ignore[attr-defined]
     return np.asarray(image)
 

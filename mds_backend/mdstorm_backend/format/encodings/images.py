@@ -6,7 +6,9 @@ import importlib
 import io
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,82 +19,12 @@ from mdstorm_backend.format.encodings.decode_images import image_array, open_ima
 from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 
 
-def checked_image(value: Any) -> Any:
-    """Return an image of Pillow, of which it is known now that it is one.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
-    require("PIL")
-    image_class = importlib.import_module("PIL.Image").Image
-    if not isinstance(value, image_class):
-        raise TypeError(
-            f"it is of type {type(value).__name__} and must be a PIL image, or its bytes"
-        )
-    return value
-
-
-def checked_jpeg_files(value: Any) -> Sequence[bytes | bytearray]:
-    """Return a sequence of JPEG files, of which it is known now that each is given as bytes.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytearray)):
-        raise TypeError(f"it is of type {type(value).__name__} and must be a list of JPEG files")
-    for file in value:
-        if not isinstance(file, (bytes, bytearray)):
-            raise TypeError(
-                f"it holds a value of type {type(file).__name__} and must hold JPEG files as bytes"
-            )
-    return value
-
-
 def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
     """Return the number of images, their sizes, and the images."""
     sizes = [len(part) for part in parts]
     if max(sizes, default=0) >= 1 << 32:
         raise OverflowError("an image takes 4 GiB or more")
     return np.array([len(parts), *sizes], "<u4").tobytes() + b"".join(parts)
-
-
-def encode_pil(image: Any) -> bytes:
-    """Return mode, size and raw pixels of an image."""
-    mode: bytes = image.mode.encode()
-    pixels: bytes = image.tobytes()
-    return np.array([*image.size, len(mode)], "<u4").tobytes() + mode + pixels
-
-
-def encode_png(image: Any) -> bytes:
-    """Return an image as a PNG file."""
-    return _saved(image, "PNG")
-
-
-def encode_jpeg(image: Any) -> bytes:
-    """Return the file that the image was opened from if it still holds these pixels.
-
-    Encoding a JPEG image once more would lose quality.
-
-    Raises
-    ------
-    OSError
-        If Pillow cannot write it, as pixels with transparency to a JPEG file.
-    """
-    plugin = importlib.import_module("PIL.JpegImagePlugin")
-    name = getattr(image, "filename", None)
-    if isinstance(image, plugin.JpegImageFile) and name:
-        try:
-            with open(name, "rb") as file:
-                content = file.read()
-        except OSError:  # it is gone; the image itself is still there
-            return _saved(image, "JPEG")
-        if _holds(content, image):
-            return content
-    return _saved(image, "JPEG")
 
 
 def _holds(content: bytes, image: Any) -> bool:
@@ -127,7 +59,13 @@ class _Image(Encoding):
 
     def encode(self, value: Any) -> bytes:
         """Encode an image of Pillow."""
-        return self.to_bytes(checked_image(value))
+        require("PIL")
+        image_class = importlib.import_module("PIL.Image").Image
+        if not isinstance(value, image_class):
+            raise TypeError(
+                f"it is of type {type(value).__name__} and must be a PIL image, or its bytes"
+            )
+        return self.to_bytes(value)
 
     def decode(self, stored: Any) -> Any:
         """Return an image of Pillow, decoded when its pixels are asked for."""
@@ -146,14 +84,39 @@ class _RawImage(_Image):
     """The encoding ``pil``: pixels as they are."""
 
     names = ("pil",)
-    to_bytes = staticmethod(encode_pil)
+
+    @staticmethod
+    def to_bytes(image: Any) -> bytes:
+        """Return mode, size and raw pixels of an image."""
+        mode: bytes = image.mode.encode()
+        pixels: bytes = image.tobytes()
+        return np.array([*image.size, len(mode)], "<u4").tobytes() + mode + pixels
 
 
 class _Jpeg(_Image):
     """The encoding ``jpeg``."""
 
     names = ("jpeg",)
-    to_bytes = staticmethod(encode_jpeg)
+
+    @staticmethod
+    def to_bytes(image: Any) -> bytes:
+        """Return the file that the image was opened from if it still holds these pixels.
+
+        Encoding a JPEG image once more would lose quality.
+
+        Raises
+        ------
+        OSError
+            If Pillow cannot write it, as pixels with transparency to a JPEG file.
+        """
+        plugin = importlib.import_module("PIL.JpegImagePlugin")
+        name = getattr(image, "filename", None)
+        if isinstance(image, plugin.JpegImageFile) and name:
+            with suppress(OSError):  # it is gone; the image itself is still there
+                content = Path(name).read_bytes()
+                if _holds(content, image):
+                    return content
+        return _saved(image, "JPEG")
 
 
 class _Png(_Image):
@@ -161,7 +124,11 @@ class _Png(_Image):
 
     names = ("png",)
     holds = frozenset({"jpeg"})
-    to_bytes = staticmethod(encode_png)
+
+    @staticmethod
+    def to_bytes(image: Any) -> bytes:
+        """Return an image as a PNG file."""
+        return _saved(image, "PNG")
 
 
 class _ImageList(Encoding):
@@ -218,7 +185,17 @@ class _JpegFiles(_ImageList):
 
     def encode(self, value: Any) -> bytes:
         """Encode a sequence of JPEG files."""
-        return join_images(checked_jpeg_files(value))
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytearray)):
+            raise TypeError(
+                f"it is of type {type(value).__name__} and must be a list of JPEG files"
+            )
+        for file in value:
+            if not isinstance(file, (bytes, bytearray)):
+                raise TypeError(
+                    f"it holds a value of type {type(file).__name__} and must hold JPEG files as "
+                    "bytes"
+                )
+        return join_images(value)
 
 
 #: All of them.

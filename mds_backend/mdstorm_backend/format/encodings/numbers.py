@@ -107,8 +107,27 @@ class Number(Encoding):
         return STRUCT_CODES[self.stored.name]
 
     def encode(self, value: Any) -> bytes:
-        """Encode anything that stands for one number, see `encode_number`."""
-        return encode_number(self.stored, value)
+        """Encode what stands for one number: a number, numeric text, an array of one element.
+
+        ``None`` is NaN among floating-point numbers, as for the format's own writer. A float is
+        rounded to the nearest of the dtype; everything else must fit exactly.
+
+        Raises
+        ------
+        TypeError
+            If it stands for no number.
+        OverflowError
+            If it is out of the range of the dtype.
+        ValueError
+            If a fraction, an infinity or NaN is to become an integer.
+        """
+        number = _plain(value)
+        if self.stored.kind == "f":
+            return _encode_float(self.stored, math.nan if number is None else number)
+        limits, whole = np.iinfo(self.stored), _whole(number)  # type: ignore[type-var]
+        if not limits.min <= whole <= limits.max:
+            raise OverflowError(f"{self.stored.name} goes from {limits.min} to {limits.max}")
+        return np.array(whole, self.stored).tobytes()
 
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
@@ -153,27 +172,6 @@ def is_stored_as(declared: pa.DataType, dtype: str) -> bool:
     return stored_dtype(declared) == dtype
 
 
-def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:
-    """Encode anything that stands for one number: a number, numeric text, an array of one element.
-
-    ``None`` is NaN among floating-point numbers, as for the format's own writer. A float is rounded
-    to the nearest of the dtype; everything else must fit exactly.
-
-    Raises
-    ------
-    TypeError
-        If it stands for no number.
-    OverflowError
-        If it is out of the range of the dtype.
-    ValueError
-        If a fraction, an infinity or NaN is to become an integer.
-    """
-    number = _plain(value)
-    if dtype.kind == "f":
-        return _encode_float(dtype, math.nan if number is None else number)
-    return _encode_int(dtype, number)
-
-
 def check_no_mask(value: Any) -> None:
     """Raise ValueError if `value` is a NumPy array in which elements are masked."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -205,14 +203,6 @@ def _encode_float(dtype: np.dtype[np.generic], number: Any) -> bytes:
     if np.isinf(stored) and not math.isinf(exact):
         raise OverflowError(f"it is out of the range of {dtype.name}")
     return stored.tobytes()
-
-
-def _encode_int(dtype: np.dtype[np.generic], number: Any) -> bytes:
-    limits = np.iinfo(dtype)  # type: ignore[type-var]
-    whole = _whole(number)
-    if not limits.min <= whole <= limits.max:
-        raise OverflowError(f"{dtype.name} goes from {limits.min} to {limits.max}")
-    return np.array(whole, dtype).tobytes()
 
 
 def _whole(number: Any) -> int:

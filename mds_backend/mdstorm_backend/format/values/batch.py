@@ -185,18 +185,14 @@ def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if types.is_decimal(one) and types.is_decimal(other):
         scale = max(one.scale, other.scale)
         digits = max(one.precision - one.scale, other.precision - other.scale)
-        return _decimal(digits, scale)
+        if digits + scale > 38:
+            raise TypeError(f"decimals with {digits} digits before and {scale} after the point")
+        return pa.decimal128(digits + scale, scale)
     if is_number(one) and is_number(other):
         return pa.from_numpy_dtype(np.promote_types(numpy_dtype(one), numpy_dtype(other)))
     if types.is_timestamp(one) and types.is_timestamp(other):
         return pa.timestamp("ns" if "ns" in (one.unit, other.unit) else "us")
     raise TypeError(f"{one} and {other}")
-
-
-def _decimal(digits: int, scale: int) -> pa.DataType:
-    if digits + scale > 38:
-        raise TypeError(f"decimals with {digits} digits before and {scale} after the point")
-    return pa.decimal128(digits + scale, scale)
 
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:

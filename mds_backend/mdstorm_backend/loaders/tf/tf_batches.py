@@ -6,6 +6,7 @@ element that a generator yields has a price of its own. Ragged columns are yield
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from mdstorm_backend.base.pass_threads import OwnContext
+from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.loader_statistics import Statistics
@@ -222,11 +223,14 @@ def dataset_class() -> Any:
             return self if here is self._home else type(self)(self._build, self._runs)
 
         def __iter__(self) -> Any:
-            run = self._runs().announce()
+            runs = self._runs()
+            run = runs.announce()
             iterator: Any = super().__iter__()
+            weakref.finalize(iterator, runs.leave, run).atexit = False
             kind: Any = type(iterator)
-            iterator.__class__ = _counting_class(kind)
             iterator._mdstorm_run = run
+            iterator.__class__ = _counting_class(kind)
+            run.loop.begun()
             return iterator
 
         def statistics(self, *, last_pass: bool = False) -> Statistics:
@@ -291,6 +295,14 @@ def _counting_class(iterator_class: Any) -> Any:
         """An iterator that says what was taken from it."""
 
         _mdstorm_run: TFRun
+
+        def __del__(self) -> None:
+            # A loop that has come to its end waits until TensorFlow has ended its threads.
+            loop = self._mdstorm_run.loop
+            start = loop.clock()
+            self._iterator_resource = None
+            if loop.is_over:
+                loop.since += loop.clock() - start
 
         def __next__(self) -> Any:
             run = self._mdstorm_run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections import deque
@@ -9,8 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from mdstorm_backend.base.recorded_work import STARTED, WAITED
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import STARTED, WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.passes import Pass, Schedule
@@ -38,13 +38,13 @@ class TFRun:
         Batches that the consumer has taken, as far as they are counted.
     num_read : int
         Batches that were read, ahead of those.
-    loop : LoopRecorder
+    loop : Recorder
         Records what Python code asks for.
     """
 
     def __init__(self, on_batch: Callable[[int], None] = lambda _: None) -> None:
         self.delivered = 0
-        self.loop = LoopRecorder()
+        self.loop = Recorder()
         self._on_batch = on_batch
         self._is_over = False
         self.num_read = 0
@@ -67,6 +67,11 @@ class TFRun:
     def finish(self) -> None:
         """Note that the consumer has come to the end."""
         self._is_over = True
+
+    @property
+    def is_look(self) -> bool:
+        """Whether Python code has taken a single batch, which was not all."""
+        return self.delivered == 1 and not self._is_over
 
     def place(self, batches: int | None) -> Pass | None:
         """Return where the pass stands after some batches; None before the first one is read.
@@ -170,6 +175,11 @@ class TFRuns:
             self._announced.append(weakref.ref(run))
         return run
 
+    def leave(self, run: TFRun) -> None:
+        """Note that Python code has let go of an iterator, perhaps after a mere look."""
+        if run is self._run and run.is_look:
+            self._passes.leave(self._passes.place, run.delivered)
+
     def _on_batch(self) -> Callable[[int], None]:
         """Return what an iteration calls with the number of batches that were taken of it."""
         schedule, size, notice = self.schedule, self.batch_size, self._notice
@@ -241,6 +251,7 @@ class TFRuns:
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the iteration that was begun last."""
+        self._passes.note_asked()
         place = None if self._run is None else self._run.place(batches)
         return self._passes.state_dict() if place is None else place.state_dict()
 
@@ -254,15 +265,6 @@ class TFRuns:
 _OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")
 
 
-class LoopRecorder(Recorder):
-    """Records Python code that takes batches, from the first one on."""
-
-    @property
-    def is_used(self) -> bool:
-        """Whether there is such code: in Keras and ``tf.function`` TensorFlow takes batches."""
-        return self.totals()["batches"] > 0
-
-
 class PipelineRecorder(Recorder):
     """Records TensorFlow's input pipeline, which asks ahead of use.
 
@@ -271,35 +273,32 @@ class PipelineRecorder(Recorder):
 
     Parameters
     ----------
-    loop : LoopRecorder
-        Records that code.
+    loop : Recorder
+        Records that code: nothing in Keras and ``tf.function``, where TensorFlow takes batches.
     """
 
-    def __init__(self, loop: LoopRecorder) -> None:
+    def __init__(self, loop: Recorder) -> None:
         super().__init__(loop.clock)
         self._loop = loop
 
     @property
     def consumer(self) -> str:
         """Who takes the batches."""
-        return LOOP if self._loop.is_used else PIPELINE
+        return LOOP if self._loop.batches else PIPELINE
 
     def totals(self) -> dict[str, float]:
         """Return all numbers so far, by the names of the fields of `Statistics`."""
         totals = super().totals()
-        if not self._loop.is_used:
+        if not self._loop.batches:
             return totals
-        of_pipeline, startup = totals["waited_seconds"], totals["startup_seconds"]
         of_loop = self._loop.totals()
-        totals.update({name: of_loop[name] for name in _OF_LOOP})
         # The pipeline waits for nothing after its first block if that is the whole pass.
-        scale = of_loop["waited_seconds"] / of_pipeline if of_pipeline else 0.0
-        for name in WAITED:
-            totals[name] *= scale
+        waited = of_loop["waited_seconds"] / (totals["waited_seconds"] or math.inf)
         # The pipeline may have begun before the loop.
-        scale = min(of_loop["startup_seconds"] / startup, 1.0) if startup else 0.0
-        for name in STARTED:
-            totals[name] *= scale
-        rest = totals["waited_seconds"] - sum(totals[name] for name in WAITED)
-        totals["waited_for_batching"] = max(rest, 0.0)
+        startup = min(of_loop["startup_seconds"] / (totals["startup_seconds"] or math.inf), 1.0)
+        totals |= {name: waited * totals[name] for name in WAITED}
+        totals |= {name: startup * totals[name] for name in STARTED}
+        totals |= {name: of_loop[name] for name in _OF_LOOP}
+        of_causes = sum(totals[name] for name in WAITED[:-1])
+        totals["waited_for_batching"] = max(totals["waited_seconds"] - of_causes, 0.0)
         return totals

@@ -129,6 +129,7 @@ class DatasetInfo:
     num_epochs = Argument()
     transform = Argument()
     decode = Argument()
+    max_image_bytes = Argument()
     fill_nulls = Argument()
     null_masks = Argument()
     check_ranks = Argument()

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.rest import Batching, Rest

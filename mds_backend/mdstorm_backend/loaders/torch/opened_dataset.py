@@ -106,7 +106,8 @@ class OpenedDataset:
         if not settings.decode:
             return options
         images = ImageDecoder.of(
-            options.schema, settings.decode, settings.size, settings.null_masks
+            *(options.schema, settings.decode, settings.size, settings.null_masks),
+            settings.max_image_bytes,
         )
         transform = options.transform and images.before(options.transform)
         return replace(options, images=images, transform=transform)

@@ -15,6 +15,7 @@ from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.reader_options import describe_data
@@ -94,6 +95,9 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         Height and width of these images. Each is resized until it covers the size, and its centre
         is cut out. Without it, all images of a batch must have one shape. As an attribute, `size`
         is the number of samples.
+    max_image_bytes : int
+        Bytes that one of these images may decode to, by default 256 MiB: a small file can state any
+        size.
     storage_options : dict, optional
         Arguments of the fsspec file system.
     world : (int, int), DeviceMesh or (DeviceMesh, str), optional
@@ -163,6 +167,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         transform: Transform | None = None,
         decode: Decode | None = None,
         size: Size | None = None,
+        max_image_bytes: int = MAX_IMAGE_BYTES,
         fill_nulls: Mapping[str, Any] | None = None,
         null_masks: Sequence[str] = (),
         check_ranks: bool = True,

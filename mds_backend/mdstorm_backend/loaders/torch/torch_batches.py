@@ -13,8 +13,7 @@ from torch.utils.data import IterableDataset, default_collate, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorded_work import Cause
-from mdstorm_backend.base.recorder import Recorder, shares_of
+from mdstorm_backend.base.recorder import Cause, Recorder, spans_of
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.nulls import refuse_nulls
@@ -271,6 +270,6 @@ def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
         except StopIteration:
             return
         if recorder is not None:
-            recorder.wait(recorder.clock() - start, shares_of(recorded))
+            recorder.wait(recorder.clock() - start, spans_of(recorded))
             recorder.add(recorded)
         yield batch, mark, size

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from mdstorm_backend.base.pools import WorkAhead
 from mdstorm_backend.base.prefetch import set_up_arrow
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import Delivered
@@ -57,10 +57,11 @@ def from_processes(
 def _loader(batches: IterableDataset[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
     left_out = ("collate_fn", "drop_last", "batch_size")
     kept = {name: value for name, value in options.items() if name not in left_out}
-    return DataLoader(batches, batch_size=None, collate_fn=_same, **kept)
+    return DataLoader(batches, batch_size=None, collate_fn=same, **kept)
 
 
-def _same(batch: Any) -> Any:
+def same(batch: Any) -> Any:
+    """Return a batch as it is."""
     return batch
 
 

@@ -1,6 +1,7 @@
 """States of TensorFlow datasets, in both orders, and between TensorFlow and PyTorch."""
 
 import json
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -109,3 +110,24 @@ def test_a_state_of_the_other_order_is_refused(numbers: Dataset) -> None:
         make(numbers, "exact").load_state_dict(make(numbers, "elastic").state_dict())
     with pytest.raises(StateMismatchError, match="order 'elastic'"):
         make(numbers, "elastic").load_state_dict(make(numbers, "exact").state_dict())
+
+
+@with_either_order
+def test_a_rank_that_looks_at_a_batch_first_is_not_ahead(
+    numbers: Dataset, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setitem(ORDERS, order, replace(ORDERS[order], follows_world=True))
+    looked, asked, other = (make(numbers, order) for _ in range(3))
+    whole = [column(other) for _ in range(3)]
+    for dataset in (looked, asked):
+        assert column(islice(dataset, 1)) == whole[0][:1]
+    assert column(looked) == whole[0]
+    state = asked.state_dict()  # of one who has trained on that batch
+    assert column(asked) == whole[1]
+    asked.load_state_dict(state)
+    assert column(asked) == whole[0][1:]
+    # Only the first iteration is a look.
+    assert column(islice(looked, 1)) == whole[1][:1]
+    assert column(looked) == whole[2]

@@ -1,15 +1,19 @@
 """What TensorFlow datasets say they have waited for."""
 
+from functools import partial
 from typing import Any
 
+import pytest
 import tensorflow as tf
 from tests.mds_backend.clocks import Clock
 
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf import tf_runs
 from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
-from mdstorm_backend.loaders.tf.tf_runs import LoopRecorder, PipelineRecorder
+from mdstorm_backend.loaders.tf.tf_runs import PipelineRecorder
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS, BATCH = 50, 5, 4
@@ -33,6 +37,28 @@ def test_a_loop_of_python_is_what_waits(numbers: Dataset) -> None:
     assert dataset.statistics(last_pass=True).batches == BATCHES
 
 
+def test_all_of_the_time_of_a_loop_is_accounted_for(
+    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
+    dataset = make(numbers)
+    begin = tf.data.Dataset.__iter__
+
+    def slow(self: Any) -> Any:
+        clock.advance(3)
+        return begin(self)
+
+    monkeypatch.setattr(tf.data.Dataset, "__iter__", slow)
+    iterator = iter(dataset)
+    clock.advance(100)  # is not for batches
+    for _ in iterator:
+        clock.advance(2)
+    found = dataset.statistics()
+    assert (found.startup_seconds, found.waited_seconds) == (3, 0)
+    assert found.training_seconds == 2 * BATCHES
+
+
 def test_where_tensorflow_takes_the_batches_its_pipeline_waits(numbers: Dataset) -> None:
     dataset = make(numbers)
     total = dataset.reduce(zero(), lambda total, batch: total + tf.reduce_sum(batch.number))
@@ -48,7 +74,7 @@ def zero() -> Any:
 
 def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
     clock = Clock()
-    loop = LoopRecorder(clock)
+    loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
     pipeline.deliver(1)
     pipeline.ask()
@@ -71,7 +97,7 @@ def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
 
 def test_a_loop_that_waits_where_the_pipeline_did_not_waits_for_batching() -> None:
     clock = Clock()
-    loop = LoopRecorder(clock)
+    loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
     pipeline.deliver(2, 2)  # the whole pass at once
     loop.deliver(0)

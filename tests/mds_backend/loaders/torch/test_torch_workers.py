@@ -80,6 +80,20 @@ def test_persistent_workers_leave_an_iteration_that_is_left(numbers: Dataset, ma
 
 
 @MAKERS
+def test_a_pass_within_another_has_all_of_its_batches(numbers: Dataset, make: Any) -> None:
+    loader, plain = make(numbers, **PERSISTENT), make(numbers)
+    found = []
+    for iterating in (loader, plain):
+        around = iter(iterating)
+        next(around)
+        found.append(column(iterating))
+        around.close()
+    assert found[0] == found[1]
+    assert column(loader) == column(plain)
+    loader.close()
+
+
+@MAKERS
 def test_persistent_workers_go_back_to_a_state(numbers: Dataset, make: Any) -> None:
     loader = make(numbers, **PERSISTENT)
     iterator = iter(loader)

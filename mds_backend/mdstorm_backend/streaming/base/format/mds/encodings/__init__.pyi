@@ -31,14 +31,14 @@ from mdstorm_backend.mosaic.encoding_classes import UInt8 as UInt8
 from mdstorm_backend.mosaic.encoding_classes import UInt16 as UInt16
 from mdstorm_backend.mosaic.encoding_classes import UInt32 as UInt32
 from mdstorm_backend.mosaic.encoding_classes import UInt64 as UInt64
-from mdstorm_backend.mosaic.encoding_registry import _encodings as _encodings
-from mdstorm_backend.mosaic.encoding_registry import _get_coder as _get_coder
-from mdstorm_backend.mosaic.encoding_registry import get_mds_encoded_size as get_mds_encoded_size
-from mdstorm_backend.mosaic.encoding_registry import get_mds_encodings as get_mds_encodings
-from mdstorm_backend.mosaic.encoding_registry import is_mds_encoding as is_mds_encoding
-from mdstorm_backend.mosaic.encoding_registry import is_mds_encoding_safe as is_mds_encoding_safe
-from mdstorm_backend.mosaic.encoding_registry import mds_decode as mds_decode
-from mdstorm_backend.mosaic.encoding_registry import mds_encode as mds_encode
+from mdstorm_backend.mosaic.codecs import _encodings as _encodings
+from mdstorm_backend.mosaic.codecs import _get_coder as _get_coder
+from mdstorm_backend.mosaic.codecs import get_mds_encoded_size as get_mds_encoded_size
+from mdstorm_backend.mosaic.codecs import get_mds_encodings as get_mds_encodings
+from mdstorm_backend.mosaic.codecs import is_mds_encoding as is_mds_encoding
+from mdstorm_backend.mosaic.codecs import is_mds_encoding_safe as is_mds_encoding_safe
+from mdstorm_backend.mosaic.codecs import mds_decode as mds_decode
+from mdstorm_backend.mosaic.codecs import mds_encode as mds_encode
 
 __all__ = [
     "Bytes",

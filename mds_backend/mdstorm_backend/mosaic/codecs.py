@@ -1,0 +1,269 @@
+"""Encodings, compressions and hashes, with the names of MosaicML Streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.format import compression as codecs
+from mdstorm_backend.format.compression import HASH_NAMES, digest
+from mdstorm_backend.format.encodings.registry import (
+    kind_of,
+    known_names,
+    parse_encoding,
+    register_encoding,
+    unregister_encoding,
+)
+from mdstorm_backend.format.encodings.user_encoding import UserKind
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
+from mdstorm_backend.mosaic.encoding_classes import FORMAT_CLASSES, OfFormat
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class _Encodings(MutableMapping[str, Any]):
+    """The names of all encodings and their classes, as the engine has them at this moment."""
+
+    def __getitem__(self, name: str) -> Any:
+        kind = kind_of(name)
+        if kind is None:
+            raise KeyError(name)
+        if isinstance(kind, UserKind):
+            return kind.make
+        return FORMAT_CLASSES.get(name) or type(kind.__name__, (OfFormat,), {"_text": name})
+
+    def __setitem__(self, name: str, make: Any) -> None:
+        if isinstance(kind_of(name), UserKind) and FORMAT_CLASSES.get(name) is make:
+            unregister_encoding(name)
+        elif FORMAT_CLASSES.get(name) is not make:
+            register_encoding(name, make)
+
+    def __delitem__(self, name: str) -> None:
+        unregister_encoding(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(known_names())
+
+    def __len__(self) -> int:
+        return len(known_names())
+
+
+#: Programs set a name to a class to define an encoding, or to redefine one, as `register_encoding`
+#: does; a redefined one that is deleted is that of the format again.
+_encodings = _Encodings()
+
+
+def get_mds_encodings() -> set[str]:
+    """Return the names of all encodings."""
+    return set(_encodings)
+
+
+def _get_coder(encoding: str) -> Any:
+    """Return an object that encodes and decodes; None if there is no such encoding."""
+    name, _, parameters = encoding.partition(":")
+    kind = _encodings.get(name)
+    if kind is None or not parameters:
+        return None if kind is None else kind()
+    return kind.from_str(parameters)
+
+
+def _coder(encoding: str) -> Any:
+    coder = _get_coder(encoding)
+    if coder is None:
+        raise UnsupportedEncodingError(
+            f"there is no encoding {encoding!r}: known are {', '.join(sorted(_encodings))}"
+        )
+    return coder
+
+
+def is_mds_encoding(encoding: str) -> bool:
+    """Return whether there is such an encoding."""
+    return _get_coder(encoding) is not None
+
+
+def is_mds_encoding_safe(encoding: str) -> bool:
+    """Return whether decoding a value cannot run a program in it."""
+    return not parse_encoding(encoding).is_unsafe
+
+
+def mds_encode(encoding: str, obj: Any) -> bytes:
+    """Return the bytes of a value; bytes are returned as they are.
+
+    Raises
+    ------
+    UnsupportedEncodingError
+        If there is no such encoding; it is also a ValueError.
+    EncodingError
+        If the value does not fit.
+    """
+    stored: bytes = obj if isinstance(obj, bytes) else _coder(encoding).encode(obj)
+    return stored
+
+
+def mds_decode(encoding: str, data: bytes) -> Any:
+    """Return the value of some bytes.
+
+    Raises
+    ------
+    UnsupportedEncodingError
+        If there is no such encoding; it is also a ValueError.
+    """
+    return _coder(encoding).decode(data)
+
+
+def get_mds_encoded_size(encoding: str) -> int | None:
+    """Return the bytes of every value, or None where they vary.
+
+    Raises
+    ------
+    UnsupportedEncodingError
+        If there is no such encoding; it is also a ValueError.
+    """
+    size: int | None = _coder(encoding).size
+    return size
+
+
+_NAMES = frozenset(codecs.compression_names())
+
+
+def get_compressions() -> set[str]:
+    """Return all names, alone and with each of their levels, such as ``"zstd:1"``."""
+    return set(_NAMES)
+
+
+def is_compression(algo: str | None) -> bool:
+    """Whether `algo` is the name of a compression, possibly with a level."""
+    return algo in _NAMES
+
+
+def get_compression_extension(algo: str) -> str:
+    """Return the file name ending of files compressed so, such as ``"zstd"``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    """
+    return codecs.extension(algo)
+
+
+def compress(algo: str | None, data: bytes) -> bytes:
+    """Compress `data`; None returns it as it is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    """
+    return data if algo is None else bytes(codecs.compress(algo, [data]))
+
+
+def decompress(algo: str | None, data: bytes) -> bytes:
+    """Undo `compress`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    ValueError, OSError
+        If `data` was not compressed so.
+    """
+    if algo is None:
+        return data
+    return bytes(codecs.decompress_unsized(codecs.extension(algo), data, MAX_SHARD_BYTES))
+
+
+class Compression:
+    """A compression with its level, if it has levels.
+
+    Parameters
+    ----------
+    level : int, optional
+        One of `levels`; by default the compression's own.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such level. A `ValueError`.
+    """
+
+    extension: ClassVar[str] = ""
+    levels: ClassVar[list[int]] = []
+
+    def __init__(self, level: int | None = None) -> None:
+        name = self.extension if level is None else f"{self.extension}:{level}"
+        self.level = codecs.level_of(name)
+        self._name = name
+
+    def __init_subclass__(cls) -> None:
+        cls.levels = codecs.levels_of(cls.extension)
+
+    @classmethod
+    def each(cls) -> Iterator[tuple[str, Self]]:
+        """Yield each name of the compression, alone and with a level, and what has that name."""
+        yield cls.extension, cls()
+        for level in cls.levels:
+            yield f"{cls.extension}:{level}", cls(level)
+
+    def compress(self, data: bytes) -> bytes:
+        """Compress `data`."""
+        return compress(self._name, data)
+
+    def decompress(self, data: bytes) -> bytes:
+        """Undo `compress`; see `decompress` of this module."""
+        return decompress(self._name, data)
+
+
+class Brotli(Compression):
+    """Brotli, levels 0 to 11."""
+
+    extension = "br"
+
+
+class Bzip2(Compression):
+    """Bzip2, levels 1 to 9."""
+
+    extension = "bz2"
+
+
+class Gzip(Compression):
+    """Gzip, levels 0 to 9."""
+
+    extension = "gz"
+
+
+class Snappy(Compression):
+    """Snappy, which has no levels."""
+
+    extension = "snappy"
+
+
+class Zstandard(Compression):
+    """Zstandard, levels 1 to 22."""
+
+    extension = "zstd"
+
+
+def get_hashes() -> set[str]:
+    """Return the names of all hashes; those that begin with xxh need the extra ``xxhash``."""
+    return set(HASH_NAMES)
+
+
+def is_hash(algo: str) -> bool:
+    """Whether `algo` is the name of a hash."""
+    return algo in HASH_NAMES
+
+
+def get_hash(algo: str, data: bytes) -> str:
+    """Hash `data`: lower-case hexadecimal text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    MissingDependencyError
+        If it is one of xxhash, which is not installed.
+    """
+    return digest(algo, [data])

@@ -1,0 +1,216 @@
+"""The verdict of real loaders on bottlenecks that are known; time is the tests' own.
+
+Only what is slow lets time pass, threads that open shards take turns, and threads that work ahead let
+time pass only while training waits for them: so all of the waiting is for that.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.clocks import Clock
+from torch.utils.data import default_collate
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.cache import shard_cache
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders import reader_options
+from mdstorm_backend.loaders.loader_statistics import Statistics
+from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.passes import Pass
+from mdstorm_backend.loaders.torch import torch_batches
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read import open_shards
+from mdstorm_backend.read.gather_rows import Gatherer
+from mdstorm_backend.storage import Location
+
+ROWS, SHARDS, BATCH = 60, 6, 10
+
+
+class Case:
+    """A loader in which something takes its time."""
+
+    def __init__(self, url: str, local: Path, patch: pytest.MonkeyPatch) -> None:
+        self.clock = Clock()
+        self._url, self._local, self._patch = url, local, patch
+        #: Whether training waits for a thread; always so, where it has none that work ahead.
+        self._is_waiting, self._changed = True, threading.Condition()
+
+    def _tell_waits(self) -> None:
+        """From now on, let time pass in threads only while training waits for a result."""
+        result = Future.result
+
+        def waited_for(future: Future[Any], timeout: float | None = None) -> Any:
+            if not _is_training():
+                return result(future, timeout)
+            self._set_waiting(True)
+            try:
+                return result(future, timeout)
+            finally:
+                self._set_waiting(False)
+
+        self._patch.setattr(Future, "result", waited_for)
+        self._set_waiting(False)
+
+    def _set_waiting(self, is_waiting: bool) -> None:
+        with self._changed:
+            self._is_waiting = is_waiting
+            self._changed.notify_all()
+
+    def _pass_time(self, seconds: float) -> None:
+        """Let time pass; in a thread that works ahead, once training waits for it."""
+        with self._changed:
+            self._changed.wait_for(lambda: _is_training() or self._is_waiting)
+            self.clock.advance(seconds)
+
+    def slow(self, owner: Any, name: str, seconds: Callable[[], float] = lambda: 10) -> None:
+        """Let each call of a method take some seconds."""
+        method = getattr(owner, name)
+
+        def slowly(*arguments: Any, **keywords: Any) -> Any:
+            self._pass_time(seconds())
+            return method(*arguments, **keywords)
+
+        self._patch.setattr(owner, name, slowly)
+
+    def slowly(self, value: Any) -> Any:
+        """Take ten seconds for nothing."""
+        self._pass_time(10)
+        return value
+
+    def read(
+        self, *, training: float = 1, of: Any = StreamingDataset, passes: int = 1, **options: Any
+    ) -> Statistics:
+        """Read some passes, of which training takes so many seconds for each batch."""
+        arguments = {"batch_size": BATCH, "order": ExactOrder(), "workers": 0}
+        if options.get("workers"):
+            self._tell_waits()
+        names = ("batch_map", "collate_fn", "num_workers", "persistent_workers")
+        of_loader = {name: options.pop(name) for name in names if name in options}
+        self.dataset = of(remote=self._url, local=str(self._local), **{**arguments, **options})
+        loader = StreamingDataLoader(self.dataset, BATCH, **of_loader)
+        loader._mdstorm.recorders = PassRecorders(self.clock)
+        for _ in range(passes):
+            for _ in loader:
+                self.clock.advance(training)
+            self.dataset._mdstorm.dataset.release()
+        return loader.statistics()
+
+
+def _is_training() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@pytest.fixture
+def case(numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    monkeypatch.setattr(reader_options, "BLOCK_ROWS", BATCH)  # one block for each shard
+    monkeypatch.setattr(open_shards, "OPENING_THREADS", 1)
+    return Case(numbers.url, tmp_path / "local", monkeypatch)
+
+
+def slow_training(case: Case) -> Statistics:
+    return case.read(training=10)
+
+
+def slow_downloads(case: Case) -> Statistics:
+    case.slow(Location, "download")
+    return case.read(training=5)
+
+
+def slow_downloads_in_threads(case: Case) -> Statistics:
+    case.slow(Location, "download")
+    return case.read(training=0, workers=2)
+
+
+def a_full_link(case: Case) -> Statistics:
+    case.slow(Location, "download")
+    return case.read(training=0.1)
+
+
+def a_small_cache(case: Case) -> Statistics:
+    case.slow(Location, "download")
+    return case.read(passes=3, cache_limit=3400)
+
+
+def another_process(case: Case) -> Statistics:
+    case.slow(shard_cache, "wait_for_lock")
+    return case.read()
+
+
+def no_room(case: Case) -> Statistics:
+    case.slow(shard_cache, "reserve")
+    return case.read()
+
+
+def slow_decoding(case: Case) -> Statistics:
+    case.slow(Gatherer, "__call__")
+    return case.read()
+
+
+def slow_decoding_in_a_thread(case: Case) -> Statistics:
+    case.slow(Gatherer, "__call__")
+    return case.read(training=0, workers=1)
+
+
+def a_slow_getitem(case: Case) -> Statistics:
+    class Slow(StreamingDataset):
+        def __getitem__(self, at: Any) -> Any:
+            return case.slowly(super().__getitem__(at))
+
+    return case.read(of=Slow)
+
+
+def a_slow_batch_map(case: Case) -> Statistics:
+    return case.read(batch_map=case.slowly)
+
+
+def a_slow_collate(case: Case) -> Statistics:
+    return case.read(collate_fn=lambda samples: case.slowly(default_collate(samples)))
+
+
+def slow_batches(case: Case) -> Statistics:
+    case.slow(torch_batches, "split_values")
+    return case.read()
+
+
+def a_slow_start(case: Case) -> Statistics:
+    case.slow(Pass, "rests")
+    return case.read()
+
+
+def a_slow_first_download(case: Case) -> Statistics:
+    seconds = iter([10])
+    case.slow(Location, "download", lambda: next(seconds, 0))
+    return case.read()
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "cause", "words"),
+    [
+        (slow_training, "nothing", "does not wait"),
+        (slow_downloads, "downloads", "is idle"),
+        (slow_downloads_in_threads, "downloads", "for downloads"),
+        (a_full_link, "downloads", "compress the shards"),
+        (a_small_cache, "cache", "brought back what was evicted: raise cache_limit"),
+        (another_process, "cache", "raise cache_limit"),
+        (no_room, "cache", "raise cache_limit"),
+        (slow_decoding, "decoding", "read fewer columns"),
+        (slow_decoding_in_a_thread, "decoding", "read fewer columns"),
+        (a_slow_getitem, "decoding", "read fewer columns"),
+        (a_slow_batch_map, "transforms", "vectorise the function"),
+        (a_slow_collate, "transforms", "vectorise the function"),
+        (slow_batches, "batching", "raise batch_size"),
+        (a_slow_start, "startup", "starts slowly"),
+        (a_slow_first_download, "startup", "most of it for downloads"),
+    ],
+)
+def test_the_verdict_names_the_bottleneck(
+    bottleneck: Callable[[Case], Statistics], cause: str, words: str, case: Case
+) -> None:
+    found = bottleneck(case)
+    assert found.verdict.cause == cause, str(found)
+    assert words in str(found.verdict)
+    assert found.seconds == pytest.approx(case.clock.now)
