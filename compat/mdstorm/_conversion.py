@@ -1,10 +1,10 @@
-"""Convert Parquet, Delta tables and datasets of Petastorm to MDS, and compare them."""
+"""Convert Parquet, tables and datasets of Petastorm to MDS, and compare them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,33 +17,11 @@ from mdstorm import errors
 from mdstorm._datasets import decoded_source
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field, is_untyped
 from mdstorm._datasets.petastorm_metadata import UNISCHEMA_EXTRA, check_stored
-from mdstorm._datasets.sources import open_stored
+from mdstorm._datasets.sources import open_stored, warn_of_far_times
 from mdstorm.unischema import Unischema
-from mdstorm_backend.convert import (
-    ComparedRows,
-    MDSRows,
-    ParquetRows,
-    Recode,
-    chosen_fields,
-    convert_parquet,
-    plan_parquet,
-)
+from mdstorm_backend import convert as engine
+from mdstorm_backend import format as mds
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.format import (
-    INDEX_NAME,
-    Column,
-    Origin,
-    Schema,
-    Values,
-    array_encoder,
-    as_arrow,
-    become_floats,
-    check_decimals,
-    check_float_dtype,
-    plain_type,
-    plain_values,
-    without_form,
-)
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location
@@ -91,7 +69,7 @@ def convert(
     Parameters
     ----------
     source : str or path
-        URL or local path of a directory or file of Parquet, or of a Delta table.
+        URL or local path of a directory or file of Parquet, or of a table of Delta or Iceberg.
     url : str or path
         Directory for the MDS dataset. It must not hold a dataset yet, unless `overwrite` is true.
     columns : sequence of str, optional
@@ -164,8 +142,8 @@ def convert(
     >>> len(dataset), int(dataset[3]["id"])
     (4, 3)
     """
-    check_float_dtype(dtype)
-    check_decimals(decimals)
+    mds.check_float_dtype(dtype)
+    mds.check_decimals(decimals)
     target = Location.of(os.fspath(url), storage_options)
     parquet = _opened(source, target, storage_options, AsOf(version, timestamp))
     if spark is not None:
@@ -174,14 +152,13 @@ def convert(
     if unischema is not None:
         parquet = decoded_source.with_declared_partitions(parquet, unischema)
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
-    plan = _plan(parquet, unischema, columns, dtype, decimals)
+    names, plan = _plan(parquet, unischema, columns, dtype, decimals)
+    warn_of_far_times(column for column in parquet.schema if column.name in names)
     _check_no_parquet(target)
-    if target.exists(INDEX_NAME):
+    if target.exists(mds.INDEX_NAME):
         _remove_dataset(target, overwrite)
     options: dict[str, Any] = {
-        "plan": plan.schema,
-        "recode": plan.recode,
-        "extra": plan.extra,
+        **plan,
         "shard_size": shard_size,
         "compression": compression,
         "hashes": tuple(hashes),
@@ -189,12 +166,12 @@ def convert(
     }
     if spark is not None:
         read = _read_by_spark(spark, Location.of(source, storage_options).url, parquet)
-        frame = _selected(read, parquet, plan.read)
+        frame = _selected(read, parquet, names)
         return materialize(frame, target.url, progress=progress is not False, **options)
-    return convert_parquet(
+    return engine.convert_parquet(
         parquet,
         target.url,
-        columns=plan.read,
+        columns=names,
         cut_at="row_groups" if keep else None,
         workers=workers,
         progress=progress,
@@ -223,8 +200,8 @@ def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> N
     """Raise an error for options that only a conversion without Spark supports."""
     if parquet.table_version is not None:
         raise errors.UnsupportedTableError(
-            f"{parquet.url} is a Delta table, which is converted without spark: leave it out, or "
-            f"use make_spark_converter(spark.read.format('delta').load({parquet.url!r}))",
+            f"{parquet.url} is a table of Delta or Iceberg, which is converted without spark: "
+            "leave it out, or pass the DataFrame that Spark reads to make_spark_converter",
             url=parquet.url,
         )
     if keep_row_groups:
@@ -234,36 +211,27 @@ def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> N
         )
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The columns to read, and how they are stored."""
-
-    read: list[str]
-    schema: Schema
-    recode: Recode | None
-    extra: Mapping[str, Any]
-
-
 def _plan(
     parquet: ParquetDataset,
     unischema: Unischema | None,
     columns: Sequence[str] | None,
     dtype: str | None,
     decimals: str | None,
-) -> _Plan:
-    fields = chosen_fields(parquet.arrow_schema, columns)
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the columns to read, and how they are stored: keywords as of `mds_plan`."""
+    fields = engine.chosen_fields(parquet.arrow_schema, columns)
     if columns is not None and not 0 < len(set(columns)) == len(columns):
         raise errors.InvalidArgumentError(
             f"columns must name columns, each once; found {[*columns]}"
         )
     if unischema is None:
-        return _Plan(fields.names, plan_parquet(fields, dtype, decimals), None, {})
+        return fields.names, {"plan": engine.plan_parquet(fields, dtype, decimals)}
     if dtype is not None:
         raise errors.InvalidArgumentError(
             f"{parquet.url} was written by Petastorm, and its schema states the dtypes: convert it "
             "without dtype"
         )
-    if become_floats(decimals):
+    if mds.become_floats(decimals):
         raise errors.InvalidArgumentError(
             f"{parquet.url} was written by Petastorm, and its schema states its decimals: convert "
             f"it without decimals, and read it with make_reader(…, decimals={decimals!r})"
@@ -271,12 +239,7 @@ def _plan(
     if columns is not None:
         kept = [unischema.fields[name] for name in columns if name in unischema.fields]
         unischema = unischema.create_schema_view(kept)
-    planned = mds_plan(unischema, parquet, columns)
-    # Without a field that is chosen, readers infer the schema.
-    extra = (
-        {UNISCHEMA_EXTRA: decoded_source.unischema_to_json(unischema)} if unischema.fields else {}
-    )
-    return _Plan(fields.names, planned.schema, planned.recode, extra)
+    return fields.names, mds_plan(unischema, parquet, columns)
 
 
 def _check_no_parquet(target: Location) -> None:
@@ -334,26 +297,9 @@ def _selected(frame: DataFrame, parquet: ParquetDataset, names: Sequence[str]) -
     return frame.select(*quoted.values())
 
 
-@dataclass(frozen=True)
-class MDSPlan:
-    """How a dataset is stored.
-
-    Attributes
-    ----------
-    schema : Schema
-        The columns of the MDS dataset: by default the fields in their order, then what else the
-        files hold.
-    recode : callable
-        Makes of a record batch of the files one with these columns.
-    """
-
-    schema: Schema
-    recode: Callable[[pa.RecordBatch], pa.RecordBatch]
-
-
 def mds_plan(
     unischema: Unischema, source: ParquetDataset, names: Sequence[str] | None = None
-) -> MDSPlan:
+) -> dict[str, Any]:
     """Plan how the fields of a Unischema are stored in MDS, with the dtypes and shapes they have.
 
     Parameters
@@ -367,8 +313,10 @@ def mds_plan(
 
     Returns
     -------
-    MDSPlan
-        For ``convert_parquet(source, url, plan=plan.schema, recode=plan.recode)``.
+    dict
+        Keywords for ``convert_parquet(source, url, …)``: ``plan``, the columns of the MDS dataset,
+        by default the fields in their order, then what else the files hold; ``recode``, which makes
+        of a record batch of the files one with these columns; and ``extra``, the schema.
 
     Raises
     ------
@@ -393,17 +341,25 @@ def mds_plan(
             names=list(columns),
         )
 
-    return MDSPlan(Schema(tuple(_planned(field.column) for field in columns.values())), recode)
+    # Without a field that is chosen, readers infer the schema.
+    stored = decoded_source.unischema_to_json(unischema) if unischema.fields else None
+    return {
+        "plan": mds.Schema(tuple(_planned(field.column) for field in columns.values())),
+        "recode": recode,
+        "extra": {UNISCHEMA_EXTRA: stored} if stored else {},
+    }
 
 
-def _stored_field(field: DecodedField, source: Column) -> DecodedField:
+def _stored_field(field: DecodedField, source: mds.Column) -> DecodedField:
     """Keep arrays of strings and times encoded: MDS has no type for them."""
     return DecodedField(source, None) if is_untyped(field.column) else field
 
 
-def _planned(column: Column) -> Column:
+def _planned(column: mds.Column) -> mds.Column:
     """Return the column of a plan; nulls are counted when it is written."""
-    return replace(without_form(column), null_count=0, element_null_count=0, origin=Origin())
+    return replace(
+        mds.without_form(column), null_count=0, element_null_count=0, origin=mds.Origin()
+    )
 
 
 def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
@@ -419,7 +375,7 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
         ) from error
 
 
-def _storable(values: Values, column: Column) -> pa.Array:
+def _storable(values: mds.Values, column: mds.Column) -> pa.Array:
     """Return decoded values as Arrow data for the MDS writer."""
     if not isinstance(values, np.ndarray):
         return values
@@ -431,11 +387,11 @@ def _storable(values: Values, column: Column) -> pa.Array:
         if encoding.shape:  # some rows are null
             rows = [None if array is None else _numbers(array).reshape(-1) for array in values]
             return pa.array(rows, pa.list_(column.arrow_type.value_type))
-        encode = array_encoder(encoding.dtype, None)
+        encode = mds.array_encoder(encoding.dtype, None)
         found = (None if array is None else encode(_numbers(array)) for array in values)
         return pa.array(list(found), pa.binary())
     # Booleans in one dimension have a Spark type, and become numbers when they are written.
-    return as_arrow(_numbers(values) if column.spark_type is None else values)
+    return mds.as_arrow(_numbers(values) if column.spark_type is None else values)
 
 
 def _numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -448,7 +404,7 @@ def open_compared(
     *,
     storage_options: dict[str, Any] | None = None,
     as_of: AsOf | None = None,
-) -> tuple[ComparedRows, ComparedRows]:
+) -> tuple[engine.ComparedRows, engine.ComparedRows]:
     """Open two datasets: MDS, Parquet, Delta, or with a Unischema.
 
     Where either has a Unischema, the fields of both are compared decoded. `as_of` is the version of
@@ -467,7 +423,7 @@ def open_compared(
 
 def _rows(
     source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
-) -> ComparedRows:
+) -> engine.ComparedRows:
     """Return the rows of a dataset, decoded by its own schema or by that of the other dataset."""
     if own is not None:
         return _DecodedRows(source, own)
@@ -476,12 +432,14 @@ def _rows(
     if other is not None and fields:
         rows = _DecodedRows(source, other.create_schema_view(fields))
         more = (column for column in source.schema if column.name not in known)
-        rows.types |= {column.name: plain_type(column.arrow_type) for column in more}
+        rows.types |= {column.name: mds.plain_type(column.arrow_type) for column in more}
         return rows
-    return ParquetRows(source) if isinstance(source, ParquetDataset) else MDSRows(source)
+    return (
+        engine.ParquetRows(source) if isinstance(source, ParquetDataset) else engine.MDSRows(source)
+    )
 
 
-class _DecodedRows(ComparedRows):
+class _DecodedRows(engine.ComparedRows):
     """The fields of a Unischema; arrays are compared by dtype, shape and bytes."""
 
     def __init__(self, source: Dataset | ParquetDataset, unischema: Unischema) -> None:
@@ -489,7 +447,7 @@ class _DecodedRows(ComparedRows):
         types = {
             column.name: _ARRAY
             if unischema.fields[column.name].shape and not column.is_image
-            else plain_type(column.arrow_type)
+            else mds.plain_type(column.arrow_type)
             for column in self._source.schema
         }
         super().__init__(source.url, types, source.shard_sizes)
@@ -503,12 +461,12 @@ class _DecodedRows(ComparedRows):
             yield [
                 _as_arrays(batch[name])
                 if self.types[name] == _ARRAY
-                else plain_values(as_arrow(batch[name])).cast(self.types[name])
+                else mds.plain_values(mds.as_arrow(batch[name])).cast(self.types[name])
                 for name in names
             ]
 
 
-def _as_arrays(values: Values) -> pa.StructArray:
+def _as_arrays(values: mds.Values) -> pa.StructArray:
     """Return the dtype, shape and bytes of arrays; None for null."""
     return pa.array(
         [c if c is None else _described(c) for c in decoded_source.value_cells(values)], _ARRAY
@@ -516,7 +474,7 @@ def _as_arrays(values: Values) -> pa.StructArray:
 
 
 def _described(array: npt.NDArray[Any]) -> dict[str, Any]:
-    array = np.ascontiguousarray(array.view(np.uint8) if array.dtype == np.bool_ else array)
+    array = np.ascontiguousarray(_numbers(array))
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     data = repr(array.tolist()).encode() if array.dtype.hasobject else little.tobytes()
     return {"array": f"{little.dtype.name} {array.shape}", "data": data}

@@ -14,17 +14,14 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm.errors import ArgumentTypeError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Statistics
 from mdstorm_backend.loaders.torch import StreamingDataLoader
 from mdstorm_backend.order import find_world
 
 _SPLITS = ("train", "val", "test", "predict")
 
-#: Beside what the user gives: each row once over all ranks, in an epoch.
-_DEFAULTS: dict[str, Any] = {"cur_shard": "auto", "num_epochs": 1}
 #: What is not trained on is read in stored order.
 _IN_ORDER: dict[str, Any] = {
     "shuffle_row_groups": False,
@@ -83,7 +80,9 @@ class ConverterLoaders(Described):
         given = dict(zip(_SPLITS, (train, val, test, predict), strict=True))
         for split, converter in given.items():
             _check_converter(split, converter)
-        training = {**_defaults(options), "batch_size": batch_size, **options}
+        training = {"num_epochs": 1, "batch_size": batch_size, **options}
+        if not {"cur_shard", "shard_count"} & options.keys():
+            training["cur_shard"] = "auto"
         evaluating = {**training, **_IN_ORDER, **(evaluation or {})}
         for arguments in (training, evaluating):
             _check_options(arguments)
@@ -154,12 +153,6 @@ class ConverterLoaders(Described):
             assert isinstance(loader, StreamingDataLoader)
             self.loaders[split] = loader
         return self.loaders[split]
-
-
-def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return defaults for missing options. Shard arguments are passed as a pair or not at all."""
-    is_share = not {"cur_shard", "shard_count"}.isdisjoint(options)
-    return {name: _DEFAULTS[name] for name in _DEFAULTS if not (is_share and name == "cur_shard")}
 
 
 def _check_converter(split: str, converter: object) -> None:

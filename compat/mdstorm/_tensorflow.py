@@ -31,13 +31,8 @@ from mdstorm.unischema import Unischema
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, Column, Values, num_rows, shapes_of, slice_batch
 from mdstorm_backend.loaders import NOTHING, Delivered, null_error
-from mdstorm_backend.loaders.tf import (
-    ColumnSpec,
-    check_nulls_of,
-    in_cluster,
-    to_tf,
-    without_sharding,
-)
+from mdstorm_backend.loaders import tf as tf_loaders
+from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import Block, LateDecoder
 
 #: Bytes of stored rows that are handed over together.
@@ -65,7 +60,7 @@ def dataset_of_rows(reader: Any) -> Any:
     specs = specs_of_schema(reader.schema)
     warn_of_decimals_in(reader)
     if can_pass_over(reader) and reader.batched_output:
-        check_nulls_of(reader._mdstorm_options())
+        tf_loaders.check_nulls_of(reader._mdstorm_options())
 
     def dataset(*, by_shard: bool) -> Callable[[], Any]:
         elements = Elements(reader, specs, by_shard)
@@ -125,14 +120,18 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     InvalidArgumentError
         If it would shard rows that each worker has in another order.
     """
-    if in_cluster() and isinstance(reader, DatasetReader) and draws_seed(reader._mdstorm_arguments):
+    if (
+        tf_loaders.in_cluster()
+        and isinstance(reader, DatasetReader)
+        and draws_seed(reader._mdstorm_arguments)
+    ):
         raise InvalidArgumentError(
             "TensorFlow leaves out the batches of other workers, but each worker's reader has "
             "its own random order, so some rows would be lost and others come twice: create the "
             'reader with cur_shard="auto", or with the same seed=… in all workers'
         )
     is_share = can_pass_over(reader) and reader._mdstorm_options().order.is_share
-    return without_sharding(dataset) if is_share else dataset
+    return tf_loaders.without_sharding(dataset) if is_share else dataset
 
 
 class _Classes:
@@ -335,7 +334,7 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
             _check_lengths(["x".join(map(str, shape)) for shape in sizes], spec)
     elif values.dtype == object:
         values = _of_objects(values, spec)
-    return to_tf(values, spec)
+    return tf_loaders.to_tf(values, spec)
 
 
 def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:

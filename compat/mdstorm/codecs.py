@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 import struct
 import zlib
 from abc import ABC, abstractmethod
@@ -21,7 +22,7 @@ from mdstorm._array_files import inflate, parse_header
 from mdstorm._schema import NamedSparkType, UnischemaField, class_name, fits_shape
 from mdstorm.errors import ArgumentTypeError, EncodingError, EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_text, require
-from mdstorm_backend.format import image_array
+from mdstorm_backend.format import MAX_IMAGE_BYTES, image_array
 
 __all__ = [
     "CompressedImageCodec",
@@ -286,7 +287,7 @@ class CompressedImageCodec(_BinaryCodec):
             If `value` is not a grey or RGB image; also ValueError.
         """
         try:
-            pixels = image_array("png", bytes(value))
+            pixels = image_array("png", bytes(value), most=_most_bytes(unischema_field))
         except Exception as error:  # Pillow raises what its decoders raise
             raise EncodingError(
                 f"Field {unischema_field.name!r} holds {len(value)} bytes that are not an image "
@@ -299,6 +300,12 @@ class CompressedImageCodec(_BinaryCodec):
 
     def __str__(self) -> str:
         return f"CompressedImageCodec({self.image_codec!r}, {self._quality})"
+
+
+def _most_bytes(field: UnischemaField) -> int:
+    """Return the bytes that an image may decode to, which may be more if its field says so."""
+    pixels = math.prod(side or 0 for side in field.shape)
+    return max(MAX_IMAGE_BYTES, int(np.dtype(field.numpy_dtype).itemsize) * pixels)
 
 
 def has_length(value: Any) -> bool:

@@ -205,14 +205,27 @@ class NGram(Described):
         return range(min(self._fields), max(self._fields) + 1)
 
     def _mdstorm_starts(self, timestamps: Sequence[Any]) -> list[int]:
-        """Return the first row of each n-gram, given the timestamps of consecutive rows."""
-        return window_starts(
-            timestamps,
-            self.length,
-            self._delta_threshold,
-            overlap=self.timestamp_overlap,
-            name=self._mdstorm_timestamp_name,
-        )
+        """Return the first row of each n-gram, given the timestamps of consecutive rows.
+
+        They are numbers, ``datetime64``, or objects that can be subtracted.
+
+        Raises
+        ------
+        UnsortedTimestampsError
+            If they do not ascend, and there are enough for an n-gram of several rows.
+        InvalidArgumentError
+            If they are texts.
+        """
+        count, steps = len(timestamps) - self.length + 1, self.length - 1
+        if count <= 0:
+            return []
+        stamps = _as_array(timestamps)
+        starts = np.arange(count)
+        if steps:
+            fit = _steps_fit(stamps, self._delta_threshold, self._mdstorm_timestamp_name)
+            fitting = np.concatenate([[0], np.cumsum(fit)])
+            starts = np.flatnonzero(fitting[steps:] - fitting[:-steps] == steps)
+        return starts.tolist() if self.timestamp_overlap else _apart(stamps, starts, self.length)
 
 
 def _name(field: _FieldOrPattern) -> str:
@@ -251,43 +264,6 @@ def _check(fields: Any, delta_threshold: Any, timestamp_field: Any, timestamp_ov
         raise InvalidArgumentError(
             f"timestamp_overlap must be set and must be of type bool. Found {timestamp_overlap!r}"
         )
-
-
-def window_starts(
-    timestamps: Sequence[Any], length: int, threshold: float, *, overlap: bool, name: str
-) -> list[int]:
-    """Return the first row of each n-gram.
-
-    Parameters
-    ----------
-    timestamps : sequence
-        Those of consecutive rows: numbers, ``datetime64``, or objects that can be subtracted.
-    length : int
-        Rows of an n-gram.
-    threshold : number or numpy.timedelta64
-        The largest step from a row of it to the next; a number is in the unit of the timestamps.
-    overlap : bool
-        Whether a row may be part of several; otherwise each begins after the last timestamp of
-        that before.
-    name : str
-        Name of the field, for the message.
-
-    Raises
-    ------
-    UnsortedTimestampsError
-        If timestamps do not ascend, and there are enough for an n-gram of several rows.
-    InvalidArgumentError
-        If they are texts.
-    """
-    count, steps = len(timestamps) - length + 1, length - 1
-    if count <= 0:
-        return []
-    stamps = _as_array(timestamps)
-    starts = np.arange(count)
-    if steps:
-        fitting = np.concatenate([[0], np.cumsum(_steps_fit(stamps, threshold, name))])
-        starts = np.flatnonzero(fitting[steps:] - fitting[:-steps] == steps)
-    return starts.tolist() if overlap else _apart(stamps, starts, length)
 
 
 def _as_array(timestamps: Sequence[Any]) -> npt.NDArray[Any]:

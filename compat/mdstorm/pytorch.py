@@ -15,16 +15,9 @@ except ModuleNotFoundError:
 
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.reader import DatasetReader, ReaderPasses
+from mdstorm._torch import loader as loaders
 from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
-from mdstorm._torch.loader import (
-    ROWS_AT_A_TIME,
-    ColumnLoader,
-    LoaderBase,
-    RowLoader,
-    collated,
-    tensors,
-    transformed,
-)
+from mdstorm._torch.loader import LoaderBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import OwnContext, check_function, is_integer
 from mdstorm_backend.loaders import Convert
@@ -44,7 +37,7 @@ __getattr__ = other_names(__name__)
 _sanitize_pytorch_types = sanitize_pytorch_types
 
 
-class DataLoader(RowLoader, Generic[BatchT]):
+class DataLoader(loaders.RowLoader, Generic[BatchT]):
     """Batches of a reader's rows as dicts of tensors.
 
     Over an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
@@ -129,11 +122,11 @@ class DataLoader(RowLoader, Generic[BatchT]):
 
     def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
         if self._mdstorm_collates:
-            return collated(self.reader, self.collate_fn)
-        return tensors(self.reader, passes.options)
+            return loaders.collated(self.reader, self.collate_fn)
+        return loaders.tensors(self.reader, passes.options)
 
 
-class BatchedDataLoader(ColumnLoader):
+class BatchedDataLoader(loaders.ColumnLoader):
     """Batches of a reader's rows as dicts of tensors, converted by a function of whole columns.
 
     Works like `DataLoader`, except that every column is a tensor.
@@ -192,7 +185,7 @@ class BatchedDataLoader(ColumnLoader):
         def __iter__(self) -> Iterator[dict[str, torch.Tensor]]: ...
 
     def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
-        return transformed(self.reader, passes.options, self.transform_fn)
+        return loaders.transformed(self.reader, passes.options, self.transform_fn)
 
 
 class InMemBatchedDataLoader(OwnContext):
@@ -285,7 +278,9 @@ def _load_rows_into_mem(
 
     Private in Petastorm, and used by copies of its loaders all the same.
     """
-    with BatchedDataLoader(reader, min(rows_capacity, ROWS_AT_A_TIME), transform_fn) as loader:
+    with BatchedDataLoader(
+        reader, min(rows_capacity, loaders.ROWS_AT_A_TIME), transform_fn
+    ) as loader:
         is_endless = getattr(reader, "num_epochs", 1) is None
         columns = first_rows(loader, rows_capacity, is_endless=is_endless)
     return list(columns), list(columns.values())

@@ -7,13 +7,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm._petastorm_names import other_names
+from mdstorm._readers import open_reader
 from mdstorm._readers.keywords import AddedReaderKeywords, signature_of
-from mdstorm._readers.open_reader import (
-    Reader,
-    normalize_dataset_url_or_urls,
-    open_batch_reader,
-    open_row_reader,
-)
+from mdstorm._readers.open_reader import Reader, normalize_dataset_url_or_urls
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
@@ -38,7 +34,7 @@ LOCAL_DISK_CACHE = "local-disk"
 __getattr__ = other_names(__name__)
 
 
-@signature_of(open_row_reader)
+@signature_of(open_reader.open_row_reader)
 def make_reader(
     dataset_url: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -88,7 +84,7 @@ def make_reader(
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
     zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks,
-    check_ranks, decimals, decode, size, version, timestamp
+    check_ranks, decimals, decode, size, max_image_bytes, version, timestamp
         As in `make_batch_reader`; a predicate gets one row at a time.
 
     Returns
@@ -111,7 +107,7 @@ def make_reader(
     raise NotImplementedError  # `open_row_reader` is called
 
 
-@signature_of(open_batch_reader)
+@signature_of(open_reader.open_batch_reader)
 def make_batch_reader(
     dataset_url_or_urls: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -149,8 +145,8 @@ def make_batch_reader(
     dataset_url_or_urls : str, path or list of them
         URL or path of a directory or file, or a list of several files: Parquet files, or shards of
         one MDS dataset. The files of a list are read in its order, those of a directory in the
-        order of their paths. Hive partitions become columns. Of a Delta table, the live rows of one
-        version are read.
+        order of their paths. Hive partitions become columns. Of a table of Delta or Iceberg, the
+        live rows of one version are read.
     schema_fields : iterable of str or of UnischemaField, optional
         Columns to read, as regular expressions that match whole names, or as fields; by default all
         that are not nested. They are delivered in stored order.
@@ -234,10 +230,14 @@ def make_batch_reader(
     size : int or (int, int), optional
         Height and width of these images. Each is resized until it covers the size, and its centre
         is cut out. Without it, all images of a batch must have one shape.
+    max_image_bytes : int, optional
+        Bytes that one of these images may decode to, by default 256 MiB: a small file can state any
+        size.
     version : int, optional
-        Version of a Delta table to read; by default the newest one when the reader is created.
+        Version of a Delta table to read, or id of a snapshot of an Iceberg table; by default the
+        newest one when the reader is created.
     timestamp : str or datetime.datetime, optional
-        Time at which the version of a Delta table to read was the newest, in UTC unless it has an
+        Time at which the version of a table to read was the newest, in UTC unless it has an
         offset: ``"2024-05-31T12:00:00+02:00"``.
 
     Returns

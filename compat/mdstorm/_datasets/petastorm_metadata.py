@@ -321,7 +321,7 @@ def _open(location: Location) -> ParquetDataset:
 
 
 def check_no_table(source: ParquetDataset) -> None:
-    """Raise UnsupportedTableError for a Delta table, whose files change with each version.
+    """Raise UnsupportedTableError for a table, whose files change with each version.
 
     Raises
     ------
@@ -330,7 +330,7 @@ def check_no_table(source: ParquetDataset) -> None:
     """
     if source.table_version is not None:
         raise errors.UnsupportedTableError(
-            f"{source.url} is a Delta table: Petastorm's metadata and indexes describe files, and "
+            f"{source.url} is a table: Petastorm's metadata and indexes describe files, and "
             "its files change with each version. Convert it first, with mdstorm convert",
             url=source.url,
         )

@@ -11,19 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm import codecs
-from mdstorm._pickles.restricted_unpickler import (
-    StandIn,
-    attributes,
-    damage_refused,
-    entries,
-    expect,
-    numpy_type,
-    read_pickle,
-    refused,
-    scalar,
-    spark_type,
-    text_of,
-)
+from mdstorm._pickles import restricted_unpickler as unpickler
 from mdstorm._schema import NamedSparkType, UnischemaField, class_name, is_simple, spark_type_json
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
@@ -56,23 +44,23 @@ def load_unischema(data: bytes) -> Unischema:
         If it is anything but the pickle of a Unischema with Petastorm's codecs; also
         `pickle.UnpicklingError`.
     """
-    with damage_refused():
-        made = expect(read_pickle(data), "schema", f"{_UNISCHEMA}.Unischema")
-        state = attributes(made)
-        fields = [_stored_field(node) for _, node in entries(state["_fields"])]
-        return Unischema(text_of(state["_name"]), fields)
+    with unpickler.damage_refused():
+        made = unpickler.expect(unpickler.read_pickle(data), "schema", f"{_UNISCHEMA}.Unischema")
+        state = unpickler.attributes(made)
+        fields = [_stored_field(node) for _, node in unpickler.entries(state["_fields"])]
+        return Unischema(unpickler.text_of(state["_name"]), fields)
 
 
 def _stored_field(node: Any) -> UnischemaField:
-    made = expect(node, "field", f"{_UNISCHEMA}.UnischemaField")
+    made = unpickler.expect(node, "field", f"{_UNISCHEMA}.UnischemaField")
     name, dtype, shape, codec, nullable = made.arguments
     if len(shape) > _MOST_DIMENSIONS or not all(
         size is None or (type(size) is int and size >= 0) for size in shape
     ):
-        raise refused("a field has no shape")
+        raise unpickler.refused("a field has no shape")
     return UnischemaField(
-        text_of(name),
-        numpy_type(dtype),
+        unpickler.text_of(name),
+        unpickler.numpy_type(dtype),
         tuple(shape),
         None if codec is None else _stored_codec(codec),
         bool(nullable),
@@ -80,15 +68,15 @@ def _stored_field(node: Any) -> UnischemaField:
 
 
 def _stored_codec(node: Any) -> codecs.DataframeColumnCodec:
-    made = expect(node, "codec", *(f"{_CODECS}.{kind}" for kind in _FIELD_KINDS))
-    state = attributes(made)
+    made = unpickler.expect(node, "codec", *(f"{_CODECS}.{kind}" for kind in _FIELD_KINDS))
+    state = unpickler.attributes(made)
     if made.name.endswith(".ScalarCodec"):
-        return codecs.ScalarCodec(spark_type(state["_spark_type"]))
+        return codecs.ScalarCodec(unpickler.spark_type(state["_spark_type"]))
     if made.name.endswith(".CompressedImageCodec"):
         quality = state.get("_quality", 80)
         if type(quality) is not int:
-            raise refused("an image has no quality")
-        return codecs.CompressedImageCodec(text_of(state["_image_codec"]), quality)
+            raise unpickler.refused("an image has no quality")
+        return codecs.CompressedImageCodec(unpickler.text_of(state["_image_codec"]), quality)
     return codecs.CompressedNdarrayCodec() if "Compressed" in made.name else codecs.NdarrayCodec()
 
 
@@ -274,10 +262,10 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
     UnsafePickleError
         If it is anything else; also `pickle.UnpicklingError`.
     """
-    with damage_refused():
+    with unpickler.damage_refused():
         allowance = _Allowance(len(data))
-        found = entries(read_pickle(data))
-        return {text_of(name): _stored_index(node, allowance) for name, node in found}
+        found = unpickler.entries(unpickler.read_pickle(data))
+        return {unpickler.text_of(name): _stored_index(node, allowance) for name, node in found}
 
 
 class _Allowance:
@@ -289,32 +277,34 @@ class _Allowance:
     def take(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise refused("values share their row groups")
+            raise unpickler.refused("values share their row groups")
 
 
 def _stored_index(node: Any, allowance: _Allowance) -> StoredIndex:
-    made = expect(node, "index", *_KINDS)
-    state = attributes(made)
+    made = unpickler.expect(node, "index", *_KINDS)
+    state = unpickler.attributes(made)
     content = state["_index_data"]
     row_groups: dict[Any, set[int]] | set[int]
     if made.name.endswith("SingleFieldIndexer"):
         row_groups = {}
-        for key, numbers in entries(content):
+        for key, numbers in unpickler.entries(content):
             # The last argument of a scalar is its content.
-            allowance.take(1 + (len(key.arguments[-1]) if isinstance(key, StandIn) else 0))
-            row_groups[scalar(key)] = _row_groups(numbers, allowance)
+            allowance.take(
+                1 + (len(key.arguments[-1]) if isinstance(key, unpickler.StandIn) else 0)
+            )
+            row_groups[unpickler.scalar(key)] = _row_groups(numbers, allowance)
     else:
         row_groups = _row_groups(content, allowance)
-    name, column = text_of(state["_index_name"]), text_of(state["_column_name"])
+    name, column = unpickler.text_of(state["_index_name"]), unpickler.text_of(state["_column_name"])
     return StoredIndex(made.name.rpartition(".")[2], name, column, row_groups)
 
 
 def _row_groups(node: Any, allowance: _Allowance) -> set[int]:
-    if isinstance(node, StandIn):  # of `set` with a list, before protocol 4
-        (node,) = expect(node, "set", "builtins.set").arguments
+    if isinstance(node, unpickler.StandIn):  # of `set` with a list, before protocol 4
+        (node,) = unpickler.expect(node, "set", "builtins.set").arguments
     allowance.take(len(node))
     if not all(type(number) is int for number in node):
-        raise refused("a row group has no number")
+        raise unpickler.refused("a row group has no number")
     return set(node)
 
 

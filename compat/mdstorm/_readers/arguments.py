@@ -18,16 +18,8 @@ from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.base import (
-    cached_property,
-    check_flag,
-    check_integer,
-    check_list,
-    check_mapping,
-    check_one_of,
-    is_integer,
-)
-from mdstorm_backend.format import check_decimals
+from mdstorm_backend import base
+from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals
 from mdstorm_backend.order import given_world
 from mdstorm_backend.read import Decode, Size, check_decode, check_num_epochs
 from mdstorm_backend.tables import AsOf
@@ -84,6 +76,7 @@ class ReaderArguments:
     transform_whole_shards: bool = False
     decode: Decode | None = None
     size: Size | None = None
+    max_image_bytes: int = MAX_IMAGE_BYTES
     filters: Any = None
     storage_options: dict[str, Any] | None = None
     zmq_copy_buffers: bool = True
@@ -103,25 +96,27 @@ class ReaderArguments:
         if self.world is not None:
             self._take_world()
         check_num_epochs(self.num_epochs)
-        check_integer("workers_count", self.workers_count, lowest=1)
-        check_integer("shuffling_queue_capacity", self.shuffling_queue_capacity)
-        check_integer("seed", self.seed, lowest=0)
-        check_integer("shard_seed", self.shard_seed, lowest=0)
-        check_integer("results_queue_size", self.results_queue_size, lowest=1)
-        check_integer("shuffle_row_drop_partitions", self.shuffle_row_drop_partitions, lowest=1)
+        base.check_integer("workers_count", self.workers_count, lowest=1)
+        base.check_integer("shuffling_queue_capacity", self.shuffling_queue_capacity)
+        base.check_integer("seed", self.seed, lowest=0)
+        base.check_integer("shard_seed", self.shard_seed, lowest=0)
+        base.check_integer("results_queue_size", self.results_queue_size, lowest=1)
+        base.check_integer(
+            "shuffle_row_drop_partitions", self.shuffle_row_drop_partitions, lowest=1
+        )
         if self.schema_fields is not None:
             field_patterns(self.schema_fields)
-        check_decode(self.decode, self.size)
-        check_mapping("cache_extra_settings", self.cache_extra_settings)
-        check_mapping("fill_nulls", self.fill_nulls)
-        check_mapping("storage_options", self.storage_options)
-        check_list("null_masks", self.null_masks)
+        check_decode(self.decode, self.size, self.max_image_bytes)
+        base.check_mapping("cache_extra_settings", self.cache_extra_settings)
+        base.check_mapping("fill_nulls", self.fill_nulls)
+        base.check_mapping("storage_options", self.storage_options)
+        base.check_list("null_masks", self.null_masks)
         for name in ("shuffle_rows", "shuffle_row_groups", "transform_whole_shards"):
-            check_flag(name, getattr(self, name))
-        check_one_of(
+            base.check_flag(name, getattr(self, name))
+        base.check_one_of(
             "reader_pool_type", self.reader_pool_type, _POOLS, shown=str(self.reader_pool_type)
         )
-        check_one_of("order", self.order, _ORDERS)
+        base.check_one_of("order", self.order, _ORDERS)
         check_decimals(self.decimals)
         check_transform(self.transform_spec)
         check_selector(self.rowgroup_selector)
@@ -138,11 +133,8 @@ class ReaderArguments:
                 "shard_count: pass either"
             )
         world = given_world(self.world)
-        for name, value in (
-            ("cur_shard", world.rank),
-            ("shard_count", world.size),
-            ("world", None),
-        ):
+        given = {"cur_shard": world.rank, "shard_count": world.size, "world": None}
+        for name, value in given.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -177,7 +169,7 @@ class ReaderArguments:
         """Whether the order is the elastic one, that of MosaicML Streaming."""
         return self.order == "elastic"
 
-    @cached_property
+    @base.cached_property
     def cache(self) -> CacheBase:
         """The cache that the arguments describe."""
         if self.cache_type in (None, "null"):
@@ -269,7 +261,11 @@ def check_share(cur_shard: object, shard_count: object) -> None:
                 "pass both as integers"
             )
         return
-    if not is_integer(cur_shard) or not is_integer(shard_count) or not 0 <= cur_shard < shard_count:
+    if (
+        not base.is_integer(cur_shard)
+        or not base.is_integer(shard_count)
+        or not 0 <= cur_shard < shard_count
+    ):
         raise InvalidArgumentError(
             "partition and num_partitions must be ints and both specified: found "
             f"cur_shard={cur_shard!r} and shard_count={shard_count!r}. Pass both, with "
@@ -305,7 +301,7 @@ def rows_of_batch(
     InvalidArgumentError
         If it is not an integer, or would be all rows of a reading that never ends.
     """
-    check_integer("batch_size", batch_size)
+    base.check_integer("batch_size", batch_size)
     if batch_size and batch_size > 0:
         return int(batch_size)
     if num_epochs is None:

@@ -31,6 +31,7 @@ class AddedKeywords(TypedDict, total=False):
     decimals: str | None
     decode: Decode | None
     size: Size | None
+    max_image_bytes: int
     world: Any
 
 

@@ -121,12 +121,12 @@ class Reader(DatasetReader):
             filesystem=_without_local(pyarrow_filesystem),
             convert_early_to_numpy=convert_early_to_numpy,
         )
-        several = isinstance(dataset_path, list)
-        paths = dataset_path if isinstance(dataset_path, list) else [dataset_path]
-        urls = [_url(path, pyarrow_filesystem) for path in paths]
-        reading = _opened(
-            urls if several else urls[0], schema_fields, arguments, batched=is_batched_reader
-        )
+        urls: Any = dataset_path
+        if isinstance(urls, list):
+            urls = [_url(path, pyarrow_filesystem) for path in urls]
+        else:
+            urls = _url(urls, pyarrow_filesystem)
+        reading = _opened(urls, schema_fields, arguments, batched=is_batched_reader)
         super().__init__(*reading, batched=is_batched_reader)
 
 

@@ -13,17 +13,13 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from mdstorm._datasets.decoded_source import DecodedSource
+from mdstorm._datasets.sources import warn_of_far_times
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
+from mdstorm._selection import shard_views
 from mdstorm._selection.described import described_filters, described_predicate, name_of
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm._selection.shard_views import (
-    RankShare,
-    SplitShards,
-    prune_by_filters,
-    prune_by_predicate,
-)
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform, function_identity
 from mdstorm._transforms.row_transform import DeclaredTransform, RowTransform
@@ -87,19 +83,22 @@ def reader_options(
     masks = tuple(arguments.null_masks or ())
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
     source, filters, looked_at, selection = _filtered(arguments, source, schema, batched)
+    if batched and not filters and arguments.transform_spec is None:
+        warn_of_far_times(schema)
     if overlap and order.follows_world:
         raise UnsupportedArgumentError(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
             "rank. Pass cur_shard and shard_count as integers"
         )
     if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
-        source = RankShare(source, order, overlap)
+        source = shard_views.RankShare(source, order, overlap)
         order = replace(order, rank=0, world_size=1)
     parts = arguments.shuffle_row_drop_partitions
     if parts != 1:
-        source = SplitShards(source, parts, overlap=overlap)
+        source = shard_views.SplitShards(source, parts, overlap=overlap)
     decode = arguments.decode
-    images = ImageDecoder.of(schema, decode, arguments.size, masks) if decode else None
+    sizes = arguments.size, masks, arguments.max_image_bytes
+    images = ImageDecoder.of(schema, decode, *sizes) if decode else None
     spec = arguments.transform_spec
     read = schema if images is None else schema.with_columns(images.columns)
     change = None if spec is None else _change(spec, read, names, batched)
@@ -172,7 +171,7 @@ def _filtered(
             arguments.filters, source.schema, getattr(stored, "partition_columns", ())
         )
         selection["filters"] = described_filters(filters)
-        stored, done = prune_by_filters(stored, filters)
+        stored, done = shard_views.prune_by_filters(stored, filters)
         if not done:
             looked_at = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *looked_at])
@@ -182,7 +181,7 @@ def _filtered(
         selection["predicate"] = described_predicate(arguments.predicate)
         done = False
         if all(source.schema[name] == stored.schema[name] for name in predicate.fields):
-            stored, done = prune_by_predicate(stored, predicate)
+            stored, done = shard_views.prune_by_predicate(stored, predicate)
         if not done:
             steps.append(predicate)
     if isinstance(source, DecodedSource):
@@ -269,7 +268,7 @@ def _warn_of_whole_passes(_epoch: int) -> None:
     else:
         if world.size == 1:
             return
-        seen = f"this is process {world.rank} of {world.size}, say {world.source}"
+        seen = f"this is process {world.rank} of {world.size}, according to {world.source}"
     _warned = True
     _logger.warning(
         "Every process reads all rows, because cur_shard and shard_count were not passed (%s). "

@@ -9,39 +9,17 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from mdstorm import errors
 from mdstorm._datasets.sources import Opened, ReadDataset
+from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
-from mdstorm._readers.options import (
-    Framework,
-    first_epoch,
-    reader_options,
-    sample_order,
-    undecided_decimals,
-    warn_of_decimals,
-    with_window,
-)
 from mdstorm._readers.schema_fields import delivered_schema
 from mdstorm._rows import Row, batch_array, cells, rows_of
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.ngram import NGram
 from mdstorm.unischema import FIELDS, Unischema, shown_fields
+from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, warn_user
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import Batch, Column
-from mdstorm_backend.loaders import (
-    NOTHING,
-    Batching,
-    Convert,
-    Delivered,
-    ItemCursor,
-    PassRecorders,
-    PassRunner,
-    ReaderOptions,
-    Schedule,
-    Statistics,
-    converted,
-    describe_data,
-    in_order,
-)
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read import Block
 
@@ -89,18 +67,20 @@ class DatasetReader(Described, OwnContext):
     ) -> None:
         self._mdstorm_arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
-        order = sample_order(arguments)
-        options = reader_options(
+        order = reading.sample_order(arguments)
+        options = reading.reader_options(
             arguments,
             opened.source,
             order,
             batched=batched,
             overlap=overlap,
-            begins=first_epoch(arguments, opened.source.url),
+            begins=reading.first_epoch(arguments, opened.source.url),
         )
         #: Columns of decimals that a loader warns of; who declared a schema knows of them.
         self._mdstorm_undecided = (
-            undecided_decimals(options, arguments, options.delivered) if opened.inferred else ()
+            reading.undecided_decimals(options, arguments, options.delivered)
+            if opened.inferred
+            else ()
         )
         self.schema = delivered_schema(
             opened.unischema,
@@ -115,11 +95,10 @@ class DatasetReader(Described, OwnContext):
         self.cache = arguments.cache
         self.last_row_consumed = False
         self.stopped = False
-        self._mdstorm_make_items = items_of(
-            self.schema, options.column, batched=batched, ngram=ngram
-        )
+        make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
+        self._mdstorm_make_items = make_items
         #: Also of the passes of loaders over this reader.
-        self._mdstorm_recorders = PassRecorders()
+        self._mdstorm_recorders = loaders.PassRecorders()
         self._mdstorm_cursor = _cursor(
             options,
             deliver_items(self._mdstorm_make_items, batched=batched),
@@ -149,8 +128,8 @@ class DatasetReader(Described, OwnContext):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         options = self._mdstorm_cursor.options
-        found = in_order(
-            describe_data(self.dataset, full=False),
+        found = loaders.in_order(
+            loaders.describe_data(self.dataset, full=False),
             options.order,
             len(self.dataset),
             [*options.shown, ("yields", "batches" if self.is_batched_reader else "rows")],
@@ -263,7 +242,7 @@ class DatasetReader(Described, OwnContext):
         counts = transform.counts if isinstance(transform, ProcessTransform) else _NO_COUNTS
         return {**counts, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
 
-    def statistics(self, *, last_pass: bool = False) -> Statistics:
+    def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
         """Return what this reader, and loaders over it, have delivered and waited for.
 
         Single rows are not timed: waiting is measured for their row group, and handing out rows
@@ -298,17 +277,17 @@ class DatasetReader(Described, OwnContext):
             self._mdstorm_cursor.load_state_dict(state)
             self.last_row_consumed, self._mdstorm_untouched = False, False
 
-    def _mdstorm_options(self, window: int = 0) -> ReaderOptions:
+    def _mdstorm_options(self, window: int = 0) -> loaders.ReaderOptions:
         """Return the options of a loader over this reader.
 
         `window` is the capacity of its shuffling queue.
         """
         options = self._mdstorm_cursor.options
-        return replace(options, order=with_window(options.order, window))
+        return replace(options, order=reading.with_window(options.order, window))
 
-    def _mdstorm_warn_of_decimals(self, framework: Framework) -> None:
+    def _mdstorm_warn_of_decimals(self, framework: reading.Framework) -> None:
         """Warn about decimals that a framework gets although the user chose no form."""
-        warn_of_decimals(
+        reading.warn_of_decimals(
             self._mdstorm_cursor.options.dataset.url, self._mdstorm_undecided, framework
         )
 
@@ -348,14 +327,17 @@ def _warn_of_nothing(url: str) -> None:
 
 
 def _cursor(
-    options: ReaderOptions, convert: Convert, batched: bool, recorders: PassRecorders
-) -> ItemCursor:
+    options: loaders.ReaderOptions,
+    convert: loaders.Convert,
+    batched: bool,
+    recorders: loaders.PassRecorders,
+) -> loaders.ItemCursor:
     """Return the position of a reader, whose batches are shards."""
-    schedule = Schedule(options)
-    _ = schedule.sampler(Batching(1)).rows_per_epoch  # refuses more ranks than rows
-    batching = Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
-    runner = PassRunner(schedule, batching, by_item=not batched, recorders=recorders)
-    return ItemCursor(runner, lambda rest: converted(rest.blocks(), convert))
+    schedule = loaders.Schedule(options)
+    _ = schedule.sampler(loaders.Batching(1)).rows_per_epoch  # refuses more ranks than rows
+    batching = loaders.Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
+    runner = loaders.PassRunner(schedule, batching, by_item=not batched, recorders=recorders)
+    return loaders.ItemCursor(runner, lambda rest: loaders.converted(rest.blocks(), convert))
 
 
 def items_of(
@@ -391,18 +373,18 @@ def items_of(
     return batch_item if batched else rows if ngram is None else ngrams
 
 
-def deliver_items(make_items: MakeItems, *, batched: bool) -> Convert:
+def deliver_items(make_items: MakeItems, *, batched: bool) -> loaders.Convert:
     """Return what makes items of the blocks of a reader: for each batch one, or an iterator.
 
     Batches without rows have none.
     """
 
-    def convert(blocks: Iterator[Block]) -> Delivered:
+    def convert(blocks: Iterator[Block]) -> loaders.Delivered:
         for block in blocks:
             for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
                 items = make_items(batch) if size else iter(())
                 # Made before it counts as delivered, or one that cannot be made would be skipped.
-                yield next(items, NOTHING) if batched else items, mark, size
+                yield next(items, loaders.NOTHING) if batched else items, mark, size
 
     return convert
 
@@ -485,18 +467,18 @@ class ReaderPasses:
                 is_elastic=not isinstance(options.order, ExactOrder),
                 may_add_rows=options.transform is not None,
             )
-        schedule = Schedule(options)
+        schedule = loaders.Schedule(options)
         schedule.next_epoch = reader._mdstorm_next_epoch
         self._times_set = reader._mdstorm_times_set
-        self._runner = PassRunner(
+        self._runner = loaders.PassRunner(
             schedule,
-            Batching(rows, by_shard=by_shard),
+            loaders.Batching(rows, by_shard=by_shard),
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
             recorders=reader._mdstorm_recorders,
         )
 
-    def __call__(self, convert: Convert) -> Iterator[Any]:
+    def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
         """Go through a pass: the rest of one whose state was loaded, or a new one.
 
         Raises
@@ -510,7 +492,7 @@ class ReaderPasses:
             self._times_set = reader._mdstorm_times_set
             runner.schedule.next_epoch = reader._mdstorm_next_epoch
         reader._mdstorm_count_pass()
-        yield from runner.run(lambda rest: converted(rest.blocks(), convert))
+        yield from runner.run(lambda rest: loaders.converted(rest.blocks(), convert))
         reader._mdstorm_mark_consumed()
 
     def state_dict(self) -> dict[str, Any]:

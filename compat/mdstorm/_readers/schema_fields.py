@@ -13,7 +13,7 @@ from mdstorm._schema import UnischemaField, is_left_out
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm.transform import TransformSpec
 from mdstorm.unischema import Unischema, warn_of_prefixes
-from mdstorm_backend.base import warn_user
+from mdstorm_backend.base import did_you_mean, warn_user
 from mdstorm_backend.format import Schema, holds_decimals
 from mdstorm_backend.loaders import MASK_SUFFIX
 from mdstorm_backend.read import ImageDecoder
@@ -52,6 +52,7 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
         expressions = [field for field in fields if isinstance(field, str)]
         warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
+        _warn_of_typos(schema.names, expressions)
     if not chosen:
         names = list(schema.names)
         remedy = (
@@ -65,6 +66,14 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
             f"are {names}{remedy}"
         )
     return schema.select(chosen)
+
+
+def _warn_of_typos(names: Sequence[str], expressions: Iterable[str]) -> None:
+    """Warn about expressions that match no column, and are nearly the name of one."""
+    for expression in expressions:
+        is_void = not any(re.match(expression, name) for name in names)
+        if is_void and (nearest := did_you_mean(expression, names)):
+            warn_user(f"schema_fields: no column matches {expression!r}{nearest}")
 
 
 def _plain_columns(schema: Schema) -> list[str]:

@@ -12,16 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mdstorm import predicates
 from mdstorm._selection.filters import Filters
-from mdstorm.predicates import (
-    PredicateBase,
-    in_intersection,
-    in_lambda,
-    in_negate,
-    in_pseudorandom_split,
-    in_reduce,
-    in_set,
-)
 
 #: Longer texts are cut off, and their hash tells them apart.
 _LONGEST = 200
@@ -42,7 +34,7 @@ def described_filters(filters: Filters) -> str:
     return _short(" or ".join(sorted(alternatives)))
 
 
-def described_predicate(predicate: PredicateBase) -> str:
+def described_predicate(predicate: predicates.PredicateBase) -> str:
     """Return the text of a predicate; the name of the class of one that is not ours."""
     describe = _DESCRIBED.get(type(predicate))
     name = type(predicate).__qualname__
@@ -76,14 +68,16 @@ def _short(text: str) -> str:
 
 
 _DESCRIBED: dict[type, Callable[[Any], str]] = {
-    in_set: lambda p: f"{_value(p._inclusion_values)}, {p._predicate_field}",
-    in_intersection: lambda p: f"{_value(p._inclusion_values)}, {p._predicate_field}",
-    in_lambda: lambda p: (
+    predicates.in_set: lambda p: f"{_value(p._inclusion_values)}, {p._predicate_field}",
+    predicates.in_intersection: lambda p: f"{_value(p._inclusion_values)}, {p._predicate_field}",
+    predicates.in_lambda: lambda p: (
         f"{p._predicate_fields}, {name_of(p._predicate_func)}, {_value(p._state_arg)}"
     ),
-    in_negate: lambda p: described_predicate(p._predicate),
-    in_reduce: lambda p: (
+    predicates.in_negate: lambda p: described_predicate(p._predicate),
+    predicates.in_reduce: lambda p: (
         f"{', '.join(map(described_predicate, p._predicate_list))}, {name_of(p._reduce_func)}"
     ),
-    in_pseudorandom_split: lambda p: f"{p._bucket_low}, {p._bucket_high}, {p._predicate_field}",
+    predicates.in_pseudorandom_split: lambda p: (
+        f"{p._bucket_low}, {p._bucket_high}, {p._predicate_field}"
+    ),
 }

@@ -104,7 +104,7 @@ def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[A
 class FieldRows:
     """The fields of some rows, in the forms that predicates take."""
 
-    def __init__(self, batch: Batch, schema: Schema, batched: bool) -> None:
+    def __init__(self, batch: Batch, schema: Schema, batched: bool = False) -> None:
         self.batch = batch
         self.schema = schema
         self.batched = batched
@@ -270,10 +270,6 @@ def _in_lambda(predicate: Any, rows: FieldRows) -> Mask:
     return _truths(map(function, *columns), len(rows))
 
 
-def _in_negate(predicate: Any, rows: FieldRows) -> Mask:
-    return ~predicate_mask(predicate._predicate, rows)
-
-
 def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
     function, predicates = predicate._reduce_func, predicate._predicate_list
     if function is all or function is any:
@@ -309,7 +305,7 @@ _VECTORISED: dict[type[petastorm_predicates.PredicateBase], Callable[[Any, Field
     petastorm_predicates.in_set: _in_set,
     petastorm_predicates.in_intersection: _in_intersection,
     petastorm_predicates.in_lambda: _in_lambda,
-    petastorm_predicates.in_negate: _in_negate,
+    petastorm_predicates.in_negate: lambda p, rows: ~predicate_mask(p._predicate, rows),
     petastorm_predicates.in_reduce: _in_reduce,
     petastorm_predicates.in_pseudorandom_split: _by_distinct_value,
 }

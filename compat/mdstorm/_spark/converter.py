@@ -83,10 +83,7 @@ class SparkDatasetConverter(Described):
         data_loader_fn: None = None,
         *,
         features: str,
-        labels: None = None,
-        sample_weights: None = None,
         stack: bool = False,
-        batch_map: None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader[torch.Tensor]: ...
@@ -101,10 +98,7 @@ class SparkDatasetConverter(Described):
         data_loader_fn: None = None,
         *,
         features: Sequence[str],
-        labels: None = None,
-        sample_weights: None = None,
         stack: Literal[True],
-        batch_map: None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader[torch.Tensor]: ...
@@ -119,8 +113,6 @@ class SparkDatasetConverter(Described):
         data_loader_fn: None = None,
         *,
         features: Sequence[str] | None = None,
-        labels: None = None,
-        sample_weights: None = None,
         batch_map: Callable[[TorchBatch], _Mapped] | None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
@@ -139,7 +131,6 @@ class SparkDatasetConverter(Described):
         labels: ColumnNames,
         sample_weights: ColumnNames | None = None,
         stack: bool = False,
-        batch_map: None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader[tuple[Any, ...]]: ...
@@ -271,10 +262,6 @@ class SparkDatasetConverter(Described):
         num_epochs: int | None = None,
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = None,
-        *,
-        features: None = None,
-        labels: None = None,
-        sample_weights: None = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Row]: ...
 
@@ -288,8 +275,6 @@ class SparkDatasetConverter(Described):
         shuffling_queue_capacity: int | None = None,
         *,
         features: str,
-        labels: None = None,
-        sample_weights: None = None,
         stack: bool = False,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]: ...
@@ -304,8 +289,6 @@ class SparkDatasetConverter(Described):
         shuffling_queue_capacity: int | None = None,
         *,
         features: Sequence[str],
-        labels: None = None,
-        sample_weights: None = None,
         stack: Literal[True],
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]: ...
@@ -320,8 +303,6 @@ class SparkDatasetConverter(Described):
         shuffling_queue_capacity: int | None = None,
         *,
         features: Sequence[str],
-        labels: None = None,
-        sample_weights: None = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[dict[str, Any]]: ...
 

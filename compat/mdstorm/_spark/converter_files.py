@@ -9,15 +9,8 @@ from typing import Any, TypeAlias
 
 from mdstorm._datasets.decoded_source import with_float_decimals
 from mdstorm._datasets.sources import directory_of, open_files
+from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.options import (
-    FirstEpoch,
-    Framework,
-    first_epoch,
-    reader_options,
-    undecided_decimals,
-    warn_of_decimals,
-)
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
@@ -221,7 +214,7 @@ class ReadFiles:
     file_urls: Sequence[str]
     arguments: ReaderArguments
     inputs: ModelInputs = ModelInputs()
-    begins: FirstEpoch | None = None
+    begins: reading.FirstEpoch | None = None
 
     @property
     def directory(self) -> str:
@@ -256,16 +249,16 @@ class ReadFiles:
 
     def options(self, dataset: SampleSource, order: ExactOrder | ElasticShare) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
-        options = reader_options(self.arguments, dataset, order, begins=self.begins)
+        options = reading.reader_options(self.arguments, dataset, order, begins=self.begins)
         slices = not self.arguments.transform_whole_shards
         return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:
         """Return a copy for a new loader, with the epoch that it begins with."""
-        return replace(self, begins=first_epoch(self.arguments, self.directory))
+        return replace(self, begins=reading.first_epoch(self.arguments, self.directory))
 
-    def warn_of_decimals(self, options: ReaderOptions, framework: Framework) -> None:
+    def warn_of_decimals(self, options: ReaderOptions, framework: reading.Framework) -> None:
         """Warn once about columns of decimals that are used although the user chose no form."""
         used = self.inputs.columns(options.delivered)
-        names = undecided_decimals(options, self.arguments, used)
-        warn_of_decimals(options.dataset.url, names, framework)
+        names = reading.undecided_decimals(options, self.arguments, used)
+        reading.warn_of_decimals(options.dataset.url, names, framework)

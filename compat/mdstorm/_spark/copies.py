@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from mdstorm._datasets.sources import scheme_less
@@ -175,7 +175,7 @@ def _write_note(parent_dir_url: str, cache_key: str, identity: Identity, dir_url
     Location.of(parent_dir_url).write(_note_name(cache_key), [json.dumps(note).encode()])
 
 
-class Identity:
+class Identity(NamedTuple):
     """Fingerprints of a DataFrame together with the options of its conversion.
 
     Attributes
@@ -187,9 +187,8 @@ class Identity:
         The same without the plan, which has no meaning in another process.
     """
 
-    def __init__(self, plan: int, schema: str, files: list[Any], options: dict[str, Any]) -> None:
-        self.content = _digest([plan, schema, files, options])
-        self.source = _digest([schema, files, options])
+    content: str
+    source: str
 
 
 def identify(df: DataFrame, options: dict[str, Any]) -> Identity:
@@ -199,7 +198,8 @@ def identify(df: DataFrame, options: dict[str, Any]) -> Identity:
     are noticed. A new frame is made for the hash: on Spark Connect a frame remembers its first one.
     """
     plan = df.select("*").semanticHash()
-    return Identity(plan, df.schema.json(), _file_versions(df.inputFiles()), options)
+    source = [df.schema.json(), _file_versions(df.inputFiles()), options]
+    return Identity(_digest([plan, *source]), _digest(source))
 
 
 def _file_versions(urls: list[str]) -> list[Any]:

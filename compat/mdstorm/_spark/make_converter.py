@@ -15,18 +15,12 @@ from mdstorm._datasets.sources import open_stored
 from mdstorm._petastorm_names import public
 from mdstorm._spark import copies
 from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_text, suggests_keywords
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.spark import (
-    check_driver_writes,
-    checked_shard_size,
-    materialize,
-    read_conf,
-    start_session,
-)
 from mdstorm_backend.storage import Location, url_of
 from mdstorm_backend.tables import AsOf, is_table_name, is_table_without_catalog
 
@@ -174,7 +168,7 @@ def make_spark_converter(
     check_float_dtype(dtype)
     plan = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     options: dict[str, Any] = {
-        "shard_size": checked_shard_size(parquet_row_group_size_bytes),
+        "shard_size": jobs.checked_shard_size(parquet_row_group_size_bytes),
         "compression": compression,
         "dtype": dtype,
     }
@@ -202,9 +196,9 @@ def _write(df: DataFrame, dir_url: str, staged_in: str | None, options: dict[str
     if options["dtype"] is not None:
         _tell_of_dtype(options["dtype"])
     if staged_in is None:
-        materialize(df, dir_url, **options)
+        jobs.materialize(df, dir_url, **options)
     else:
-        check_driver_writes(Location.of(dir_url.rpartition("/")[0]))
+        jobs.check_driver_writes(Location.of(dir_url.rpartition("/")[0]))
         materialize_staged(df, dir_url, staged_in, **options)
     copies.delete_at_exit(dir_url)
     return dir_url
@@ -311,7 +305,7 @@ def session_of(df: Any) -> SparkSession:
         If a session has to be started, and pyspark or Java is not installed.
     """
     if isinstance(df, str):
-        return start_session()
+        return jobs.start_session()
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
         raise errors.NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
@@ -349,5 +343,5 @@ def named_table(session: SparkSession, name: str) -> DataFrame:
 
 def directory_name(session: SparkSession) -> str:
     """Return a name for a new copy in Petastorm's pattern: time, application, unique id."""
-    application = read_conf(session, "spark.app.id") or "unknown"
+    application = jobs.read_conf(session, "spark.app.id") or "unknown"
     return f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"

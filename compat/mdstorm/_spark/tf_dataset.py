@@ -13,13 +13,7 @@ from mdstorm._tensorflow import declared_spec
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import check_integer
 from mdstorm_backend.loaders import ReaderOptions
-from mdstorm_backend.loaders.tf import (
-    ColumnSpec,
-    in_cluster,
-    make_tf_dataset,
-    spec_of_column,
-    stored_specs,
-)
+from mdstorm_backend.loaders import tf as tf_loaders
 
 
 def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
@@ -27,7 +21,7 @@ def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any
     check_integer("prefetch", prefetch, lowest=-1)
     files = files.begun()
     arguments, inputs = files.arguments, files.inputs
-    is_split = in_cluster()
+    is_split = tf_loaders.in_cluster()
     order, spec = sample_order(arguments, is_shared=is_split), arguments.transform_spec
 
     def options() -> ReaderOptions:
@@ -36,14 +30,14 @@ def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any
         # TensorFlow leaves out the rows of others: that all are read is no cause for a warning.
         return replace(options, on_pass=None) if is_split else options
 
-    def specs(options: ReaderOptions) -> Sequence[ColumnSpec]:
+    def specs(options: ReaderOptions) -> Sequence[tf_loaders.ColumnSpec]:
         names = inputs.columns(options.delivered)
         if spec is None:
-            return stored_specs(options, names)
+            return tf_loaders.stored_specs(options, names)
         return _transformed_specs(options, spec, names)
 
     chosen = bool(arguments.schema_fields)
-    return make_tf_dataset(
+    return tf_loaders.make_tf_dataset(
         options,
         batch_size=batch_size,
         prefetch=prefetch,
@@ -55,13 +49,13 @@ def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any
 
 def _transformed_specs(
     options: ReaderOptions, spec: TransformSpec, names: Sequence[str]
-) -> list[ColumnSpec]:
+) -> list[tf_loaders.ColumnSpec]:
     edited = spec._mdstorm_edited()
     return [
         declared_spec(name, *edited[name][1:3])
         if name in edited
-        else spec_of_column(options.schema[name], options.images)
+        else tf_loaders.spec_of_column(options.schema[name], options.images)
         if name in options.schema
-        else ColumnSpec(name, "bool")
+        else tf_loaders.ColumnSpec(name, "bool")
         for name in names
     ]

@@ -23,34 +23,13 @@ from mdstorm._readers.arguments import check_reader, rows_of_batch
 from mdstorm._readers.reader import DatasetReader, ReaderPasses, can_pass_over
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
-from mdstorm.reader_impl.pytorch_shuffling_buffer import (
-    BatchedNoopShufflingBuffer,
-    BatchedRandomShufflingBuffer,
-    BatchedShufflingBufferBase,
-)
-from mdstorm.reader_impl.shuffling_buffer import (
-    NoopShufflingBuffer,
-    RandomShufflingBuffer,
-    ShufflingBufferBase,
-)
+from mdstorm.reader_impl import pytorch_shuffling_buffer as column_buffers
+from mdstorm.reader_impl import shuffling_buffer as row_buffers
+from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, check_integer
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import Batch, Column, Values
-from mdstorm_backend.loaders import (
-    NOTHING,
-    Convert,
-    Delivered,
-    ReaderOptions,
-    Statistics,
-    describe_data,
-)
-from mdstorm_backend.loaders.torch import (
-    Collate,
-    TorchValues,
-    check_columns,
-    tensor_batches,
-    to_torch,
-)
+from mdstorm_backend.loaders import torch as tensor_loaders
 from mdstorm_backend.read import Block
 
 _logger = logging.getLogger(__name__)
@@ -136,7 +115,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self._mdstorm_threads = PassThreads()
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        found, batch = describe_data(self.reader, full=full), f"{self.batch_size}"
+        found, batch = loaders.describe_data(self.reader, full=full), f"{self.batch_size}"
         return replace(
             found,
             line=[*found.line, f"batch_size={batch}"],
@@ -155,7 +134,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         """Say with which epoch the next pass begins, see the reader's ``set_epoch``."""
         self.reader.set_epoch(epoch)
 
-    def statistics(self, *, last_pass: bool = False) -> Statistics:
+    def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
         """Return what was delivered so far, and waited for: see the reader's ``statistics``.
 
         Where items of the reader are taken one after the other, those are what is delivered.
@@ -222,7 +201,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
     def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
         raise NotImplementedError
 
-    def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
+    def _mdstorm_of_blocks(self, passes: ReaderPasses) -> loaders.Convert:
         raise NotImplementedError
 
     def _mdstorm_own_passes(self) -> ReaderPasses | None:
@@ -243,10 +222,8 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
     def _mdstorm_has_own_parts(self) -> bool:
         """Whether a subclass makes its batches itself, of the items of the reader."""
-        return self._mdstorm_overrides(ReaderLoader, "_iter_impl")
-
-    def _mdstorm_overrides(self, base: type, name: str) -> bool:
-        return getattr(type(self), name) is not getattr(base, name)
+        methods = (getattr(type(self), name) for name in ("_iter_impl", "_yield_batches"))
+        return any(method.__module__ != __name__ for method in methods)
 
     def _mdstorm_queue(self) -> int:
         return max(self.shuffling_queue_capacity or 0, 0)
@@ -256,7 +233,7 @@ class RowLoader(ReaderLoader):
     """Batches of rows, which `collate_fn` puts together."""
 
     collate_fn: Callable[[list[Any]], Any]
-    _shuffling_buffer: ShufflingBufferBase
+    _shuffling_buffer: row_buffers.ShufflingBufferBase
     #: Rows of the batch that is being filled.
     _batch_acc: list[Any]
 
@@ -291,9 +268,9 @@ class RowLoader(ReaderLoader):
     def _mdstorm_in_parts(self) -> Iterator[Any]:
         capacity, self._batch_acc = self._mdstorm_queue(), []
         self._shuffling_buffer = (
-            RandomShufflingBuffer(capacity, capacity - 1, _ANY)
+            row_buffers.RandomShufflingBuffer(capacity, capacity - 1, _ANY)
             if capacity
-            else NoopShufflingBuffer()
+            else row_buffers.NoopShufflingBuffer()
         )
         keys: Sequence[Any] = ()
         for item in self.reader:
@@ -330,17 +307,12 @@ class RowLoader(ReaderLoader):
                 batch, self._batch_acc = self._batch_acc, []
                 yield self._mdstorm_collated(batch)
 
-    def _mdstorm_has_own_parts(self) -> bool:
-        return super()._mdstorm_has_own_parts() or self._mdstorm_overrides(
-            RowLoader, "_yield_batches"
-        )
-
 
 class ColumnLoader(ReaderLoader):
     """Batches of columns, which are tensors by `transform_fn`."""
 
     transform_fn: Callable[[Any], Any]
-    _shuffling_buffer: BatchedShufflingBufferBase
+    _shuffling_buffer: column_buffers.BatchedShufflingBufferBase
 
     def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
         if self._mdstorm_has_own_parts():
@@ -356,9 +328,9 @@ class ColumnLoader(ReaderLoader):
     def _mdstorm_in_parts(self, batch_size: int) -> Iterator[Any]:
         least = self._mdstorm_queue() - 1
         self._shuffling_buffer = (
-            BatchedRandomShufflingBuffer(least + batch_size, least, _ANY, batch_size)
+            column_buffers.BatchedRandomShufflingBuffer(least + batch_size, least, _ANY, batch_size)
             if self._mdstorm_queue()
-            else BatchedNoopShufflingBuffer(batch_size)
+            else column_buffers.BatchedNoopShufflingBuffer(batch_size)
         )
         keys: Sequence[Any] = ()
         for columns in map(self._mdstorm_tensors, self._mdstorm_parts()):
@@ -395,38 +367,35 @@ class ColumnLoader(ReaderLoader):
         }
         return {n: torch.as_tensor(self.transform_fn(t.numpy())) for n, t in tensors.items()}
 
-    def _mdstorm_has_own_parts(self) -> bool:
-        return super()._mdstorm_has_own_parts() or self._mdstorm_overrides(
-            ColumnLoader, "_yield_batches"
-        )
-
 
 def tensors(
     reader: DatasetReader,
-    options: ReaderOptions,
-    convert: Callable[[Values, Column | None, str], TorchValues] | None = None,
-) -> Convert:
+    options: loaders.ReaderOptions,
+    convert: Callable[[Values, Column | None, str], tensor_loaders.TorchValues] | None = None,
+) -> loaders.Convert:
     """Return what makes tensors of blocks, and lists where PyTorch has none; or by `convert`."""
     convert = convert or _to_torch
     if reader.batched_output:
-        check_columns(options)
-        return partial(tensor_batches, options, convert=convert)
-    return lambda blocks: tensor_batches(options, _without_nulls(blocks), convert=convert)
+        tensor_loaders.check_columns(options)
+        return partial(tensor_loaders.tensor_batches, options, convert=convert)
+    return lambda blocks: tensor_loaders.tensor_batches(
+        options, _without_nulls(blocks), convert=convert
+    )
 
 
 def transformed(
-    reader: DatasetReader, options: ReaderOptions, function: Callable[[Any], Any]
-) -> Convert:
+    reader: DatasetReader, options: loaders.ReaderOptions, function: Callable[[Any], Any]
+) -> loaders.Convert:
     """Return what makes tensors of blocks, by a function of the user's from arrays."""
 
-    def to_tensor(values: Values, column: Column | None, name: str) -> TorchValues:
+    def to_tensor(values: Values, column: Column | None, name: str) -> tensor_loaders.TorchValues:
         tensor = torch_columns.only_tensor(_to_torch(values, column, name), name)
         return torch.as_tensor(function(tensor.numpy()))
 
     return tensors(reader, options, to_tensor)
 
 
-def collated(reader: DatasetReader, collate: Collate) -> Convert:
+def collated(reader: DatasetReader, collate: tensor_loaders.Collate) -> loaders.Convert:
     """Return what makes a batch of the list of its rows."""
 
     def rows(batch: Batch) -> list[Any]:
@@ -439,21 +408,21 @@ def collated(reader: DatasetReader, collate: Collate) -> Convert:
             for row in torch_columns.rows_of_columns(torch_columns.arrays_of(item))
         ]
 
-    def deliver(blocks: Iterator[Block]) -> Delivered:
+    def deliver(blocks: Iterator[Block]) -> loaders.Delivered:
         for block in blocks:
             for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
-                yield collate(rows(batch)) if size else NOTHING, mark, size
+                yield collate(rows(batch)) if size else loaders.NOTHING, mark, size
 
     return deliver
 
 
-def _to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
+def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loaders.TorchValues:
     if column is None and isinstance(values, np.ndarray):
         return torch_columns.column_to_torch(values, name)  # a transform may have returned objects
     if column is not None and column.is_array and column.value_shape is None:
         # Without a type that promises lists: what has one shape in a batch is one tensor there.
         column = replace(column, spark_type=None)
-    return to_torch(values, column, name)
+    return tensor_loaders.to_torch(values, column, name)
 
 
 def _without_nulls(blocks: Iterator[Block]) -> Iterator[Block]:

@@ -12,21 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._transforms import row_transform
 from mdstorm._transforms.row_transform import DeclaredTransform, check_shape, declared_dtype
 from mdstorm.errors import TransformError
 from mdstorm.transform import EditedField, TransformSpec
-from mdstorm_backend.format import (
-    Batch,
-    Column,
-    Schema,
-    Values,
-    as_arrow,
-    common_type,
-    depth_of,
-    list_type,
-    lists_of_arrays,
-    numpy_dtype,
-)
+from mdstorm_backend import format as mds
 from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects, scalars_to_numpy
 
 if TYPE_CHECKING:
@@ -40,12 +30,12 @@ _ARRAYS = (np.ndarray, list, tuple)
 class PandasTransform(DeclaredTransform):
     """The transform of a batch reader: its function takes and returns pandas frames."""
 
-    def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
+    def __init__(self, spec: TransformSpec, schema: mds.Schema, names: Sequence[str]) -> None:
         super().__init__(spec, schema, names)
         self._expected = {name: self._expect(name) for name in self.columns}
         self.keeps_rows = spec.func is None
 
-    def __call__(self, batch: Batch) -> Batch:
+    def __call__(self, batch: mds.Batch) -> mds.Batch:
         """Transform some rows.
 
         Raises
@@ -93,7 +83,7 @@ class PandasTransform(DeclaredTransform):
             )
         return self.columns
 
-    def _to_values(self, name: str, series: pd.Series[Any]) -> Values:
+    def _to_values(self, name: str, series: pd.Series[Any]) -> mds.Values:
         field = self.edited.get(name)
         try:
             if field is not None and len(field[2]) > 1:
@@ -149,14 +139,14 @@ class Expected:
     nested: bool = False
 
     @classmethod
-    def of_column(cls, column: Column) -> Expected:
+    def of_column(cls, column: mds.Column) -> Expected:
         """Return what is known about a stored column that the transform does not declare."""
         return cls(column.arrow_type, column.is_nested)
 
     @property
     def is_array_of_lists(self) -> bool:
         """Whether a cell may be a list of arrays, since inner arrays have several lengths."""
-        return self.type is not None and depth_of(self.type) > 1
+        return self.type is not None and mds.depth_of(self.type) > 1
 
     @classmethod
     def of_field(cls, field: EditedField) -> Expected:
@@ -174,7 +164,7 @@ def _declared_type(numpy_type: Any) -> pa.DataType | None:
     return pa.from_numpy_dtype(dtype) if dtype.kind in "biuf" else None
 
 
-def series_to_values(series: pd.Series[Any], expected: Expected) -> Values:
+def series_to_values(series: pd.Series[Any], expected: Expected) -> mds.Values:
     """Return a DataFrame's column as NumPy if all values have one size, otherwise as Arrow.
 
     Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
@@ -219,12 +209,12 @@ def _holds_nan(type_: pa.DataType | None) -> bool:
     return type_ is None or pa.types.is_integer(type_) or pa.types.is_floating(type_)
 
 
-def _all_missing(rows: int, type_: pa.DataType | None) -> Values:
+def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
     """Return a column of nulls in the type that the column has elsewhere."""
     if type_ is None:
         return pa.nulls(rows)
     if pa.types.is_floating(type_):
-        return np.full(rows, np.nan, numpy_dtype(type_))
+        return np.full(rows, np.nan, mds.numpy_dtype(type_))
     if pa.types.is_integer(type_) or pa.types.is_duration(type_):
         return np.full(rows, np.nan)
     if pa.types.is_timestamp(type_):
@@ -232,7 +222,7 @@ def _all_missing(rows: int, type_: pa.DataType | None) -> Values:
     return pa.nulls(rows, type_)
 
 
-def _cells_to_values(cells: list[Any], expected: Expected) -> Values:
+def _cells_to_values(cells: list[Any], expected: Expected) -> mds.Values:
     """Return a column of Python objects: arrays of one shape stacked, others as Arrow."""
     cells = [None if is_missing(cell) else cell for cell in cells]
     sample = next((cell for cell in cells if cell is not None), None)
@@ -269,14 +259,14 @@ def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
 def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
     """Cast to the expected type if only nulls or precision differ and it holds all values."""
     try:
-        if type_ is not None and common_type(values.type, type_) == type_:
+        if type_ is not None and mds.common_type(values.type, type_) == type_:
             return values.cast(type_)
     except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
     return values
 
 
-def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
+def _arrays_to_values(cells: list[Any], expected: Expected) -> mds.Values:
     """Return arrays, lists and None as a matrix, as an Arrow list, or as objects.
 
     Arrays that have one length in this shard are a matrix, as in Petastorm: a function that pads
@@ -300,20 +290,17 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
     same = len(present) == len(arrays) and len(set(lengths)) == 1
     if same and isinstance(flat, np.ndarray):
         return flat.reshape(len(arrays), lengths[0])
-    offsets = np.zeros(len(arrays) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    missing = np.array([array is None for array in arrays] + [False])
-    return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), as_arrow(flat))
+    return row_transform.lists_of(mds.as_arrow(flat), lengths, [array is None for array in arrays])
 
 
-def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) -> Values:
+def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) -> mds.Values:
     """Return arrays of several shapes as nested lists if the column holds such, or as objects."""
-    depth = 0 if type_ is None else depth_of(type_)
+    depth = 0 if type_ is None else mds.depth_of(type_)
     present = [array for array in arrays if array is not None]
     if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
         return objects(arrays)
     element = pa.from_numpy_dtype(np.result_type(*[array.dtype for array in present]))
-    return _adopt(lists_of_arrays(arrays, list_type(element, depth)), type_)
+    return _adopt(mds.lists_of_arrays(arrays, mds.list_type(element, depth)), type_)
 
 
 def _nested_list(cell: Any) -> Any:
@@ -328,7 +315,7 @@ def _listed(cell: Any) -> list[Any] | None:
     return None if items is None else [None if is_missing(item) else item for item in items]
 
 
-def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> Values:
+def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Values:
     """Return all elements. Arrays without any are left out: NumPy makes float64 of ``[]``."""
     if arrays:
         dtype = np.result_type(*[array.dtype for array in arrays])
@@ -337,11 +324,11 @@ def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> Values
         return np.concatenate([array.astype(dtype) for array in arrays])
     element = type_.value_type if type_ is not None and pa.types.is_list(type_) else type_
     if element is not None and _holds_nan(element):
-        return np.empty(0, numpy_dtype(element))
+        return np.empty(0, mds.numpy_dtype(element))
     return pa.nulls(0, element or pa.null())
 
 
-def _matrix(lists: pa.ListArray) -> Values:
+def _matrix(lists: pa.ListArray) -> mds.Values:
     """Return lists of one length as a matrix where elements are numbers, and all have a value."""
     elements = lists.flatten()
     type_ = elements.type
@@ -361,7 +348,7 @@ def is_missing(cell: Any) -> bool:
     )
 
 
-def batch_to_frame(batch: Batch, schema: Schema) -> pd.DataFrame:
+def batch_to_frame(batch: mds.Batch, schema: mds.Schema) -> pd.DataFrame:
     """Return a batch as a DataFrame, which the user's function may change.
 
     Array columns have one `numpy.ndarray` per cell, dates are `datetime.date`, strings objects;
@@ -381,7 +368,7 @@ def batch_to_frame(batch: Batch, schema: Schema) -> pd.DataFrame:
         raise
 
 
-def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
+def _for_function(values: mds.Values, column: mds.Column | None) -> npt.NDArray[Any]:
     """Return a column as the function gets it: booleans with nulls as True, False and None."""
     if not isinstance(values, np.ndarray):
         if pa.types.is_boolean(values.type):

@@ -17,7 +17,7 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -334,10 +334,6 @@ def receive(channel: socket.socket) -> Any:
     (count,) = _COUNT.unpack(_read(channel, _COUNT.size))
     sizes = [size for (size,) in _COUNT.iter_unpack(_read(channel, count * _COUNT.size))]
     data, *buffers = [_read(channel, size) for size in sizes]
-    return _load(data, buffers)
-
-
-def _load(data: memoryview, buffers: Iterable[memoryview]) -> Any:
     return pickle.loads(data, buffers=buffers)  # noqa: S301  # a process of our own sent it
 
 

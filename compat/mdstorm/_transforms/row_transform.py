@@ -109,7 +109,8 @@ def _as_numbers(name: str, values: Values, dtype: np.dtype[Any]) -> Values:
     if pa.types.is_list(type_):
         elements = _as_numbers(name, values.flatten(), dtype)
         if isinstance(elements, np.ndarray) or elements.type != type_.value_type:
-            return _with_elements(values, pa.array(elements))
+            lengths = values.value_lengths().fill_null(0)
+            return lists_of(pa.array(elements), lengths, np.asarray(values.is_null()))
         return values
     if pa.types.is_null(type_) or (pa.types.is_boolean(type_) and dtype.kind == "b"):
         return values
@@ -120,11 +121,10 @@ def _as_numbers(name: str, values: Values, dtype: np.dtype[Any]) -> Values:
     raise _wrong_type(name, dtype, str(type_))
 
 
-def _with_elements(values: pa.ListArray, elements: pa.Array) -> pa.ListArray:
-    lengths = np.asarray(values.value_lengths().fill_null(0))
+def lists_of(elements: pa.Array, lengths: npt.ArrayLike, missing: npt.ArrayLike) -> pa.ListArray:
+    """Return lists of these lengths, of which some are null, with these elements in turn."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    missing = np.append(np.asarray(values.is_null()), False)
-    return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), elements)
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(missing, False)), elements)
 
 
 def _cell_as_numbers(name: str, cell: Any, dtype: np.dtype[Any]) -> Any:

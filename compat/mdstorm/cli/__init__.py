@@ -15,13 +15,7 @@ from typing import Any
 import click
 
 import mdstorm
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    MDStormError,
-    MissingColumnError,
-    UnsupportedURLError,
-)
+from mdstorm_backend import errors
 
 __all__ = ["main"]
 
@@ -68,10 +62,10 @@ INTERRUPTED = 130
 _WRONG_COMMAND_LINE = 2
 #: Errors in what was asked for.
 _OF_ARGUMENTS = (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    MissingColumnError,
-    UnsupportedURLError,
+    errors.ArgumentTypeError,
+    errors.InvalidArgumentError,
+    errors.MissingColumnError,
+    errors.UnsupportedURLError,
 )
 
 
@@ -96,7 +90,7 @@ class Group(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of the output has closed it: click handles that
-        except (MDStormError, OSError) as error:
+        except (errors.MDStormError, OSError) as error:
             click.echo(f"error: {' '.join(str(error).split())}", err=True)
             ctx.exit(_WRONG_COMMAND_LINE if isinstance(error, _OF_ARGUMENTS) else COULD_NOT_READ)
         except KeyboardInterrupt as interrupt:

@@ -438,17 +438,7 @@ class WrittenParquet:
             petastorm_metadata.check_columns(source, schema)
             source = decoded_source.with_declared_partitions(source, schema)
             plan = mds_plan(schema, source)
-            convert_parquet(
-                source,
-                location,
-                plan=plan.schema,
-                recode=plan.recode,
-                cut_at="row_groups",
-                extra={
-                    petastorm_metadata.UNISCHEMA_EXTRA: decoded_source.unischema_to_json(schema)
-                },
-                resume=False,
-            )
+            convert_parquet(source, location, **plan, cut_at="row_groups", resume=False)
         self._remove(new)
 
     def _states(self) -> dict[str, tuple[int, str]]:

@@ -11,23 +11,13 @@ import pyarrow as pa
 from mdstorm._datasets.petastorm_metadata import ROW_GROUPS_INDEX_KEY, location_of
 from mdstorm._datasets.sources import open_urls, opened
 from mdstorm._petastorm_names import other_names
-from mdstorm._rows import cells
-from mdstorm._selection.predicate_filter import distinct_cells
-from mdstorm._selection.row_group_index import (
-    Indexer,
-    elements_of,
-    load_row_group_index,
-    save_indexers,
-)
+from mdstorm._selection import row_group_index
+from mdstorm._selection.predicate_filter import FieldRows, distinct_cells
+from mdstorm._selection.row_group_index import Indexer, RowGroupIndexerBase, SingleFieldIndexer
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm.etl.rowgroup_indexers import (
-    FieldNotNullIndexer,
-    RowGroupIndexerBase,
-    SingleFieldIndexer,
-)
 from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.format import Batch, Column, Values
+from mdstorm_backend.format import Column, Values
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
@@ -107,7 +97,7 @@ def build_rowgroup_index(
     for number, values in zip(numbers, indexed, strict=True):
         for indexer, each in zip(indexers, values, strict=True):
             _add(indexer, each, number)
-    save_indexers(stored, found)
+    row_group_index.save_indexers(stored, found)
 
 
 def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
@@ -133,14 +123,14 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
         raise ArgumentTypeError(
             f"get_row_group_indexes takes a dataset or its URL, found {dataset!r}"
         )
-    return load_row_group_index(dataset)
+    return row_group_index.load_row_group_index(dataset)
 
 
 def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
     check_list("indexers", indexers)
     found: dict[str, Indexer] = {}
     for indexer in indexers:
-        if not isinstance(indexer, (SingleFieldIndexer, FieldNotNullIndexer)):
+        if not isinstance(indexer, Indexer):
             raise ArgumentTypeError(
                 f"indexers must be of SingleFieldIndexer, FieldNotNullIndexer, or classes derived "
                 f"from them, whose indexes can be stored; found {indexer!r}"
@@ -164,17 +154,14 @@ def _indexed(
     return [
         _elements(batch[indexer.column_names[0]], source.schema.get(indexer.column_names[0]))
         if _takes_values(indexer)
-        else _rows(batch, source, indexer.column_names)
+        else list(FieldRows({n: batch[n] for n in indexer.column_names}, source.schema).dicts())
         for indexer in indexers
     ]
 
 
 def _takes_values(indexer: Any) -> bool:
     """Whether an indexer is ours, and no subclass that builds its index differently."""
-    return type(indexer).build_index in (
-        SingleFieldIndexer.build_index,
-        FieldNotNullIndexer.build_index,
-    )
+    return type(indexer).build_index is SingleFieldIndexer.build_index  # both inherit it
 
 
 def _add(indexer: Any, found: Any, number: int) -> None:
@@ -188,15 +175,10 @@ def _elements(values: Values, column: Column | None) -> Iterable[Any]:
     """Return the values of a column, or the elements of its arrays; distinct if that is fast."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
-            return [element for value in values for element in elements_of(value)]
+            return [element for value in values for element in row_group_index.elements_of(value)]
         values = values.reshape(-1)
     else:
         if pa.types.is_list(values.type):
             values, column = values.flatten(), None
         values = values.drop_null()
     return distinct_cells(values, column)[0]
-
-
-def _rows(batch: Batch, source: SampleSource, names: list[str]) -> list[dict[str, Any]]:
-    columns = [cells(batch[name], source.schema.get(name)) for name in names]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -100,11 +100,11 @@ def test_workers_of_a_later_session_find_it(tmp_path: Path) -> None:
 
 
 def test_a_session_that_refuses_the_shim_goes_on(tmp_path: Path) -> None:
-    from mdstorm_backend.drop_in import spark
+    from mdstorm_backend.drop_in import stand_in
 
     class Refuses:
         def addPyFile(self, path: str) -> None:  # noqa: N802
             raise PermissionError("not on this cluster")
 
     with pytest.warns(UserWarning, match=r"will not find petastorm.*not on this cluster"):
-        spark._send(Refuses(), tmp_path / "petastorm.py")
+        stand_in._send(Refuses(), tmp_path / "petastorm.py")

@@ -19,7 +19,6 @@ from mdstorm._datasets.decoded_source import (
     DecodedSource,
     decoded,
     stored_unischema,
-    unischema_to_json,
 )
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
@@ -41,14 +40,8 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     for name in NAMES:
         parquet = open_parquet(golden_url(name))
         _, schema = opened(name)
-        plan = mds_plan(schema, parquet)
-        datasets[name] = convert_parquet(
-            parquet,
-            str(tmp_path_factory.mktemp(name)),
-            plan=plan.schema,
-            recode=plan.recode,
-            extra={"unischema": unischema_to_json(schema)},
-        )
+        directory = str(tmp_path_factory.mktemp(name))
+        datasets[name] = convert_parquet(parquet, directory, **mds_plan(schema, parquet))
     return datasets
 
 

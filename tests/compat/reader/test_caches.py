@@ -96,11 +96,14 @@ class TestReaders:
         assert first != second
         assert sorted(first) == sorted(second) == list(range(10))
 
-    def test_leaving_the_context_removes_what_was_kept(self, url: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("settings", [{"cleanup": True}, None])
+    def test_leaving_the_context_removes_what_was_kept(
+        self, url: str, tmp_path: Path, settings: Any
+    ) -> None:
         mine = tmp_path / "c" / "mine"
         mine.parent.mkdir()
         mine.touch()
-        read(cached(url, tmp_path / "c", cleanup=True))
+        read(cached(url, tmp_path / "c", cache_extra_settings=settings))
         assert list((tmp_path / "c").iterdir()) == [mine]
 
     def test_without_a_location_a_reader_has_a_directory_of_its_own(
@@ -140,6 +143,18 @@ class TestLocalDiskCache:
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 5 << 10
         assert cache.get("c", lambda: None) is not None
         assert cache.get("a", lambda: None) is None  # the first that was stored had to go
+
+    def test_what_was_used_last_stays_on_request(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path), 5 << 10, 1, eviction_policy="least-recently-used")
+        for number, key in enumerate("ab"):
+            cache.get(key, kilobytes(2))
+            for path in tmp_path.iterdir():
+                if path.stat().st_mtime > 1:
+                    os.utime(path, (number, number))
+        cache.get("a", kilobytes(2))
+        cache.get("c", kilobytes(2))
+        assert cache.get("a", lambda: None) is not None
+        assert cache.get("b", lambda: None) is None
 
     def test_what_a_killed_process_has_left_counts_and_goes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -87,7 +87,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(p, num_epochs=0), ValueError, "must be positive integer or None"),
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
     (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
-    (lambda p, m: reader(p, version=3), ValueError, "is none: leave it out"),
+    (
+        lambda p, m: reader(p, version=3),
+        ValueError,
+        "is no table of Delta or Iceberg: leave it out",
+    ),
     # functions and predicates, when they are made
     (lambda p, m: TransformSpec(3), TypeError, "func must be a function, found 3"),
     (lambda p, m: TransformSpec(removed_fields="x"), TypeError, "removed_fields must be a list"),
@@ -152,3 +156,11 @@ def test_a_mistake_is_told_with_its_remedy(
     mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]
 ) -> None:
     check(mistake, builtin, words, where)
+
+
+def test_a_column_that_is_misspelled_beside_others_is_warned_of(where: tuple[str, str]) -> None:
+    with (
+        pytest.warns(UserWarning, match="no column matches 'idd': did you mean id"),
+        reader(where[0], schema_fields=["x", "idd"]) as found,
+    ):
+        assert next(found)._fields == ("x",)

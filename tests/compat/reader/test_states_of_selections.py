@@ -1,11 +1,15 @@
 """A state goes on only with the filters, the predicate and the function that it was taken with."""
 
 import os
+import random
 import subprocess
 import sys
+import time
+import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,7 @@ from mdstorm.predicates import (
 )
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.errors import StateMismatchError, TransformError
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +167,110 @@ def test_an_array_predicate_is_known_by_its_values() -> None:
     texts = {described_predicate(in_intersection(range(n), "id")) for n in (100, 101)}
     assert len(texts) == 2
     assert max(map(len, texts)) < 300
+
+
+class World:
+    """Ranks that train in lockstep on what a selection leaves, with `Join` for those that end."""
+
+    def __init__(self, converter: SparkDatasetConverter, seed: int) -> None:
+        self.converter = converter
+        self.draw = draw = random.Random(seed)
+        self.size, self.batch_size = draw.randint(2, 5), draw.choice([1, 7, 30, 120, 600])
+        self.epochs = draw.choice([1, 1, 2, 3])
+        self.drops = draw.choice([0, 1, 50, 99])
+        # Rows that are left lie anywhere, or at one end: then some ranks have none.
+        factor = draw.choice([1, 37])
+        self.kept = frozenset(n for n in range(1_000) if n * factor % 1_000 >= 10 * self.drops)
+        self.kind = draw.choice(["predicate", "filters", "transform", "both"])
+        self.options = {
+            "num_epochs": self.epochs,
+            "shuffle_rows": draw.random() < 0.5,
+            "shuffle_row_groups": draw.random() < 0.5,
+            "shuffling_queue_capacity": draw.choice([0, 0, 100, 700]),
+            **self.selection(),
+        }
+
+    def selection(self) -> dict[str, Any]:
+        """Arguments that leave out rows."""
+        kept = self.kept
+        if self.kind == "filters":
+            return {"filters": [("id", "in", sorted(kept))]}
+        spec = TransformSpec(lambda frame: frame[frame["id"].isin(kept)])
+        if self.kind == "transform":
+            return {"transform_spec": spec}
+        test = partial(in_lambda, ["id"], lambda id: id in kept)
+        return {"predicate": test(), **({"transform_spec": spec} if self.kind == "both" else {})}
+
+    def loaders(self, states: Any = None) -> list[Any]:
+        loaders = [
+            self.converter.make_torch_dataloader(
+                self.batch_size, cur_shard=rank, shard_count=self.size, **self.options
+            )
+            for rank in range(self.size)
+        ]
+        for rank, loader in enumerate(loaders):
+            loader.set_epoch(0)  # or each loader of a converter begins with another one
+            if states is not None:
+                loader.load_state_dict(states[rank])
+        return loaders
+
+    def steps(self, loaders: list[Any], most: int | None = None) -> list[list[list[int]]]:
+        """The rows of each rank in each step, up to so many."""
+        found: list[list[list[int]]] = [[] for _ in loaders]
+        running = dict(enumerate(map(iter, loaders)))
+        while running and (most is None or len(found[min(running)]) < most):
+            for rank, batches in list(running.items()):
+                if (batch := next(batches, None)) is None:
+                    del running[rank]
+                else:
+                    found[rank].append(batch["id"].tolist())
+            assert sum(map(len, found)) <= self.size * self.epochs * 1_000
+        return found
+
+    def check(self) -> None:
+        """Check that all rows come once an epoch, in one go and after a resume at any step."""
+        wanted = Counter(dict.fromkeys(self.kept, self.epochs))
+        whole = self.steps(self.loaders())
+        assert Counter(chain(*chain(*whole))) == wanted
+        if self.kind == "transform":
+            assert len(set(map(len, whole))) == 1
+        before = self.loaders()
+        most = self.draw.randint(1, max(map(len, whole)))
+        first = self.steps(before, most)
+        rest = self.steps(self.loaders([loader.state_dict() for loader in before]))
+        for rank in range(self.size):
+            is_over = len(first[rank]) == len(whole[rank])
+            assert first[rank] + ([] if is_over else rest[rank]) == whole[rank]
+
+
+def check_worlds(converter: SparkDatasetConverter, seeds: range) -> int:
+    """Check worlds, and return how many were refused: a function that leaves too few rows."""
+    refused = 0
+    for seed in seeds:
+        world = World(converter, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                world.check()
+            except TransformError:
+                assert world.kind in ("transform", "both")
+                assert world.drops > 0
+                refused += 1
+            except Exception as error:
+                raise AssertionError(f"world {seed}") from error
+    return refused
+
+
+def test_random_worlds_lose_no_row_that_a_selection_leaves(
+    converter: SparkDatasetConverter,
+) -> None:
+    assert check_worlds(converter, range(30)) < 15
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(10))
+def test_many_random_worlds_drawn_anew_lose_no_row(
+    converter: SparkDatasetConverter, part: int
+) -> None:
+    first = 300 * int(time.time()) + 30 * part
+    check_worlds(converter, range(first, first + 30))

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.compat.readers import batch_reader, row_reader, write_parquet
+
+from mdstorm import convert, make_batch_reader
 
 D = Decimal
 DAY = dt.date(2020, 1, 2)
@@ -54,10 +57,22 @@ def test_columns_of_batches(tmp_path: Path, values: Any, type_: Any, expected: A
     np.testing.assert_array_equal(found, expected)
 
 
-def test_timestamps_that_nanoseconds_cannot_hold(tmp_path: Path) -> None:
-    array = pa.array([dt.datetime(9999, 12, 31)], pa.timestamp("us"))
-    with pytest.raises(ValueError, match=r"'c' .* would result in out of bounds timestamp"):
-        batch_of(tmp_path, array)
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_timestamps_that_nanoseconds_cannot_hold(tmp_path: Path, unit: str) -> None:
+    """A warning when the data is opened, and an error at their batch."""
+    times = pa.array([dt.datetime(2000, 1, 1), dt.datetime(9999, 12, 31)], pa.timestamp(unit))
+    pq.write_table(pa.table({"n": [1, 2], "valid_to": times}), tmp_path / "a.parquet")
+    url = f"file://{tmp_path}"
+    with pytest.warns(UserWarning, match="'valid_to' of .* as far as 9999-12-31T00:00:00"):
+        reader = make_batch_reader(url)
+    with reader, pytest.raises(ValueError, match="would result in out of bounds timestamp"):
+        next(reader)
+    with pytest.warns(UserWarning, match="as far as 9999-12-31"):
+        convert(url, f"{url}-mds")
+    with make_batch_reader(url, schema_fields=["n"]) as reader:
+        assert next(reader).n.tolist() == [1, 2]
+    with make_batch_reader(url, filters=[("valid_to", "<", dt.datetime(2100, 1, 1))]) as reader:
+        assert next(reader).n.tolist() == [1]
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,16 @@ def test_png_images_come_back_as_they_were(image: Any) -> None:
     assert found.flags.writeable
 
 
+def test_an_image_may_decode_to_what_its_field_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdstorm.codecs.MAX_IMAGE_BYTES", PIXELS.nbytes - 1)
+    codec = CompressedImageCodec("png")
+    stated, free = field(np.uint8, (4, 5, 3), codec), field(np.uint8, (None, None, 3), codec)
+    encoded = codec.encode(stated, PIXELS)
+    np.testing.assert_array_equal(codec.decode(stated, encoded), PIXELS)
+    with pytest.raises(EncodingError, match="would take 60 bytes, and 59 are allowed"):
+        codec.decode(free, encoded)
+
+
 @pytest.mark.parametrize("name", ["jpeg", "jpg"])
 def test_jpeg_images_come_back_nearly_as_they_were(name: str) -> None:
     smooth = np.linspace(0, 250, 16 * 16).reshape(16, 16).astype(np.uint8)

@@ -159,7 +159,7 @@ class TestWarning:
         texts = [record.getMessage() for record in caplog.records]
         assert len(texts) == warnings
         for text in texts:
-            assert "process 1 of 2, say torchrun's variables RANK and WORLD_SIZE" in text
+            assert "process 1 of 2, according to torchrun's variables RANK and WORLD_SIZE" in text
             assert 'cur_shard="auto"' in text
             assert "cur_shard=0, shard_count=1" in text
 
@@ -181,7 +181,7 @@ class TestWarning:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         launch(1, 2)
-        monkeypatch.setattr(tf_dataset, "in_cluster", lambda: True)
+        monkeypatch.setattr(tf_dataset.tf_loaders, "in_cluster", lambda: True)
         assert len(list(thousand.make_tf_dataset(ROWS, **SHUFFLED))) == 1
         assert not caplog.records
 
