@@ -17,9 +17,11 @@ from hypothesis import settings
 from tests import refusing
 from tests.ports import free_port
 
-# The same examples every time, so that a test which fails does so again, and no limit for one of
-# them, which a loaded machine exceeds. For others: pytest --hypothesis-profile=default
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+# The same examples every time, so that a test which fails does so again; `make test-all` draws
+# others, and what fails there is kept as an `@example`. No limit of time, which a loaded machine
+# exceeds.
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("anew", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 #: After so many seconds a test fails, and the next one runs. What is not to be interrupted ends the

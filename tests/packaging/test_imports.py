@@ -7,8 +7,8 @@ import pytest
 from tests.compat.test_public_names import MODULES
 
 HEAVY = {
-    *("adlfs", "databricks", "deltalake", "gcsfs", "pandas", "pyspark", "s3fs", "tensorflow"),
-    "torch",
+    *("adlfs", "databricks", "deltalake", "gcsfs", "pandas", "pyiceberg", "pyspark", "s3fs"),
+    *("tensorflow", "torch"),
 }
 
 

@@ -95,6 +95,7 @@ def launch(
     processes: int = 1,
     launcher: Sequence[str] | None = None,
     fails: bool = False,
+    told: str = "",
     **environment: str,
 ) -> Run:
     """Run a program in a directory for its records, which may have those of an earlier run.
@@ -114,6 +115,8 @@ def launch(
         starts its ranks itself.
     fails : bool
         Whether it has to fail.
+    told : str
+        A part of what ranks that disagree have to be told; nothing unless they disagree.
     **environment
         Further variables.
     """
@@ -131,10 +134,17 @@ def launch(
         timeout=_TIMEOUT_SECONDS,
     )
     assert (done.returncode != 0) is fails, done.stdout
+    _check_told(at, told)
     return Run(at, done.stdout)
 
 
-def fork(program: str, *args: object, at: Path, processes: int = 1) -> Run:
+def _check_told(at: Path, expected: str) -> None:
+    record = at / "told"
+    found = record.read_text() if record.exists() else ""
+    assert expected in found if expected else not found, found
+
+
+def fork(program: str, *args: object, at: Path, processes: int = 1, told: str = "") -> Run:
     """Run a program as `launch` does, in forks of this process, which has imported the frameworks.
 
     Starting Python anew for each rank, as users do, takes longer than what the programs do.
@@ -152,6 +162,7 @@ def fork(program: str, *args: object, at: Path, processes: int = 1) -> Run:
         process.kill()
     output = "".join(path.read_text() for path in at.glob("*.output"))
     assert [process.exitcode for process in ranks] == [0] * processes, output
+    _check_told(at, told)
     return Run(at, output)
 
 

@@ -20,6 +20,7 @@ def fit(
     devices: int = 1,
     fails: bool = False,
     save_epochs: bool = False,
+    told: str = "",
     **options: Any,
 ) -> Run:
     """Train two epochs and write a checkpoint in the first; Lightning starts the processes."""
@@ -32,6 +33,7 @@ def fit(
         at=at,
         launcher=[sys.executable],
         fails=fails,
+        told=told,
     )
 
 
@@ -156,8 +158,9 @@ def test_another_world_goes_on_from_the_end_of_an_epoch_with_whole_epochs(
 
 @pytest.mark.long
 def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
-    fit(url, "explicit", tmp_path, devices=2, strategy="ddp")
-    run = resume(url, "explicit", tmp_path, devices=2, strategy="ddp")
+    how = {"devices": 2, "strategy": "ddp", "told": "both read share 0 of 2"}
+    fit(url, "explicit", tmp_path, **how)
+    run = resume(url, "explicit", tmp_path, **how)
 
     # The first of two shards, as both ranks were told.
     assert run.delivered("train0").rows == Counter(2 * list(range(ROWS // 2)))

@@ -1,4 +1,7 @@
-"""What the programs share: a converter without Spark, and a record of the rows a rank was given."""
+"""What the programs share: a converter without Spark, and records of what ranks had and were told.
+
+Importing it begins the record of what ranks are told, whatever trainers do with warnings.
+"""
 
 import json
 import os
@@ -7,6 +10,7 @@ from pathlib import Path
 
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import open_dataset
+from mdstorm_backend.loaders import agreement
 
 
 def converter_of(url: str) -> SparkDatasetConverter:
@@ -30,3 +34,16 @@ def _rank() -> int:
     if "TF_CONFIG" in os.environ:
         return int(json.loads(os.environ["TF_CONFIG"])["task"]["index"])
     return int(os.environ.get("RANK", "0"))
+
+
+_warn_user = agreement.warn_user
+
+
+def _note(message: str) -> None:
+    with (Path(os.environ["MDSTORM_TEST_RECORDS"]) / "told").open("a") as file:
+        file.write(f"{message}\n")
+    _warn_user(message)
+
+
+if "MDSTORM_TEST_RECORDS" in os.environ:  # tests import this, too
+    agreement.warn_user = _note

@@ -1,8 +1,10 @@
 """What ranks do that do not all do the same, or filter; arguments: URL PROGRAM ORDER.
 
-What Python warns of goes to standard error. Each rank records the rows of each epoch.
+PROGRAM may be "quiet": all that are right, each in a process group of its own. Each rank records
+the rows of each epoch.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -13,19 +15,29 @@ import torch.distributed as dist
 from support import converter_of, record
 
 from mdstorm.transform import TransformSpec
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 BATCH = 50
 
 
 def main(url: str, program: str, order: str) -> None:
-    dist.init_process_group("gloo")
-    PROGRAMS[program](converter_of(url), order, dist.get_rank())
-    dist.destroy_process_group()
+    if program != "quiet":
+        dist.init_process_group("gloo")
+        PROGRAMS[program](converter_of(url), order, dist.get_rank())
+        dist.destroy_process_group()
+        return
+    here = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
+    for each in QUIET:
+        store = f"file://{os.getcwd()}/{each.__name__}"  # or a rank finds the group before
+        dist.init_process_group("gloo", init_method=store, **here)
+        each(converter_of(url), order, dist.get_rank())
+        dist.barrier()
+        dist.destroy_process_group()
 
 
-def loader_of(converter: Any, order: str, **options: Any) -> Any:
+def loader_of(converter: Any, order: str, batch_size: int = BATCH, **options: Any) -> Any:
     return converter.make_torch_dataloader(
-        batch_size=BATCH,
+        batch_size=batch_size,
         num_epochs=1,
         shuffle_rows=True,
         order=order,
@@ -40,9 +52,9 @@ def in_lockstep(batches: Any) -> Iterator[Any]:
         yield batch
 
 
-def train(loader: Any, epoch: int) -> None:
+def train(loader: Any, epoch: int, part: str = "epoch") -> None:
     for batch in in_lockstep(loader):
-        record(batch["number"], f"epoch{epoch}")
+        record(batch["number"], f"{part}{epoch}")
 
 
 def looks_first(converter: Any, order: str, rank: int) -> None:
@@ -83,9 +95,86 @@ def twice(frame: Any) -> Any:
     return frame.assign(x=frame["x"] * 2)
 
 
+def dataset_of(converter: Any, order: str, batch_size: int = BATCH) -> Any:
+    how: dict[str, Any] = {"shuffle": True, "batch_size": batch_size}
+    if order == "exact":
+        how = {"order": ExactOrder(shuffle_rows=True)}
+    return StreamingDataset(local=converter.cache_dir_url.removeprefix("file://"), **how)
+
+
+def validates_on_rank_0(converter: Any, order: str, rank: int) -> None:
+    loader = loader_of(converter, order)
+    for epoch in range(2):
+        train(loader, epoch, "validates")
+        if rank == 0:
+            for options in ({"cur_shard": 0, "shard_count": 1}, {}):
+                list(loader_of(converter, order, 2 * BATCH, **options))
+
+
+def two_loaders(converter: Any, order: str, rank: int) -> None:
+    dataset = dataset_of(converter, order)
+    loaders = [StreamingDataLoader(dataset, BATCH) for _ in range(2)]
+    for epoch in range(4):
+        train(loaders[epoch % 2], epoch, "two")
+
+
+def accumulates_compiled(converter: Any, order: str, rank: int) -> None:
+    linear = torch.nn.Linear(1, 1)
+    model = torch.compile(torch.nn.parallel.DistributedDataParallel(linear), backend="eager")
+    optimizer = torch.optim.SGD(linear.parameters(), lr=1e-9)
+    loader = loader_of(converter, order)
+    for epoch in range(2):
+        for number, batch in enumerate(loader, 1):
+            record(batch["number"], f"accumulates{epoch}")
+            model(batch["x"][:, None]).mean().backward()
+            if number % 3 == 0 or number == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+
+
+def an_epoch_ahead(converter: Any, order: str, rank: int) -> None:
+    loader = loader_of(converter, order)
+    for epoch in range(3):
+        if epoch == rank:
+            dist.barrier()  # rank 1 begins its second epoch when rank 0 begins its first
+        for batch in loader:
+            record(batch["number"], f"ahead{epoch}")
+
+
+def with_persistent_workers(converter: Any, order: str, rank: int) -> None:
+    dataset = dataset_of(converter, order)
+    with StreamingDataLoader(dataset, BATCH, num_workers=2, persistent_workers=True) as loader:
+        for epoch in range(2):
+            train(loader, epoch, "persistent")
+
+
+def resumes(converter: Any, order: str, rank: int) -> None:
+    loader = loader_of(converter, order)
+    for batch in islice(loader, 3):
+        record(batch["number"], "resumes0")
+    again = loader_of(converter, order)
+    again.load_state_dict(loader.state_dict())
+    for epoch in range(2):
+        train(again, epoch, "resumes")
+
+
 PROGRAMS = {
     each.__name__: each
-    for each in (looks_first, looks_with_a_loader_of_its_own, looks_at_three, seeds, transforms)
+    for each in (
+        looks_first,
+        looks_with_a_loader_of_its_own,
+        looks_at_three,
+        seeds,
+        transforms,
+    )
 }
+QUIET = (
+    two_loaders,
+    accumulates_compiled,
+    an_epoch_ahead,
+    with_persistent_workers,
+    resumes,
+    validates_on_rank_0,  # the last: rank 0 has made more loaders, which begin later epochs
+)
 
 main(*sys.argv[1:])
