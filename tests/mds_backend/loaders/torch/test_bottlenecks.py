@@ -1,7 +1,7 @@
 """The verdict of real loaders on bottlenecks that are known; time is the tests' own.
 
-Only what is slow lets time pass, threads that open shards take turns, and threads that work ahead let
-time pass only while training waits for them: so all of the waiting is for that.
+Only what is slow lets time pass, threads that open shards take turns, and threads that work ahead
+let time pass only while training waits for them: so all of the waiting is for that.
 """
 
 import threading
