@@ -1,7 +1,9 @@
 """What people get wrong with a converter and its loaders: each message has the remedy."""
 
+import argparse
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.tools.spark_session_cli import configure_spark
 from mdstorm_backend import (
     StreamingDataLoader,
     StreamingDataset,
@@ -59,6 +62,11 @@ def deleted(mds: str) -> SparkDatasetConverter:
 def cached(location: str, limit: Any = 1 << 30, row: Any = 100) -> dict[str, Any]:
     sizes = {"cache_size_limit": limit, "cache_row_size_estimate": row}
     return {"cache_type": "local-disk", "cache_location": location.removeprefix("file://"), **sizes}
+
+
+def configured(*settings: str) -> Any:
+    given = argparse.Namespace(spark_session_config=settings, master=None)
+    return configure_spark(SimpleNamespace(config=print), given)
 
 
 def streamed(mds: str) -> Any:
@@ -117,6 +125,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, filters=[("no", "=", 1)]), ValueError, "among ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, filters="id > 3"), ValueError, "(column, operator, value)"),
     (lambda p, m: torch_batch(m, filters=[("id", "=", "a")]), ValueError, "the column's type"),
+    (lambda p, m: configured("a=1", "=2"), ValueError, "key=value format. Got: '=2'"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
     # when the loader is made
     (lambda p, m: loader(m, batch_size=1.5), ValueError, "integer or None, found 1.5"),

@@ -306,6 +306,8 @@ class _Rows:
 
         It is then left to a daemon thread, whose result nobody takes: no codec can be interrupted.
         """
+        if self._stopped:
+            raise _StoppedError
         result: Future[_Result] = Future()
 
         def run() -> None:

@@ -167,6 +167,13 @@ def test_many_files_are_folded_at_first(tmp_path: Path) -> None:
     assert sum("open" in one for one in files) == 20
 
 
+@pytest.mark.parametrize("places", [8, 9])
+def test_many_places_are_folded_at_first(tmp_path: Path, places: int) -> None:
+    (tmp_path / "m.py").write_text("from petastorm.reader import Ventilator\n" * places)
+    found = checked(to_html(report_of(tmp_path))).all("details")
+    assert [("open" in one) for one in found if one.get("class") == "places"] == [places == 8]
+
+
 def test_without_a_file_the_page_says_so(tmp_path: Path) -> None:
     html = to_html(report_of(tmp_path))
     checked(html)

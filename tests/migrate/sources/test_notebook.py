@@ -7,6 +7,7 @@ import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.api import Result, migrate
+from mdstorm_migrate.sources.notebook import JsonStrings
 
 
 def notebook(*sources: Any, language: str = "python", **metadata: Any) -> dict[str, Any]:
@@ -76,6 +77,14 @@ def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
     text = json.dumps(notebook(lines, "x\n", "".join(lines)), **style)
     expected = json.dumps(notebook(after, "x\n", "".join(after)), **style)
     check_rewrite(text, expected, "a.ipynb", todo=False, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "spelt"), [(0, 2, "b\\n"), (0, 1, 'b\\n", "'), (2, 2, 'b\\n", "')]
+)
+def test_what_ends_a_line_ends_its_string(start: int, stop: int, spelt: str) -> None:
+    strings = JsonStrings(r'["a\n", "c"]', [(2, 5), (9, 10)], is_list=True)
+    assert strings.spell("b\n", start, stop) == spelt
 
 
 @pytest.mark.parametrize("magic", ["%%time\n", "%%writefile a.py\n"])
