@@ -9,18 +9,21 @@ is said with the next batch.
 from __future__ import annotations
 
 import atexit
+import inspect
 import json
 import os
 import sys
 import threading
 import weakref
-from collections import deque
+import zlib
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from traceback import walk_stack
+from typing import Any, NamedTuple, TypeAlias
 
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import InvalidArgumentError
@@ -39,6 +42,7 @@ _REMEDIES = {
     "samples consumed": "load the same state on all ranks, or on none",
     "batches of the epoch before": "let all ranks take equally many batches of each epoch, or call "
     "set_epoch(epoch) on all of them before it",
+    "epoch number": "make the same loaders on all ranks, or pass seed= and call set_epoch(epoch)",
 }
 
 
@@ -63,43 +67,48 @@ def find_group() -> Group | None:
     return None
 
 
+#: What is to be said, and whether it is an error.
+Found: TypeAlias = deque[tuple[bool, str]]
+
+
 @dataclass(eq=False)
 class Beginning:
     """A pass that this rank has begun among others.
 
     Attributes
     ----------
+    found : deque of (bool, str)
+        What is to be said, of this pass and of others.
     batches : int
         Batches of it that were delivered.
-    found : deque of (bool, str)
-        What is to be said, and whether it is an error.
     forget : callable
         Lets the epoch count as not begun.
     """
 
+    found: Found
     batches: int = 0
-    found: deque[tuple[bool, str]] = field(default_factory=deque)
     forget: Callable[[], object] = lambda: None
 
     def count(self) -> None:
         """Count a batch, and say what was found: see `tell`."""
         self.batches += 1
         if self.found:
-            self.tell()
+            tell(self.found)
 
-    def tell(self) -> None:
-        """Say what was found.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If ranks lose rows.
-        """
-        while self.found:
-            is_error, message = self.found.popleft()
-            if is_error:
-                raise InvalidArgumentError(message)
-            _warn_once(message)
+def tell(found: Found) -> None:
+    """Say what was found.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If ranks lose rows.
+    """
+    while found:
+        is_error, message = found.popleft()
+        if is_error:
+            raise InvalidArgumentError(message)
+        _warn_once(message)
 
 
 class Ranks:
@@ -119,11 +128,13 @@ class Ranks:
         self._number = 0
         #: For each name, the batch size of the first loader, and the beginnings of each epoch.
         self._begun: dict[str, tuple[int, dict[int, list[Beginning]]]] = {}
-        self._last = Beginning()
+        #: For each name and place in the program, how many passes were begun there.
+        self._begun_at: Counter[str] = Counter()
+        self.found: Found = deque()
 
     def begin(self, rest: Rest) -> Beginning | None:
         """Offer what is begun; None if there is nobody to ask."""
-        self._last.tell()
+        tell(self.found)
         group = find_group()
         if group is None or group.itself is self._inherited or rest.sampler.num_ranks == 1:
             return None
@@ -137,27 +148,41 @@ class Ranks:
         options, epoch, size = rest.options, rest.place.epoch, rest.batching.batch_size
         what = [rest.sampler.num_ranks, selection_of(options), options.order.name]
         name = f"mdstorm/{self._number}/{json.dumps(what, sort_keys=True)}"
+        begun = Beginning(self.found)
+        if (at := self._count_at(name)) is not None:
+            offered: dict[str, Any] = {"epoch number": epoch, "batch size": size}
+            self._ask(partial(_compare, group, at, rest, offered, self.found))
         first_size, epochs = self._begun.setdefault(name, (size, {}))
         if size != first_size or len(epochs) >= _MOST_EPOCHS:
-            return None  # one rank alone may have a loader for something else, as for validation
-        beginnings, before = (
-            epochs.setdefault(epoch, []),
-            epochs.get(epoch - (options.num_epochs or 1)),
-        )
-        found = self._last = Beginning()
-        found.forget = lambda: beginnings.remove(found)
-        beginnings.append(found)
+            return begun  # one rank alone may have a loader for something else, as for validation
+        beginnings = epochs.setdefault(epoch, [])
+        begun.forget = lambda: beginnings.remove(begun)
+        beginnings.append(begun)
         if len(beginnings) == 1:  # ranks may have several loaders, one after the other
-            offered = _offered(rest, before or [])
-            self._ask(partial(_compare, group, f"{name}/{epoch}", rest, offered, found))
-        return found
+            before = epochs.get(epoch - (options.num_epochs or 1), [])
+            key, offered = f"{name}/{epoch}", _offered(rest, before)
+            self._ask(partial(_compare, group, key, rest, offered, self.found))
+            self._ask(partial(_take_share, group, key, rest, self.found))
+        return begun
+
+    def _count_at(self, name: str) -> str | None:
+        """Return a key for the n-th pass that is begun at this place in the program.
+
+        Ranks that run one program have the same n-th pass there, whatever one of them alone does
+        elsewhere. In threads, passes may begin in any order.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        at = f"{name}/at/{_place_in_program()}"
+        self._begun_at[at] += 1
+        return f"{at}/{self._begun_at[at]}" if self._begun_at[at] <= _MOST_EPOCHS else None
 
     def _count_group(self, group: Group) -> None:
         """Number the groups: after one was destroyed, its keys may still be in the store."""
         if self._group() is not group.itself:
             self._group = weakref.ref(group.itself)
             self._number += 1
-            self._begun = {}
+            self._begun, self._begun_at = {}, Counter()
 
     def _ask(self, ask: Callable[[], object]) -> None:
         if self._thread is None:
@@ -172,10 +197,11 @@ class Ranks:
             ask = None  # which has the group: it ends when the program lets go of it
 
     def finish(self) -> None:
-        """Wait for a moment until everything was asked, as the process ends."""
+        """Wait for a moment until everything was asked, as the process ends, and say the rest."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join(_PATIENCE)
+        tell(self.found)
 
 
 def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
@@ -189,16 +215,29 @@ def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
     }
 
 
-def _compare(
-    group: Group, key: str, rest: Rest, offered: Mapping[str, Any], found: Beginning
-) -> None:
+def _place_in_program() -> int:
+    """Return a number for the calls that are under way, the same on all ranks of one program.
+
+    Generators do not count: one rank alone may have a progress bar around its loader.
+    """
+    frames = (frame for frame, _ in walk_stack(sys._getframe()))
+    calls = [
+        (frame.f_code.co_name, frame.f_lasti)
+        for frame in frames
+        if not frame.f_code.co_flags & inspect.CO_GENERATOR
+    ]
+    return zlib.crc32(repr(calls).encode())
+
+
+def _offer(group: Group, key: str, value: Any) -> Any:
+    """Return what the first rank has offered."""
+    return json.loads(group.store.compare_set(key, "", json.dumps(value)))
+
+
+def _compare(group: Group, key: str, rest: Rest, offered: Mapping[str, Any], found: Found) -> None:
     """Ask what the first rank has offered, and note where this one differs."""
-
-    def offer(key: str, value: Any) -> Any:
-        return json.loads(group.store.compare_set(key, "", json.dumps(value)))
-
     order, url, epoch = rest.options.order, rest.options.dataset.url, rest.place.epoch
-    other, theirs = offer(key, [group.rank, offered])
+    other, theirs = _offer(group, key, [group.rank, offered])
     for name, mine in offered.items() if other != group.rank else ():
         if mine == theirs[name] or None in (mine, theirs[name]):
             continue
@@ -207,18 +246,22 @@ def _compare(
             f"with {theirs[name]}, so ranks lose and repeat rows, now or after a resume: "
             f"{_REMEDIES[name]}. check_ranks=False turns this check off"
         )
-        found.found.append((name == "seed" and order.deals_by_seed, message))
-    share = order.world.rank
+        found.append((name == "seed" and order.deals_by_seed, message))
+
+
+def _take_share(group: Group, key: str, rest: Rest, found: Found) -> None:
+    """Ask whether another rank has taken the share of this one, and note that."""
+    share, url, epoch = rest.options.order.world.rank, rest.options.dataset.url, rest.place.epoch
     if (
         rest.sampler.num_ranks == group.size
-        and (taken := offer(f"{key}/{share}", group.rank)) != group.rank
+        and (taken := _offer(group, f"{key}/{share}", group.rank)) != group.rank
     ):
         message = (
             f"ranks {taken} and {group.rank} both read share {share} of {group.size} of {url} "
             f"in epoch {epoch}, so another share is nobody's: pass each rank's own number as "
             'cur_shard, or cur_shard="auto"'
         )
-        found.found.append((False, message))
+        found.append((False, message))
 
 
 def _warn_of_shares(rest: Rest, num_ranks: int) -> None:

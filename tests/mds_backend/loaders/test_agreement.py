@@ -6,6 +6,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -98,7 +99,7 @@ class World:
         asked = threading.Event()
         ranks._ask(asked.set)
         assert asked.wait(60)
-        ranks._last.tell()
+        agreement.tell(ranks.found)
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +155,17 @@ def test_a_seed_for_each_rank_is_a_warning_where_lanes_stay(pair: World) -> None
     assert not unshuffled.told(lambda loader, rank: rows(unshuffled.loader(ExactOrder(seed=5))))
 
 
+def test_what_is_found_after_the_last_batch_is_said_as_the_process_ends(pair: World) -> None:
+    def read_and_end(rank: int) -> None:
+        pair.be(rank)
+        rows(pair.loader(size=BATCH + rank))
+        pair.ranks[rank].finish()
+
+    read_and_end(0)
+    with pytest.warns(UserWarning, match="batch size 11, and rank 0 with 10"):
+        read_and_end(1)
+
+
 def test_a_rank_that_resumes_alone_is_told(pair: World) -> None:
     pair.be(0)
     state = _after(pair.loader(ExactOrder()), 2)
@@ -185,10 +197,43 @@ def test_a_look_of_several_batches_is_found_at_the_next_epoch(pair: World) -> No
         for _ in range(2):
             rows(loader)
 
-    (found,) = pair.told(read)
+    at_once, found = pair.told(read)
+    assert "with epoch number 1, and rank 0 with 0" in at_once
     assert "rank 1 begins epoch 1" in found
     assert "batches of the epoch before 3, and rank 0 with 6" in found
     assert "set_epoch" in found
+
+
+def test_a_pass_that_one_rank_alone_makes_is_found_at_the_next_one_of_all(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        for _ in range(3):
+            rows(loader)
+            if rank == 0:
+                rows(loader)
+
+    (found,) = pair.told(read)
+    assert "rank 1 begins epoch 1" in found
+    assert "with epoch number 1, and rank 0 with 2" in found
+    assert "make the same loaders on all ranks" in found
+
+
+def test_the_batch_sizes_of_later_loaders_are_compared(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        rows(loader)
+        rows(pair.loader(size=7 + rank))
+
+    (found,) = pair.told(read)
+    assert "batch size 8, and rank 0 with 7" in found
+
+
+def test_passes_that_begin_in_threads_are_not_compared_by_their_number(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        in_turn = [loader, in_epoch(5, pair.loader())]
+        with ThreadPoolExecutor(1) as thread:
+            for each in in_turn if rank else reversed(in_turn):
+                thread.submit(rows, each).result()
+
+    assert pair.told(read) == []
 
 
 def test_two_ranks_that_take_one_share_are_told(pair: World) -> None:
@@ -234,6 +279,10 @@ def in_epoch(epoch: int, loader: Any) -> Any:
     return loader
 
 
+def bar(batches: Any) -> Iterator[Any]:
+    yield from batches
+
+
 #: What is right, or the same on all ranks.
 QUIET: dict[str, Callable[[World, Any, int], object]] = {
     "epochs": lambda world, loader, rank: [rows(loader) for _ in range(3)],
@@ -262,6 +311,9 @@ QUIET: dict[str, Callable[[World, Any, int], object]] = {
     "a few batches of another loader on rank 0 alone": lambda world, loader, rank: [
         (rows(loader), rank or rows(islice(in_epoch(epoch, world.loader()), 3)))
         for epoch in range(3)
+    ],
+    "a progress bar and a loader of the same size on rank 0 alone": lambda world, loader, rank: [
+        (rows(loader if rank else bar(loader)), rank or rows(world.loader())) for _ in range(3)
     ],
     "all rows on rank 0 alone": lambda world, loader, rank: (
         rows(loader),
@@ -365,10 +417,10 @@ class Counting:
         return bytes(self.store.compare_set(key, *values))
 
 
-def test_a_rank_asks_the_store_twice_an_epoch(pair: World) -> None:
+def test_a_rank_asks_the_store_three_times_an_epoch(pair: World) -> None:
     pair.store = Counting()
     pair.told(lambda loader, rank: [rows(loader) for _ in range(3)])
-    assert len(pair.store.asked) == 2 * 2 * 3
+    assert len(pair.store.asked) == 3 * 2 * 3
 
 
 @pytest.mark.long

@@ -80,6 +80,13 @@ def looks_at_three(converter: Any, order: str, rank: int) -> None:
         train(loader, epoch)
 
 
+def reads_alone(converter: Any, order: str, rank: int) -> None:
+    for epoch in range(2):
+        train(loader_of(converter, order), epoch)
+        if rank == 0:
+            list(loader_of(converter, order))
+
+
 def seeds(converter: Any, order: str, rank: int) -> None:
     for epoch in range(2):
         for batch in loader_of(converter, order, seed=42 + rank):
@@ -164,6 +171,7 @@ PROGRAMS = {
         looks_first,
         looks_with_a_loader_of_its_own,
         looks_at_three,
+        reads_alone,
         seeds,
         transforms,
     )
