@@ -289,7 +289,7 @@ class SampleDataset(Described, ABC):
         order = order.resolved()
         if order.follows_world:
             order = order.share_of(find_world())
-        sampler = ExactSampler(order, self.bounds, batch_size, num_epochs, is_repeated=False)
+        sampler = ExactSampler(order, self.bounds, batch_size, num_epochs)
         place = sampler.begun(Place())
         blocks = reader.blocks(*sampler.part(place))
         return (convert(batch) for block in blocks for batch in block.batches())

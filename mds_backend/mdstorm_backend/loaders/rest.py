@@ -231,9 +231,7 @@ def sampler_of(
         drops_rows = options.drops_rows and even is None
         return PieceSampler(order, len(dataset), options.num_epochs, drops_rows, num_parts, even)
     size, drop_last = batching.batch_size, batching.drop_last
-    return ExactSampler(
-        order, dataset.bounds, size, options.num_epochs, drop_last, num_parts, ahead or WorkAhead()
-    )
+    return ExactSampler(order, dataset.bounds, size, options.num_epochs, drop_last, num_parts)
 
 
 @dataclass(frozen=True, eq=False)

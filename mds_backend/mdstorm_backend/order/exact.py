@@ -8,19 +8,18 @@ whole shards, both differently in each epoch.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.checks import check_integer
-from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
-from mdstorm_backend.order.sampler import Chunk, Place, ShardRows, short_type
+from mdstorm_backend.order.sampler import Chunk, Place, RowsOnDemand
+from mdstorm_backend.order.windows import Permutation, Window
 from mdstorm_backend.order.world import World
 
 #: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
@@ -28,8 +27,6 @@ from mdstorm_backend.order.world import World
 DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
-#: From so many rows on, to permute a window takes longer than to read a few batches.
-_MANY = 1 << 17
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -201,18 +198,11 @@ class ExactOrder:
         cuts = np.clip(bounds[first : last + 1], rows.start, rows.stop)
         shards = np.flatnonzero(cuts[1:] > cuts[:-1])
         if self.shuffle_shards:
-            shards = shards[self._generator(epoch, _SHARDS).permutation(len(shards))]
+            generator = np.random.default_rng(self._seed(epoch, _SHARDS))
+            shards = shards[generator.permutation(len(shards))]
         return shards + first, cuts[shards], cuts[shards + 1]
 
-    def chunks(
-        self,
-        bounds: _Numbers,
-        rows: range,
-        epoch: int,
-        used: range,
-        ahead: WorkAhead[ShardRows] | None = None,
-        at_last: Callable[[], None] | None = None,
-    ) -> Iterator[Chunk]:
+    def chunks(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
         """Yield some rows in the order of `epoch`, a window at a time.
 
         Parameters
@@ -221,39 +211,20 @@ class ExactOrder:
             See `pieces`.
         used : range
             Which of them, by their position in that order.
-        ahead : WorkAhead, optional
-            Permutes the next window while one is read.
-        at_last : callable, optional
-            Called before the last window is yielded, where rows are shuffled.
         """
         if not self.shuffles and not self.shuffle_shards:
             yield range(rows.start + used.start, rows.start + used.stop)
             return
-        windows = self._windows(bounds, rows, epoch, used)
-        following = next(windows, None)
-        while (window := following) is not None:
-            following = next(windows, None)
+        for window in self._windows(bounds, rows, epoch, used):
             low, high = max(used.start - window.begin, 0), used.stop - window.begin
-            if not self.shuffles:
-                start = int(window.starts[0])
-                yield range(start + low, start + min(high, window.size))
-                continue
-            permuted = window.permuted() if ahead is None else window.made_by(ahead)
-            if following is not None and ahead is not None:
-                following.begun_by(ahead)
-            elif following is None and at_last is not None:
-                at_last()
-            yield permuted[low:high]
+            part = range(low, min(high, len(window)))
+            start = int(window.starts[0])
+            if self.shuffles:
+                yield RowsOnDemand(window.rows, part)
+            else:
+                yield range(start + part.start, start + part.stop)
 
-    def prepare(
-        self, bounds: _Numbers, rows: range, epoch: int, ahead: WorkAhead[ShardRows]
-    ) -> None:
-        """Have a thread permute the first window of an epoch."""
-        if self.shuffles:
-            for window in islice(self._windows(bounds, rows, epoch, range(len(rows))), 1):
-                window.begun_by(ahead)
-
-    def _windows(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[_Window]:
+    def _windows(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Window]:
         """Yield the windows that hold used rows; without shuffled rows, each shard is one."""
         shards, starts, stops = self._pieces(bounds, rows, epoch)
         sizes = stops - starts
@@ -265,49 +236,15 @@ class ExactOrder:
             end, chosen = int(ends[last]), slice(first, last + 1)
             if end > used.start:
                 found = shards[chosen]
-                pieces = (found, bounds[found], starts[chosen], sizes[chosen])
-                yield _Window(self, rows, epoch, number, begin, end - begin, *pieces)
+                seed = self._seed(epoch, _ROWS, number)
+                yield Window(begin, found, bounds[found], starts[chosen], sizes[chosen], seed)
             begin, first, number = end, last + 1, number + 1
 
     def permutation(self, num_rows: int, epoch: int, number: int) -> _Numbers:
         """Return the permutation of the rows of window `number` of `epoch`."""
-        found: _Numbers = self._generator(epoch, _ROWS, number).permutation(num_rows)
-        return found
+        generator = np.random.default_rng(self._seed(epoch, _ROWS, number))
+        return Permutation(num_rows, generator).numbers(range(num_rows))
 
-    def _generator(self, *stream: int) -> np.random.Generator:
+    def _seed(self, *stream: int) -> tuple[int, ...]:
         assert self.seed, "resolved() has not been called"
-        return np.random.default_rng([self.seed, *stream])
-
-
-class _Window(NamedTuple):
-    """Window number `number` of a lane: pieces of shards, after `begin` other rows of it."""
-
-    order: ExactOrder
-    rows: range
-    epoch: int
-    number: int
-    begin: int
-    size: int
-    shards: _Numbers
-    #: Number of the first sample of each shard, and of the first one that belongs to the window.
-    firsts: _Numbers
-    starts: _Numbers
-    sizes: _Numbers
-
-    def permuted(self) -> ShardRows:
-        """Return its rows, permuted."""
-        rows, count = self.order.permutation(self.size, self.epoch, self.number), len(self.shards)
-        owners = np.repeat(np.arange(count, dtype=short_type(count)), self.sizes)
-        owners = owners.take(rows, mode="clip")
-        before = np.cumsum(self.sizes) - self.sizes
-        rows += (self.starts - self.firsts - before)[owners]  # three times as fast as `take`
-        return ShardRows(self.shards, self.firsts, owners, rows)
-
-    def made_by(self, ahead: WorkAhead[ShardRows]) -> ShardRows:
-        """Return what `permuted` does, where a thread may have begun to make it."""
-        return self.permuted() if self.size < _MANY else ahead.get(self[:4], self.permuted)
-
-    def begun_by(self, ahead: WorkAhead[ShardRows]) -> None:
-        """Have a thread permute it, if that takes long."""
-        if self.size >= _MANY:
-            ahead.begin(self[:4], self.permuted)
+        return (self.seed, *stream)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import chain, count, islice, repeat
 from typing import ClassVar
 
@@ -12,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, Stretch, ceil_div
-from mdstorm_backend.order.sampler import Chunk, Place, Sampler, ShardRows
+from mdstorm_backend.order.sampler import Chunk, Place, Sampler
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -41,10 +39,6 @@ class ExactSampler(Sampler):
         Leave out batches that are not full.
     num_parts : int
         Processes that share the batches: part k has the batches k, k + n, …
-    ahead : WorkAhead
-        Permutes large windows, and the first one of the next epoch, ahead of use.
-    is_repeated : bool
-        Whether another pass may follow this one.
     """
 
     order: ExactOrder
@@ -53,8 +47,6 @@ class ExactSampler(Sampler):
     num_epochs: int | None = 1
     drop_last: bool = False
     num_parts: int = 1
-    ahead: WorkAhead[ShardRows] = field(default_factory=WorkAhead)
-    is_repeated: bool = True
     spans_epochs: ClassVar[bool] = True
 
     @cached_property
@@ -263,17 +255,7 @@ class ExactSampler(Sampler):
             rests = [Stretch(rank, 0, len(lanes.first_lane(rank)))] if not consumed else None
             for lane, start, stop in rests or lanes.rest(rank, consumed):
                 rows, used = lanes.first_lane(lane), range(start, stop)
-                prepare = partial(self._prepare_after, epoch, number)
-                yield from self.order.chunks(self.bounds, rows, number, used, self.ahead, prepare)
-
-    def _prepare_after(self, epoch: int, number: int) -> None:
-        """Have a thread permute the first window of what follows: this pass, or another one."""
-        is_last = self.num_epochs is not None and epoch + 1 >= self.num_epochs
-        if is_last and not self.is_repeated:
-            return
-        first_place = 0 if is_last else (epoch + 1) * self.num_samples
-        rows = self._epoch_lanes(first_place, (self._own_lanes,)).first_lane(self.order.rank)
-        self.order.prepare(self.bounds, rows, number + 1, self.ahead)
+                yield from self.order.chunks(self.bounds, rows, number, used)
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -14,7 +14,7 @@ from mdstorm_backend.order.lanes import Lanes
 
 @dataclass(frozen=True)
 class ShardRows:
-    """Samples in any order, by their rows in shards.
+    """Where samples lie that come in any order.
 
     Attributes
     ----------
@@ -37,10 +37,6 @@ class ShardRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, part: slice) -> ShardRows:
-        """Return some of the samples, as views."""
-        return ShardRows(self.shards, self.firsts, self.owners[part], self.rows[part])
-
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """Numbers of the samples in the dataset, int64."""
@@ -53,16 +49,43 @@ def short_type(count: int) -> np.dtype[Any]:
     return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
 
 
-#: Samples in the order in which they are read, by their numbers or by their rows in shards. A range
-#: is read at memory speed.
-Chunk: TypeAlias = range | npt.NDArray[np.int64] | ShardRows
+@dataclass(frozen=True)
+class RowsOnDemand:
+    """Samples in an order that is worked out when they are read.
+
+    Attributes
+    ----------
+    find : callable
+        Returns where the samples at some positions lie.
+    part : range
+        The positions.
+    """
+
+    find: Callable[[range], ShardRows]
+    part: range
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __getitem__(self, chosen: slice) -> RowsOnDemand:
+        return RowsOnDemand(self.find, self.part[chosen])
+
+    def found(self) -> ShardRows:
+        """Return where the samples lie."""
+        return self.find(self.part)
+
+
+#: Samples in the order in which they are read, by their numbers, or as rows of shards. A range is
+#: read at memory speed.
+Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
 
 
 def numbers_of(chunk: Chunk) -> list[int]:
     """Return the numbers of the samples of a chunk."""
     if isinstance(chunk, range):
         return list(chunk)
-    numbers: list[int] = (chunk.numbers if isinstance(chunk, ShardRows) else chunk).tolist()
+    found = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
+    numbers: list[int] = found.tolist()
     return numbers
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import Batch, slice_batch
-from mdstorm_backend.order.sampler import Chunk, ShardRows, numbers_of, short_type
+from mdstorm_backend.order.sampler import Chunk, RowsOnDemand, ShardRows, numbers_of, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
@@ -117,14 +117,16 @@ class Located:
         self.kept = kept
         self.shards: Sequence[Shard | Future[Any]] = ()
         self.recorder: Recorder | None = None
+        self._found: ShardRows | None = None
         if isinstance(chunk, range):
             first = int(np.searchsorted(bounds, chunk.start, side="right")) - 1
             last = int(np.searchsorted(bounds, chunk.stop - 1, side="right")) - 1
             self._firsts = bounds[first : last + 2]
             self.shard_numbers = list(range(first, last + 1))
             return
-        self.chunk = _present(chunk if isinstance(chunk, ShardRows) else _found(chunk, bounds))
-        self.shard_numbers = self.chunk.shards.tolist()
+        found = chunk.found() if isinstance(chunk, RowsOnDemand) else _found(chunk, bounds)
+        self._found = _present(found)
+        self.shard_numbers = self._found.shards.tolist()
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -173,9 +175,9 @@ class Located:
 
     def scattered(self, start: int, stop: int) -> Scattered | None:
         """Say where the samples `start` to `stop` lie; None if they come in stored order."""
-        if not isinstance(self.chunk, ShardRows):
+        if self._found is None:
             return None
-        owners, rows = self.chunk.owners[start:stop], self.chunk.rows[start:stop]
+        owners, rows = self._found.owners[start:stop], self._found.rows[start:stop]
         for number, shard in self._arriving:
             shard.wait_for(int(rows.max(initial=-1, where=owners == number)) + 1)
         return Scattered(self.opened, owners, rows)

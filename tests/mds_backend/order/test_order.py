@@ -4,12 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order import exact
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.order.exact_sampler import ExactSampler
-from mdstorm_backend.order.sampler import Place, numbers_of
 
 
 def pieces(order: ExactOrder, sizes: list[int], epoch: int = 0) -> list[range]:
@@ -93,26 +89,3 @@ def test_the_parts_of_a_rank_are_those_of_each_shard_without_empty_ones() -> Non
     order = ExactOrder(rank=1, world_size=2)
     assert order.rows(10) == range(5, 10)
     assert pieces(order, [0, 3, 4, 0, 3]) == [range(5, 7), range(7, 10)]
-
-
-@pytest.mark.parametrize("window", [9, 1000])
-def test_windows_that_are_permuted_ahead_are_the_same(
-    monkeypatch: pytest.MonkeyPatch, window: int
-) -> None:
-    order, bounds = ExactOrder(seed=3, shuffle_shards=True, window=window), np.arange(0, 101, 4)
-
-    def epochs(ahead: WorkAhead[Any], *, is_repeated: bool = True) -> list[list[int]]:
-        sampler = ExactSampler(order, bounds, 8, 3, ahead=ahead, is_repeated=is_repeated)
-        return [numbers_of(chunk) for chunk in sampler.chunks(sampler.begun(Place()))]
-
-    expected, begun = epochs(WorkAhead()), []
-    begin = WorkAhead.begin
-    monkeypatch.setattr(exact, "_MANY", 1)
-    monkeypatch.setattr(
-        WorkAhead, "begin", lambda ahead, key, make: (begun.append(key), begin(ahead, key, make))
-    )
-    assert epochs(WorkAhead()) == expected
-    assert len(begun) == len(expected)  # of each window the one after it, and of the next pass
-    begun.clear()
-    assert epochs(WorkAhead(), is_repeated=False) == expected
-    assert len(begun) == len(expected) - 1  # nothing of a next pass
