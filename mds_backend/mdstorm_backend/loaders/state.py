@@ -19,8 +19,8 @@ from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
 from mdstorm_backend.order.sampler import Place
 
-#: Of the states that are written. Those of versions before the first release are refused.
-VERSION = 3
+#: Of the states that are written. Older ones are refused: they counted, or permuted, otherwise.
+VERSION = 4
 
 #: Text that says which rows are left out, and what becomes of them.
 _SELECTION = ("filters", "predicate", "transform")
@@ -170,8 +170,9 @@ def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any]
     version = ours.get("version")
     if not is_integer(version) or version < VERSION:
         raise StateMismatchError(
-            "the state was written by a version of mdstorm before its first release, which counted "
-            "otherwise: begin the epoch again without it"
+            "the state was written by an older version of mdstorm, in which another order of rows "
+            "belongs to a seed: finish that run with that version, or begin the epoch again "
+            "without the state"
         )
     if version > VERSION:
         raise StateMismatchError(
