@@ -51,10 +51,13 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         If Python on the workers lacks mdstorm, or what Spark and mdstorm need there.
     WriteError
         If a task could not write a file, as on a full disk. Every other error is Spark's own.
+    KeyboardInterrupt
+        Also where Spark's own clean-up fails at it, over the connection that was in use.
     """
     try:
         return [row["report"] for row in mapped.collect()]
     except Exception as error:
+        _check_interrupted(error)
         lacking = _lacking(error, mapped.sparkSession)
         if lacking:
             raise MissingDependencyError(lacking) from error
@@ -62,6 +65,14 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         if is_ours:
             raise WriteError(text) from None  # Spark's error repeats it below two tracebacks
         raise
+
+
+def _check_interrupted(error: BaseException | None) -> None:
+    """Raise KeyboardInterrupt if an error came up while one was on its way."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        error = error.__context__
 
 
 def _lacking(error: Exception, session: SparkSession) -> str:

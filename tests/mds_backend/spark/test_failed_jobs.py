@@ -61,6 +61,18 @@ def test_a_session_that_is_gone_does_not_hide_why_a_job_failed() -> None:
         collect_reports(mapped)
 
 
+def test_a_clean_up_of_spark_that_fails_does_not_hide_ctrl_c() -> None:
+    def interrupted() -> list[Any]:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ConnectionError("Answer from Java side is empty")
+
+    mapped: Any = SimpleNamespace(sparkSession=None, collect=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        collect_reports(mapped)
+
+
 def test_a_task_that_cannot_write_is_told_without_tracebacks(spark: Any) -> None:
     text = f"file:///x/{'a' * 500}.mds could not be written (No space left on device). Check it"
 
