@@ -56,7 +56,7 @@ class Epochs:
         self.first_epoch: Callable[[], int] = int
         #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin; None
         #: before anybody has said anything.
-        self._record = SharedRecord({"start": None, "next": None, "joined": []})
+        self._record = SharedRecord({"start": None, "next": None, "joined": [], "packs": False})
         self.ahead: WorkAhead[Any] = WorkAhead()
         self._begun = 0
         #: The record before the last beginning, unless somebody has said since what comes next.
@@ -97,6 +97,16 @@ class Epochs:
         return len(joined[1]) if joined else 0
 
     @property
+    def has_packs(self) -> bool:
+        """Whether what was read since the last beginning came as items that are not samples."""
+        return bool(self._own_record.read()["packs"])
+
+    def note_packs(self) -> None:
+        """Note that items are not one sample each."""
+        with self._own_record.changing() as record:
+            record["packs"] = True
+
+    @property
     def begun(self) -> Place | None:
         """The place that was begun last, or is to go on; None before the first one."""
         start = self._own_record.read()["start"]
@@ -121,7 +131,7 @@ class Epochs:
                     place = replace(place, first_epoch=first)
                 record["start"] = asdict(place)
                 record["next"] = asdict(place.beginning_of(place.epoch + 1))
-                workers = []
+                workers, record["packs"] = [], False
             record["joined"] = [] if joining is None else [mine, [*workers, joining.worker]]
             return _place(record["start"])
 
@@ -157,7 +167,7 @@ class Epochs:
         self._before = None
         with self._own_record.changing() as record:
             record["start"] = asdict(place) if is_begun else None
-            record["next"], record["joined"] = asdict(place), []
+            record["next"], record["joined"], record["packs"] = asdict(place), [], False
 
     def go_on_as_worker(self, place: Place, next_epoch: int, worker: int) -> None:
         """Note that a worker process goes on at a place by itself, as others do with theirs."""

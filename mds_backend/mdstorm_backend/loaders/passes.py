@@ -19,7 +19,7 @@ from mdstorm_backend.order.world import World
 from mdstorm_backend.read.reader import warn_no_data
 
 #: Samples that the workers of a plain ``DataLoader`` read at a time if nobody says how many.
-_SAMPLES_AT_A_TIME = 1024
+SAMPLES_AT_A_TIME = 1024
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Schedule:
             skipped = 0
 
     def _batching(self, batch_size: int | None, worker: Worker) -> Batching:
-        default = _SAMPLES_AT_A_TIME if worker.count > 1 else 1
+        default = SAMPLES_AT_A_TIME if worker.count > 1 else 1
         return Batching(batch_size or default, num_workers=worker.count)
 
     def state_of_rest(self, rest: Rest) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch.utils.data import get_worker_info
 
 from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.sample_access import Array
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.passes import Worker
 from mdstorm_backend.loaders.rest import Rest
@@ -79,10 +79,18 @@ class DatasetSamples(DatasetInfo, Array):
         ------
         StateMismatchError
             If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
-            transform may have dropped some. A worker knows of its own part, which is what
+            transform may have dropped some; or a loader counts what an overridden ``__iter__``
+            yields, and that is not one sample each. A worker knows of its own part, which is what
             torchdata's ``StatefulDataLoader`` asks for. In the exact order the process that started
             workers does not notice them: its state is that of what it has read itself.
         """
+        if num_samples is not None and self._mdstorm.schedule.epochs.has_packs:
+            raise StateMismatchError(
+                f"what {type(self).__name__}.__iter__ yields is not one sample each, so their "
+                "number does not say which samples were read: pack, split or leave out samples in "
+                "a collate_fn, or override _get_batch_size of the loader to count the samples of a "
+                "batch"
+            )
         return self._mdstorm.state_dict(num_samples, from_beginning)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
@@ -101,7 +109,9 @@ class DatasetSamples(DatasetInfo, Array):
 
 def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
     opened = dataset._mdstorm
+    opened.noted = opened.yielded
     for rest in opened.schedule.own_rests(opened.settings.batch_size, Worker()):
+        opened.noted -= opened.yielded
         opened.yielded = 0
         warn_of_samples(rest, opened.settings.batch_size)
         for block in sample_blocks(dataset, rest.recorded(current_recorder())):
@@ -112,14 +122,14 @@ def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
 
 def _samples_of(dataset: DatasetSamples, part: WorkerPart) -> Iterator[Any]:
     for rest, number in part.rests():
-        skipped = part.rows
+        skipped = part.yielded
         if number == 0:
             warn_of_samples(rest, dataset._mdstorm.settings.batch_size)
         for block in sample_blocks(dataset, rest, number):
             samples = samples_of(dataset, block)
             for mark, size in zip(block.marks, block.sizes, strict=True):
                 for sample in islice(samples, skipped, size):
-                    part.rows += 1
+                    part.yielded += 1
                     yield sample
                 part.advance(mark)
                 skipped = 0

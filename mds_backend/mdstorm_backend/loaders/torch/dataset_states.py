@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from math import lcm
 from multiprocessing import context, parent_process
 from multiprocessing.connection import wait
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.passes import Schedule, Worker
+from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME, Schedule, Worker
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.state import check_equal, damaged, number
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
@@ -34,6 +35,8 @@ class DatasetStates(OpenedDataset):
 
     #: Samples of the iteration that was begun last, in the elastic order of its last epoch.
     yielded = 0
+    #: How many of them `note_items` knows.
+    noted = 0
     #: In a worker process of a plain ``DataLoader``: what it reads, and the state with which the
     #: next iteration goes on.
     _part: WorkerPart | None = None
@@ -46,7 +49,7 @@ class DatasetStates(OpenedDataset):
     ) -> dict[str, Any]:
         """Return where reading stands: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
-            self._check_batches(num_samples)
+            self.check_batches(num_samples)
             return self.schedule.state_dict(num_samples, from_beginning)
         if get_worker_info() is not None:
             if self._part is None:
@@ -57,18 +60,34 @@ class DatasetStates(OpenedDataset):
             return self._part.state_dict()
         return self.schedule.state_of_samples(self.yielded)
 
-    def _check_batches(self, num_samples: int) -> None:
-        """Refuse a number of samples that are no batches of the worker processes that read them."""
-        size, schedule = self.settings.batch_size, self.schedule
-        if size is None or schedule.epochs.num_joined < 2:
+    def note_items(self, count: int) -> None:
+        """Note whether `count` items, made by an overridden ``__iter__``, are one sample each."""
+        here = self._part or self
+        if here.yielded - here.noted != count:
+            self.schedule.epochs.note_packs()
+        here.noted = here.yielded
+
+    def check_batches(
+        self, num_samples: int, batch_size: int | None = None, num_workers: int = 0
+    ) -> None:
+        """Refuse a number of samples that are no batches of the worker processes that read them.
+
+        Those of a loader with another `batch_size` have whole ones after the same number of each.
+        """
+        size, schedule = self.settings.batch_size or SAMPLES_AT_A_TIME, self.schedule
+        num_workers = max(num_workers, schedule.epochs.num_joined)
+        if num_workers < 2:
             return
+        whole = size
+        if batch_size not in (None, size):
+            whole = lcm(size, batch_size) * num_workers
         sampler = schedule.sampler()
         samples = num_samples // sampler.num_ranks
-        if samples % size and samples < sampler.rows_per_epoch:
+        if samples % whole and samples < sampler.rows_per_epoch:
             raise StateMismatchError(
-                f"{samples} samples on this rank are no whole batches of {size}, the batch_size of "
-                "the dataset, by which worker processes divide the samples. Which ones they have "
-                "delivered is not known: give the dataset the batch_size of the DataLoader"
+                f"after {samples} samples on this rank, worker processes stand within batches of "
+                f"{size}, by which they divide the samples. Which ones they have delivered is not "
+                "known: give the dataset the batch_size of the DataLoader"
             )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
@@ -128,8 +147,10 @@ class WorkerPart:
 
     Attributes
     ----------
-    rows : int
+    yielded : int
         Samples delivered of the batch that comes next.
+    noted : int
+        See `DatasetStates`; negative for batches before.
 
     Raises
     ------
@@ -149,7 +170,7 @@ class WorkerPart:
         self._batch_size = batch_size
         self._part = worker.number
         self._state = state
-        self.rows = 0
+        self.yielded = self.noted = 0
         if state is None:
             self._rests = schedule.own_rests(batch_size, worker)
             self._rest = next(self._rests, None)
@@ -159,7 +180,8 @@ class WorkerPart:
         if missing := [key for key in here if key not in there]:
             raise damaged(f"it has no {missing} of its worker")
         check_equal(there, here, schedule.options.dataset.url)
-        self._part, self.rows = number(there, "part"), number(there, "rows")
+        self._part, self.yielded = number(there, "part"), number(there, "rows")
+        self.noted = self.yielded
         self._rests = schedule.rests_of_worker(state, batch_size, worker)
         self._rest = next(self._rests, None)
 
@@ -170,20 +192,21 @@ class WorkerPart:
             following = next(self._rests, None)
             if following is None:  # the state is that of the end
                 return
-            self._rest, self._part, self.rows = following, self._worker.number, 0
+            self._rest, self._part, self.yielded = following, self._worker.number, 0
 
     def advance(self, mark: Any) -> None:
         """Note that a whole batch was delivered; `mark` is the block's for it."""
         assert self._rest is not None
         self._rest, self._part = self._rest.after(self._part, mark)
-        self.rows = 0
+        self.noted -= self.yielded
+        self.yielded = 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
         if self._rest is None:  # nothing was there to read
             return self._schedule.state_dict(0, True) if self._state is None else {**self._state}
         state = self._schedule.state_of_rest(self._rest)
-        place = {**self._here(), "part": self._part, "rows": self.rows}
+        place = {**self._here(), "part": self._part, "rows": self.yielded}
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: place}}
 
     def _here(self) -> dict[str, Any]:

@@ -25,7 +25,13 @@ from mdstorm_backend.loaders.torch.loader_passes import (
     has_own_states,
     rows_of,
 )
-from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, MappedCollate, TorchBatch
+from mdstorm_backend.loaders.torch.torch_batches import (
+    BatchMap,
+    BatchT,
+    MappedCollate,
+    NotedItems,
+    TorchBatch,
+)
 from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 from mdstorm_backend.read.reader import check_batch_size
 
@@ -141,11 +147,9 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     ) -> None:
         options = named(arguments, options)
         check_arguments(dataset, batch_size, batch_map, options)
-        reads_blocks = (
-            isinstance(dataset, DatasetSamples)
-            and type(dataset).__iter__ is DatasetSamples.__iter__
-            and batch_size is not None
-        )
+        is_ours = isinstance(dataset, DatasetSamples)
+        own_iteration = is_ours and type(dataset).__iter__ is not DatasetSamples.__iter__
+        reads_blocks = is_ours and not own_iteration and batch_size is not None
         self._mdstorm = LoaderPasses(
             options=options,
             batch_map=batch_map,
@@ -158,6 +162,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         # PyTorch refuses the integers of NumPy.
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
+        if own_iteration and not _counts_itself(self):
+            self.collate_fn = NotedItems.of(self.collate_fn, dataset, by_one=rows is None)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         found = describe_data(self.dataset, full=full)
@@ -209,9 +215,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         kept.has_last = FETCHES_AHEAD.get()
         batches: Generator[Any, None, None]
         if kept.reads_blocks:
-            counts_itself = type(self)._get_batch_size is not StreamingDataLoader._get_batch_size
-            counts_itself = counts_itself or has_own_states(self.dataset)
-            batches = kept.run(self, self._get_batch_size if counts_itself else None)
+            batches = kept.run(self, self._get_batch_size if _counts_itself(self) else None)
         else:
             batches = counted_batches(self, kept, self._get_batch_size)
         return kept.threads.follow(batches)
@@ -253,8 +257,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return self._mdstorm.state_dict(self)
         if not isinstance(self.dataset, DatasetSamples):
             return None
-        num_shares = self.dataset._mdstorm.count_shares()
-        return self.dataset.state_dict(self.num_samples_yielded * num_shares, False)
+        opened = self.dataset._mdstorm
+        samples = self.num_samples_yielded * opened.count_shares()
+        state = self.dataset.state_dict(samples, False)
+        if not (kept.reads_blocks or _counts_itself(self)):
+            opened.check_batches(samples, self.batch_size or 1, self.num_workers)
+        return state
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return what was delivered so far, and what training has waited for.
@@ -292,6 +300,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if isinstance(self.dataset, DatasetSamples):
             self.dataset.load_state_dict(given)
         self._mdstorm.runner = self._mdstorm.counted = None
+
+
+def _counts_itself(loader: DataLoader[Any]) -> bool:
+    """Whether a subclass, of the loader or the dataset, says how many samples batches have."""
+    own = type(loader)._get_batch_size is not StreamingDataLoader._get_batch_size  # type: ignore[attr-defined]
+    return own or has_own_states(loader.dataset)
 
 
 def _has_own_length(dataset: object) -> bool:

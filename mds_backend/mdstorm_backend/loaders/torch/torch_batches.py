@@ -223,6 +223,28 @@ class MappedCollate:
         return self.batch_map(default_collate(samples))
 
 
+@dataclass(frozen=True)
+class NotedItems:
+    """A ``collate_fn`` that notes whether items are samples, in the process that reads them."""
+
+    collate: Collate
+    dataset: DatasetSamples
+    by_one: bool
+
+    @classmethod
+    def of(cls, collate: Collate, dataset: DatasetSamples, *, by_one: bool) -> NotedItems:
+        """Return it for a ``collate_fn``, which another loader may have had."""
+        collate = collate.collate if isinstance(collate, NotedItems) else collate
+        return cls(collate, dataset, by_one)
+
+    def __call__(self, items: Any) -> Any:
+        """Return the batch of some items, or what becomes of a single one."""
+        worker = get_worker_info()
+        dataset: Any = self.dataset if worker is None else worker.dataset
+        dataset._mdstorm.note_items(1 if self.by_one else len(items))
+        return self.collate(items)
+
+
 def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
     """Copy the tensors of batches, which may be dicts from column to tensor, to pinned memory."""
     with closing(batches):

@@ -1,5 +1,6 @@
 """`StreamingDataLoader` takes what MosaicML Streaming's takes."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -7,11 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column
+from tests.mds_backend.loaders.loaders import column, in_either_order
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    StateMismatchError,
+)
 
 ROWS, SHARDS = 42, 4
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
@@ -66,6 +71,90 @@ def test_own_iterators_have_a_length_and_states(url: str, num_workers: int) -> N
     again = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
     again.load_state_dict(state)
     assert flat(begun + column(again)) == squares
+
+
+class Packs(Squares):
+    """Yields samples two by two; without a loader that is no matter."""
+
+    def __iter__(self) -> Iterator[Any]:
+        samples = StreamingDataset.__iter__(self)
+        for first in samples:
+            yield {"number": torch.tensor([first["number"], next(samples)["number"]])}
+
+
+class Twice(Squares):
+    def __iter__(self) -> Iterator[Any]:
+        for sample in StreamingDataset.__iter__(self):
+            yield from (sample, sample)
+
+
+class Evens(Squares):
+    def __iter__(self) -> Iterator[Any]:
+        return (s for s in StreamingDataset.__iter__(self) if s["number"] % 2 == 0)
+
+
+class CountedPacks(StreamingDataLoader):
+    def _get_batch_size(self, batch: Any) -> int:
+        return int(batch["number"].numel())
+
+
+def made_in(order: str, kind: type[StreamingDataset], url: str, **options: Any) -> StreamingDataset:
+    if order == "elastic":
+        return kind(remote=url, **{**ARGUMENTS, **options})
+    return kind(remote=url, order=ExactOrder(3, shuffle_rows=True), **{"batch_size": 4, **options})
+
+
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("kind", [Packs, Twice, Evens])
+def test_states_of_items_that_are_no_samples_are_refused_by_name(
+    url: str, kind: type[StreamingDataset], num_workers: int, order: str
+) -> None:
+    loader = StreamingDataLoader(made_in(order, kind, url), 4, num_workers=num_workers)
+    assert set(flat(batch["number"] for batch in loader)) == set(
+        range(0, ROWS, 2 if kind is Evens else 1)
+    )
+    iterator = iter(loader)
+    next(iterator)
+    with pytest.raises(StateMismatchError, match=rf"what {kind.__name__}\.__iter__ yields is not"):
+        loader.state_dict()
+
+
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_packs_that_a_loader_counts_by_itself_have_states(
+    url: str, num_workers: int, order: str
+) -> None:
+    def loader() -> StreamingDataLoader:
+        return CountedPacks(made_in(order, Packs, url), 2, num_workers=num_workers)
+
+    first, second = loader(), loader()
+    begun = column(islice(first, 3))
+    second.load_state_dict(first.state_dict())
+    assert flat(begun + column(second)) == flat(column(loader()))
+
+
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_workers_that_stand_within_batches_of_the_dataset_have_no_state(
+    url: str, num_workers: int, order: str
+) -> None:
+    def loader() -> StreamingDataLoader:
+        dataset = made_in(order, Squares, url, batch_size=8)
+        return StreamingDataLoader(dataset, 4, num_workers=num_workers)
+
+    expected, seen = Counter(flat(column(loader()))), []
+    first = loader()
+    for number, batch in enumerate(first, 1):
+        seen += flat([batch["number"]])
+        if num_workers and number % 4 and number < 11:
+            with pytest.raises(StateMismatchError, match="within batches of 8"):
+                first.state_dict()
+            continue
+        second = loader()
+        second.load_state_dict(first.state_dict())
+        rest = Counter(flat(column(second)))
+        assert Counter(seen) + rest == expected or number == 11
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
