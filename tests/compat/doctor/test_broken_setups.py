@@ -257,16 +257,45 @@ BROKEN = {
 #: What can be broken at once, since none of it hides another; anything else is broken alone.
 TOGETHER = [
     ("no Java", "old pandas", "a cache of shards that is a file"),
-    ("JAVA_HOME without Java", "old NumPy", "a cache of shards that is read-only"),
-    ("Java 8 for Spark 4", "PYSPARK_PYTHON that is not there", "a cache of shards that is a link"),
+    (
+        "JAVA_HOME without Java",
+        "old NumPy",
+        "a file that hides a library",
+        "a cache of shards that is read-only",
+    ),
+    (
+        "Java 8 for Spark 4",
+        "PYSPARK_PYTHON that is not there",
+        "no library for S3",
+        "a cache of shards that is a link",
+    ),
     (
         "PYSPARK_PYTHON of another version",
         "SPARK_HOME of another version",
         "a rank without a world",
+        "a scheme that is not known",
     ),
-    ("PYSPARK_PYTHON without mdstorm", "SPARK_HOME without Spark"),
-    ("PYSPARK_PYTHON with another mdstorm", "torch without the GPU that is there"),
-    ("PYSPARK_PYTHON that is no Python", "a directory that cannot be written to"),
+    (
+        "PYSPARK_PYTHON without mdstorm",
+        "SPARK_HOME without Spark",
+        "a directory without a scheme",
+    ),
+    (
+        "PYSPARK_PYTHON with another mdstorm",
+        "torch without the GPU that is there",
+        "a store that cannot be reached",
+    ),
+    (
+        "PYSPARK_PYTHON that is no Python",
+        "NumPy 2 with a torch for NumPy 1",
+        "s3fs that needs another fsspec",
+        "a directory that cannot be written to",
+    ),
+    (
+        "databricks-connect beside pyspark",
+        "a host without an address",
+        "a directory that one host has",
+    ),
 ]
 ALONE = [(name,) for name in BROKEN if name not in set().union(*TOGETHER)]
 

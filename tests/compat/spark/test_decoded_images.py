@@ -63,8 +63,7 @@ def test_batches_are_stacks_of_pixels(
     np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
 
 
-@pytest.mark.parametrize("size", [(8, 20), None])
-@pytest.mark.parametrize("transform", [None, IDENTITY])
+@pytest.mark.parametrize(("size", "transform"), [((8, 20), IDENTITY), (None, None)])
 def test_tensorflow_knows_the_size(tmp_path: Path, size: Any, transform: Any) -> None:
     made = converter(tmp_path)
     options = {"decode": ["image"], "size": size, "transform_spec": transform}

@@ -77,8 +77,14 @@ def with_tf(converter: SparkDatasetConverter, **arguments: Any) -> list[Any]:
     return list(made.as_numpy_iterator())
 
 
-@pytest.mark.parametrize("batches", [with_torch, with_tf])
-@pytest.mark.parametrize("order", ORDERS.values(), ids=list(ORDERS))
+@pytest.mark.parametrize(
+    ("batches", "order"),
+    [
+        *((with_torch, order) for order in ORDERS.values()),
+        (with_tf, ORDERS["windows"]),
+        *(pytest.param(with_tf, one, marks=pytest.mark.long) for one in ORDERS.values()),
+    ],
+)
 def test_a_matrix_holds_the_columns_in_the_order_of_their_names(
     converter: SparkDatasetConverter, batches: Batches, order: dict[str, Any]
 ) -> None:

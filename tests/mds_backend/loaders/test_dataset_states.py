@@ -118,12 +118,14 @@ def test_samples_that_are_no_batches_of_the_workers_are_refused(url: str, order:
         dataset.state_dict(sum(seen), False)
 
 
-@pytest.mark.parametrize("num_epochs", [1, 3, None])
+@pytest.mark.parametrize("num_epochs", [1, pytest.param(3, marks=pytest.mark.long), None])
 @pytest.mark.parametrize(
     "batches", [1, 63, *(pytest.param(batches, marks=pytest.mark.long) for batches in (0, 7))]
 )
 @pytest.mark.parametrize("batch_size", [BATCH, 50])
-@pytest.mark.parametrize(("num_rows", "of_rank"), [(100, 0), (100, 1), (101, None)])
+@pytest.mark.parametrize(
+    ("num_rows", "of_rank"), [(100, 0), pytest.param(100, 1, marks=pytest.mark.long), (101, None)]
+)
 def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(
     tmp_path: Path,
     num_epochs: int | None,

@@ -85,8 +85,10 @@ def test_ranks_have_equally_many_batches_and_every_row(
         assert found == Counter(wanted)
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("size", "num_workers"),
+    [(2, 0), (3, 0), (5, 0), (2, 2), *(pytest.param(n, 2, marks=pytest.mark.long) for n in (3, 5))],
+)
 def test_a_rank_that_is_a_row_short_has_an_empty_batch_of_one(
     numbers: Dataset, size: int, num_workers: int
 ) -> None:

@@ -105,7 +105,9 @@ def kill_some(table: Table, rng: np.random.Generator, write: Callable[..., Any])
         tables.commit(table, write(table, dead, partition))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.long) for n in range(12, 40))]
+)
 def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     columns = ["i", "n", *(name for name in "xsdtclr" if rng.random() < 0.5)]

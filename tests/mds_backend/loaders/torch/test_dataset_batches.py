@@ -43,7 +43,7 @@ def listed(batches: Any) -> list[tuple[list[int], list[str]]]:
 
 
 @in_either_order
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("num_epochs", [1, 2])
 def test_the_batches_are_those_of_our_own_loader(
     url: str, order: str, num_workers: int, num_epochs: int

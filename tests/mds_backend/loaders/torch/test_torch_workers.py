@@ -125,7 +125,7 @@ def broken(tmp_path: Path) -> Path:
     return tmp_path / "broken"
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
 def test_an_error_of_a_worker_is_raised_where_batches_are_used(

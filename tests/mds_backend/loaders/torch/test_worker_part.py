@@ -67,7 +67,7 @@ def numbers(items: list[tuple[int, Any, Any]]) -> list[int]:
 
 
 @in_either_order
-@pytest.mark.parametrize("num_epochs", [1, 3])
+@pytest.mark.parametrize("num_epochs", [pytest.param(1, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("transform", [None, Where(lambda number: number % 3 > 0)])
 @pytest.mark.parametrize(
     "after",
