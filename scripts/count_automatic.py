@@ -52,7 +52,8 @@ orphan: true
 notebooks that use Petastorm, {files} files:
 
 - a few programs for each way in which people use Petastorm (`tests/migrate/programs` and `corpus`);
-- programs by authors who had not read the rules of the migration (`wild` and `wild2`).
+- programs by authors who had not read the rules of the migration (`wild` and `wild2`), without
+  those that show nothing which others do not.
 
 Rare uses count as much as common ones, and some uses, such as imports of Petastorm's internals,
 cannot be migrated. The percentages therefore say what the tool can do, not how much of your

@@ -93,7 +93,6 @@ _LEFT_TO_PEOPLE = {
     "config_yaml_factory",
     "wild2/multiproc_readers",
     "wild2/plugin_registry",
-    "wild2/selectors_and_indexes",
     "wild2/vision_repo",
 }
 
