@@ -16,8 +16,9 @@ from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.sampling import Ids
 from mdstorm_backend.elastic.weights import StreamShape
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.order.chunks import Chunk
 from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.order.sampler import Chunk, Place, Sampler
+from mdstorm_backend.order.sampler import Place, Sampler
 from mdstorm_backend.order.world import World
 
 #: What decides the samples of an epoch and is not in the keys of MosaicML Streaming's states. The

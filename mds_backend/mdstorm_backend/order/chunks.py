@@ -1,14 +1,15 @@
-"""Windows of whole shards, whose rows are permuted together, and the permutations."""
+"""Chunks: samples in the order of reading; and windows of shards, whose rows are permuted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.order.sampler import ShardRows, short_type
 
 #: Up to so many numbers, a permutation is drawn as a whole: it takes a millisecond or two.
 _FEW = 1 << 17
@@ -16,6 +17,83 @@ _FEW = 1 << 17
 _ROUNDS = 3
 
 _Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """Where samples lie that come in any order.
+
+    Attributes
+    ----------
+    shards : numpy.ndarray
+        int64, numbers of the shards.
+    firsts : numpy.ndarray
+        int64, number of the first sample of each.
+    owners : numpy.ndarray
+        Position in `shards` of the shard that holds each sample; unsigned where a short type is
+        enough, whose stable sort is a radix sort.
+    rows : numpy.ndarray
+        int64, its row there.
+    """
+
+    shards: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+    owners: npt.NDArray[np.integer[Any]]
+    rows: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """Numbers of the samples in the dataset, int64."""
+        found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
+        return found
+
+
+def short_type(count: int) -> np.dtype[Any]:
+    """Return a dtype for numbers below `count`, the shortest one whose stable sort is fast."""
+    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
+
+
+@dataclass(frozen=True)
+class RowsOnDemand:
+    """Samples in an order that is worked out when they are read.
+
+    Attributes
+    ----------
+    find : callable
+        Returns where the samples at some positions lie.
+    part : range
+        The positions.
+    """
+
+    find: Callable[[range], ShardRows]
+    part: range
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __getitem__(self, chosen: slice) -> RowsOnDemand:
+        return RowsOnDemand(self.find, self.part[chosen])
+
+    def found(self) -> ShardRows:
+        """Return where the samples lie."""
+        return self.find(self.part)
+
+
+#: Samples in the order in which they are read, by their numbers, or as rows of shards. A range is
+#: read at memory speed.
+Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
+
+
+def numbers_of(chunk: Chunk) -> list[int]:
+    """Return the numbers of the samples of a chunk."""
+    if isinstance(chunk, range):
+        return list(chunk)
+    found = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
+    numbers: list[int] = found.tolist()
+    return numbers
 
 
 class Permutation:
@@ -120,7 +198,7 @@ class Window:
     def _permutation(self) -> Permutation:
         return Permutation(len(self), np.random.default_rng(self.seed))
 
-    def _owners(self, rows: _Numbers) -> npt.NDArray[np.integer]:
+    def _owners(self, rows: _Numbers) -> npt.NDArray[np.integer[Any]]:
         """Return in which of the parts some rows are."""
         shift, owners_of = self._coarse
         if not shift:
@@ -131,7 +209,7 @@ class Window:
         return owners
 
     @cached_property
-    def _coarse(self) -> tuple[int, npt.NDArray[np.integer]]:
+    def _coarse(self) -> tuple[int, npt.NDArray[np.integer[Any]]]:
         """For every so many rows, as a power of two, the part that has the first of them."""
         most = max(_FEW, 4 * len(self.shards))
         shift = max((len(self) - 1).bit_length() - most.bit_length() + 1, 0)

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.checks import check_integer
 from mdstorm_backend.errors import NoDataAvailableError
+from mdstorm_backend.order.chunks import Chunk, Permutation, RowsOnDemand, Window
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
-from mdstorm_backend.order.sampler import Chunk, Place, RowsOnDemand
-from mdstorm_backend.order.chunks import Permutation, Window
+from mdstorm_backend.order.sampler import Place
 from mdstorm_backend.order.world import World
 
 #: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one

@@ -2,91 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from mdstorm_backend.order.chunks import Chunk
 from mdstorm_backend.order.lanes import Lanes
-
-
-@dataclass(frozen=True)
-class ShardRows:
-    """Where samples lie that come in any order.
-
-    Attributes
-    ----------
-    shards : numpy.ndarray
-        int64, numbers of the shards.
-    firsts : numpy.ndarray
-        int64, number of the first sample of each.
-    owners : numpy.ndarray
-        Position in `shards` of the shard that holds each sample; unsigned where a short type is
-        enough, whose stable sort is a radix sort.
-    rows : numpy.ndarray
-        int64, its row there.
-    """
-
-    shards: npt.NDArray[np.int64]
-    firsts: npt.NDArray[np.int64]
-    owners: npt.NDArray[np.integer[Any]]
-    rows: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def numbers(self) -> npt.NDArray[np.int64]:
-        """Numbers of the samples in the dataset, int64."""
-        found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
-        return found
-
-
-def short_type(count: int) -> np.dtype[Any]:
-    """Return a dtype for numbers below `count`, the shortest one whose stable sort is fast."""
-    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
-
-
-@dataclass(frozen=True)
-class RowsOnDemand:
-    """Samples in an order that is worked out when they are read.
-
-    Attributes
-    ----------
-    find : callable
-        Returns where the samples at some positions lie.
-    part : range
-        The positions.
-    """
-
-    find: Callable[[range], ShardRows]
-    part: range
-
-    def __len__(self) -> int:
-        return len(self.part)
-
-    def __getitem__(self, chosen: slice) -> RowsOnDemand:
-        return RowsOnDemand(self.find, self.part[chosen])
-
-    def found(self) -> ShardRows:
-        """Return where the samples lie."""
-        return self.find(self.part)
-
-
-#: Samples in the order in which they are read, by their numbers, or as rows of shards. A range is
-#: read at memory speed.
-Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
-
-
-def numbers_of(chunk: Chunk) -> list[int]:
-    """Return the numbers of the samples of a chunk."""
-    if isinstance(chunk, range):
-        return list(chunk)
-    found = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
-    numbers: list[int] = found.tolist()
-    return numbers
 
 
 @dataclass(frozen=True)

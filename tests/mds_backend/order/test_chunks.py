@@ -8,9 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mdstorm_backend.order import chunks
+from mdstorm_backend.order.chunks import Permutation, numbers_of
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.sampler import numbers_of
-from mdstorm_backend.order.chunks import Permutation
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from mdstorm_backend.errors import NoDataAvailableError
+from mdstorm_backend.order.chunks import numbers_of
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
-from mdstorm_backend.order.sampler import Place, numbers_of
+from mdstorm_backend.order.sampler import Place
 
 
 def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:
