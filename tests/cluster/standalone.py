@@ -91,11 +91,7 @@ class Standalone:
             server.wait()
 
     def _start(
-        self,
-        script: str,
-        conf: Mapping[str, str],
-        *words: object,
-        before: Sequence[str] = (),
+        self, script: str, conf: Mapping[str, str], *words: object, before: Sequence[str] = ()
     ) -> Program:
         conf = {**_CONF, "spark.executor.extraJavaOptions": _JAVA, **conf}
         options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]

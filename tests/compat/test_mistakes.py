@@ -18,10 +18,7 @@ from mdstorm.predicates import in_lambda, in_pseudorandom_split
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.tools.spark_session_cli import configure_spark
-from mdstorm_backend import (
-    StreamingDataLoader,
-    StreamingDataset,
-)
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 convert: Any = make_spark_converter
 by_hand: Any = SparkDatasetConverter
@@ -153,11 +150,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, cur_shard=3, shard_count=99), Exception, "8 rows for 99 ranks"),
     (lambda p, m: loader(m, pin_memory=True), TypeError, "'pin_memory': use device, to which"),
     (lambda p, m: loader(m, collate_fn=list), TypeError, "'collate_fn': use batch_map, a function"),
-    (
-        lambda p, m: loader(m, cur_shard=1),
-        ValueError,
-        "shard_count=None. Pass both",
-    ),
+    (lambda p, m: loader(m, cur_shard=1), ValueError, "shard_count=None. Pass both"),
     (lambda p, m: convert(m, dtyp="float32"), TypeError, "'dtyp': did you mean dtype?"),
     (lambda p, m: convert("db.table"), OSError, "such as 'spark_catalog.db.table'"),
     (

@@ -61,11 +61,7 @@ DIFFERENCES = {
     ),
     "types.integers_with_nulls_in_one_row_group": Difference(
         "integer columns with nulls are float64 throughout the dataset",
-        [
-            "class int32",
-            [],
-            ["ndarray float64 (2,) [1.0, 2.0]", "ndarray float64 (2,) [nan, 4.0]"],
-        ],
+        ["class int32", [], ["ndarray float64 (2,) [1.0, 2.0]", "ndarray float64 (2,) [nan, 4.0]"]],
     ),
     "types.unsigned_integers_are_left_out": Difference(
         "unsigned integers are delivered",

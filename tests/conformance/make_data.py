@@ -18,12 +18,7 @@ from typing import Any
 
 import numpy as np
 import petastorm
-from petastorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
+from petastorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from petastorm.etl.dataset_metadata import materialize_dataset
 from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from petastorm.etl.rowgroup_indexing import build_rowgroup_index

@@ -54,10 +54,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in RESULTS])
 def test_program(
-    name: str,
-    programs: dict[str, Program],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
+    name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     program = programs[name]
     spark = None

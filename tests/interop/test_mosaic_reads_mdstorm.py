@@ -69,10 +69,7 @@ KINDS = {
         [-1_000_000, 86_400_000_000, 0],
     ),
     "timestamp without zone": numbers(
-        "timestamp_ntz",
-        "int64",
-        [datetime(1970, 1, 1, 0, 0, 0, 7), None],
-        [7, 0],
+        "timestamp_ntz", "int64", [datetime(1970, 1, 1, 0, 0, 0, 7), None], [7, 0]
     ),
     "interval": numbers(
         "interval day to second",
@@ -80,11 +77,7 @@ KINDS = {
         [timedelta(days=-1, microseconds=1), None],
         [-86_399_999_999, 0],
     ),
-    "fixed array": arrays(
-        "array<float>",
-        "float32",
-        [[1.0, -0.0, NAN], [0.1, 2.0, float("-inf")]],
-    ),
+    "fixed array": arrays("array<float>", "float32", [[1.0, -0.0, NAN], [0.1, 2.0, float("-inf")]]),
     "fixed array with nulls": arrays(
         "array<int>", "int32", [[1, None], [3, 4], None], [[1, 0], [3, 4], [0, 0]]
     ),

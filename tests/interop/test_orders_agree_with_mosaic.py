@@ -35,8 +35,7 @@ MENDED = (
 )
 #: Both repeat samples where there are too few.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:(Trying|Attempting) to partition:UserWarning",
-    "ignore:.*are read again:UserWarning",
+    "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*are read again:UserWarning"
 )
 
 Array = npt.NDArray[Any]

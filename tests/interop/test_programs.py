@@ -62,10 +62,7 @@ def _marked(name: str) -> Any:
 
 @pytest.mark.parametrize("name", [_marked(name) for name in RESULTS])
 def test_program(
-    name: str,
-    programs: dict[str, Program],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
+    name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     program = programs[name]
     spark = request.getfixturevalue("spark") if needs_spark(program) else None

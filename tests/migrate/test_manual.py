@@ -21,11 +21,7 @@ def test_the_page_of_a_rule_shows_what_it_does(rule: Rule) -> None:
         return
     before = blocks["before"]
     after = blocks.get("after", before)
-    result = migrate(
-        before["text"],
-        path=before["path"],
-        unsafe=rule.cls == "review",
-    )
+    result = migrate(before["text"], path=before["path"], unsafe=rule.cls == "review")
     assert not result.errors
     assert result.output == after["text"]
     codes = {found.rule for found in (*result.edits, *result.findings)}

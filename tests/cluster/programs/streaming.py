@@ -16,10 +16,7 @@ exact = {"order": ExactOrder(shuffle_shards=True, shuffle_rows=True, seed=7)}
 
 dist.init_process_group("gloo")
 dataset = StreamingDataset(
-    remote=url,
-    batch_size=500,
-    cache_limit=limit,
-    **(exact if order == "exact" else elastic),
+    remote=url, batch_size=500, cache_limit=limit, **(exact if order == "exact" else elastic)
 )
 for epoch in range(3):
     seen = torch.zeros(dataset.size, dtype=torch.int32)

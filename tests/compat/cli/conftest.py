@@ -3,10 +3,7 @@ from pathlib import Path
 import pytest
 from tests.mds_backend.small_datasets import write_dataset
 
-ROWS = {
-    "number": list(range(300)),
-    "text": [None if i == 1 else f"text {i}" for i in range(300)],
-}
+ROWS = {"number": list(range(300)), "text": [None if i == 1 else f"text {i}" for i in range(300)]}
 FIELDS = {"number": "long", "text": "string"}
 
 

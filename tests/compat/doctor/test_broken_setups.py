@@ -275,11 +275,7 @@ TOGETHER = [
         "a rank without a world",
         "a scheme that is not known",
     ),
-    (
-        "PYSPARK_PYTHON without mdstorm",
-        "SPARK_HOME without Spark",
-        "a directory without a scheme",
-    ),
+    ("PYSPARK_PYTHON without mdstorm", "SPARK_HOME without Spark", "a directory without a scheme"),
     (
         "PYSPARK_PYTHON with another mdstorm",
         "torch without the GPU that is there",

@@ -15,11 +15,7 @@ from tests.compat.etl.golden_rows import (
 )
 
 from mdstorm._conversion import mds_plan
-from mdstorm._datasets.decoded_source import (
-    DecodedSource,
-    decoded,
-    stored_unischema,
-)
+from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset

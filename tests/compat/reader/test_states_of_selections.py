@@ -79,10 +79,7 @@ OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"predicate": in_set(range(500), "id")}, {"predicate": in_set(range(501), "id")}),
     ({"predicate": in_lambda(["id"], even)}, {"predicate": in_lambda(["id"], odd)}),
     ({"predicate": SPLIT(0)}, {"predicate": SPLIT(1)}),
-    (
-        {"predicate": in_set(range(500), "id")},
-        {"predicate": in_negate(in_set(range(500), "id"))},
-    ),
+    ({"predicate": in_set(range(500), "id")}, {"predicate": in_negate(in_set(range(500), "id"))}),
     (
         {"predicate": in_reduce([in_set(range(500), "id")], any)},
         {"predicate": in_reduce([in_set(range(500), "id")], all)},

@@ -5,12 +5,7 @@ from decimal import Decimal
 import numpy as np
 
 from mdstorm._schema import NamedSparkType
-from mdstorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
+from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.unischema import Unischema, UnischemaField
 
 EVERYTHING = Unischema(

@@ -105,9 +105,7 @@ PREDICATES = st.recursive(
     lambda inner: st.one_of(
         st.builds(in_negate, inner),
         st.builds(
-            in_reduce,
-            st.lists(inner, min_size=1, max_size=3),
-            st.sampled_from([all, any, not_all]),
+            in_reduce, st.lists(inner, min_size=1, max_size=3), st.sampled_from([all, any, not_all])
         ),
     ),
     max_leaves=4,

@@ -4,14 +4,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import (
-    IN_ORDER,
-    Read,
-    numbers,
-    with_either,
-    with_tf,
-    with_torch,
-)
+from tests.compat.spark.converters import IN_ORDER, Read, numbers, with_either, with_tf, with_torch
 
 from mdstorm import TransformSpec
 from mdstorm.spark import SparkDatasetConverter

@@ -111,11 +111,7 @@ class TestPickling:
         assert (
             vars(copy)
             == vars(ten)
-            == {
-                "cache_dir_url": ten.cache_dir_url,
-                "file_urls": ten.file_urls,
-                "dataset_size": 10,
-            }
+            == {"cache_dir_url": ten.cache_dir_url, "file_urls": ten.file_urls, "dataset_size": 10}
         )
 
     @runs_python_on_executors

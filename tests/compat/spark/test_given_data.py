@@ -46,10 +46,7 @@ def test_mds_is_read_where_it_is(tmp_path: Path, read: Read) -> None:
 
 @pytest.mark.parametrize("kind", ["parquet", "mds"])
 def test_data_of_the_user_are_never_deleted(
-    data: Path,
-    tmp_path: Path,
-    kind: str,
-    caplog: pytest.LogCaptureFixture,
+    data: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Petastorm removed them."""
     directory = data

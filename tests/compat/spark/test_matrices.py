@@ -137,9 +137,7 @@ def test_a_column_that_is_named_alone_has_one_dimension(converter: SparkDatasetC
     assert with_torch(converter, features="a", stack=True)[0].shape == (64,)
 
 
-def test_states_go_on_with_matrices(
-    converter: SparkDatasetConverter,
-) -> None:
+def test_states_go_on_with_matrices(converter: SparkDatasetConverter) -> None:
     arguments: dict[str, Any] = {"features": ["a", "d"], "stack": True, "seed": 3}
     whole = with_torch(converter, shuffle_rows=True, **arguments)
     loader = converter.make_torch_dataloader(64, 1, shuffle_rows=True, **arguments)
@@ -159,9 +157,7 @@ def test_what_a_transform_makes_can_be_stacked(
         return frame[frame["n"] % 2 == 0][["half", "b", "n"]]
 
     spec = TransformSpec(
-        halve,
-        edit_fields=[("half", np.float32, (), False)],
-        selected_fields=["half", "b", "n"],
+        halve, edit_fields=[("half", np.float32, (), False)], selected_fields=["half", "b", "n"]
     )
     made = batches(
         converter,

@@ -24,11 +24,7 @@ def ranks(
 
 @with_either
 def test_a_rank_has_a_contiguous_share(ten: SparkDatasetConverter, read: Read) -> None:
-    assert ranks(ten, read, 3, batch_size=3) == [
-        [[0, 1], [2, 3]],
-        [[4, 5], [6]],
-        [[7, 8], [9]],
-    ]
+    assert ranks(ten, read, 3, batch_size=3) == [[[0, 1], [2, 3]], [[4, 5], [6]], [[7, 8], [9]]]
 
 
 @with_either

@@ -49,10 +49,7 @@ class TestAutomaticShares:
     @with_each_in_either_order
     @pytest.mark.parametrize(
         "shards",
-        [
-            {"cur_shard": "auto"},
-            pytest.param({"shard_count": "auto"}, marks=pytest.mark.long),
-        ],
+        [{"cur_shard": "auto"}, pytest.param({"shard_count": "auto"}, marks=pytest.mark.long)],
         ids=lambda shards: "+".join(shards),
     )
     def test_two_ranks_read_each_row_once(

@@ -3,16 +3,8 @@
 from typing import Any
 
 import numpy as np
-from petastorm.predicates import (
-    in_lambda,
-    in_negate,
-    in_reduce,
-    in_set,
-)
-from petastorm.selectors import (
-    RowGroupSelectorBase,
-    SingleIndexSelector,
-)
+from petastorm.predicates import in_lambda, in_negate, in_reduce, in_set
+from petastorm.selectors import RowGroupSelectorBase, SingleIndexSelector
 from tests.conformance.place import Place
 from tests.conformance.reading import rows
 

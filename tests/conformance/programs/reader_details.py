@@ -10,11 +10,7 @@ from petastorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_pa
 from petastorm.local_disk_cache import LocalDiskCache
 from petastorm.predicates import in_lambda
 from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
-from petastorm.unischema import (
-    Unischema,
-    UnischemaField,
-    match_unischema_fields,
-)
+from petastorm.unischema import Unischema, UnischemaField, match_unischema_fields
 from tests.conformance.describing import error_of, warnings_of
 from tests.conformance.place import Place
 from tests.conformance.reading import CALM

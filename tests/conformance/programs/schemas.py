@@ -18,11 +18,7 @@ from petastorm.etl.dataset_metadata import (
     get_schema_from_dataset_url,
 )
 from petastorm.etl.rowgroup_indexing import ROWGROUPS_INDEX_KEY
-from petastorm.unischema import (
-    Unischema,
-    UnischemaField,
-    insert_explicit_nulls,
-)
+from petastorm.unischema import Unischema, UnischemaField, insert_explicit_nulls
 from pyspark.sql import types as T  # noqa: N812
 from tests.conformance.describing import error_of, warnings_of
 from tests.conformance.place import Place

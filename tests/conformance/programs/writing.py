@@ -4,12 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from petastorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
+from petastorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
 from petastorm.spark_utils import dataset_as_rdd
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row

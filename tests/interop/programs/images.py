@@ -69,9 +69,7 @@ def a_vision_dataset_with_both_transforms(folder: Path) -> Any:
 
 def a_vision_dataset_with_joint_transforms(folder: Path) -> Any:
     dataset = StreamingVisionDataset(
-        local=_write(folder / "data", "png"),
-        batch_size=2,
-        transforms=lambda x, y: (y, _total(x)),
+        local=_write(folder / "data", "png"), batch_size=2, transforms=lambda x, y: (y, _total(x))
     )
     return [dataset[1], dataset.transforms(_picture(0), 1)]
 

@@ -228,10 +228,7 @@ class FinetuningDataset(StreamingDataset):
             response = self.tokenizer(turn["response"])["input_ids"]
             input_ids += prompt + response
             labels += [-100] * len(prompt) + response
-        return {
-            "input_ids": input_ids[: self.max_seq_len],
-            "labels": labels[: self.max_seq_len],
-        }
+        return {"input_ids": input_ids[: self.max_seq_len], "labels": labels[: self.max_seq_len]}
 
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         return super().state_dict(num_samples=num_samples, from_beginning=from_beginning)

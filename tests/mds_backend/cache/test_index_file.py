@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.cache.shards import (
-    Fault,
-    Storage,
-    disconnected,
-    files_in,
-    refused,
-    remote,
-)
+from tests.mds_backend.cache.shards import Fault, Storage, disconnected, files_in, refused, remote
 from tests.mds_backend.small_datasets import write_ints
 
 from mdstorm_backend import StreamingDataset

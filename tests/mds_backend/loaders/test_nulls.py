@@ -13,11 +13,7 @@ from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import counted
-from mdstorm_backend.errors import (
-    InvalidArgumentError,
-    MDStormError,
-    NullValueError,
-)
+from mdstorm_backend.errors import InvalidArgumentError, MDStormError, NullValueError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import SparkType
 from mdstorm_backend.loaders.nulls import NullPolicy

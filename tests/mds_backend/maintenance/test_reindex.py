@@ -13,11 +13,7 @@ from tests.mds_backend.maintenance.damage import (
     copy_of,
     rewrite,
 )
-from tests.mds_backend.small_datasets import (
-    write_dataset,
-    write_numbers,
-    write_shards,
-)
+from tests.mds_backend.small_datasets import write_dataset, write_numbers, write_shards
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (

@@ -26,12 +26,7 @@ def touch(folder: Path, name: str, content: Any = "") -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "lake/"])
-@pytest.mark.parametrize(
-    ("kind", "mark"),
-    [
-        ("Hudi", ".hoodie/hoodie.properties"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "mark"), [("Hudi", ".hoodie/hoodie.properties")])
 def test_other_tables_are_refused_with_the_way_out(
     tmp_path: Path, inside: str, kind: str, mark: str
 ) -> None:

@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_backend.errors import (
-    DatasetExistsError,
-    StorageError,
-    WriteError,
-)
+from mdstorm_backend.errors import DatasetExistsError, StorageError, WriteError
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.shard_writer import FileSink
 

@@ -235,12 +235,7 @@ def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
     ("encoding", "rows", "kind", "message"),
     [
         ("ndarray:int64:1,2,2", ALIKE, UnsupportedTypeError, "cannot be stored"),
-        (
-            "ndarray:int64:2,2",
-            [[[1, 2, 3]]],
-            EncodingError,
-            r"\(1, 3\), and not \(2, 2\)",
-        ),
+        ("ndarray:int64:2,2", [[[1, 2, 3]]], EncodingError, r"\(1, 3\), and not \(2, 2\)"),
         ("ndarray:int64:2,2", [[[1, 2], [3]]], EncodingError, "lists of various lengths, or null"),
         ("ndarray:int64", [[[1, 2], [3]]], EncodingError, "lists of various lengths, or null"),
         ("ndarray", [[[1, None]]], EncodingError, "nested lists has null elements"),

@@ -39,10 +39,7 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
         ("select = [1]", "must be a list of strings, found [1]"),
         ('select = ["XX1"]', "select in [tool.mdstorm.migrate]: no rule is called XX1"),
         ("unsafe = yes", "pyproject.toml cannot be read: Invalid value"),
-        (
-            "[tool.mdstorm]\nunsafe = true",
-            "has no key 'unsafe'; its keys are ['migrate']",
-        ),
+        ("[tool.mdstorm]\nunsafe = true", "has no key 'unsafe'; its keys are ['migrate']"),
         ("[tool.mdstorm]\nmigrate = true", "[tool.mdstorm.migrate] must be a table, found true"),
     ],
 )

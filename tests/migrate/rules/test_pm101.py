@@ -162,8 +162,7 @@ def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
     )
     check_noop(text)
     check_rewrite(
-        f"import numpy as np\n{text}",
-        f"import numpy as np\n{text}".replace("petastorm", "mdstorm"),
+        f"import numpy as np\n{text}", f"import numpy as np\n{text}".replace("petastorm", "mdstorm")
     )
 
 

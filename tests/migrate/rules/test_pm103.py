@@ -44,11 +44,7 @@ def test_names_that_known_functions_resolve_follow(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        'mock.patch("petastorm.reader.Reader")',
-        'logging.getLogger("petastorm.reader")',
-    ],
+    "text", ['mock.patch("petastorm.reader.Reader")', 'logging.getLogger("petastorm.reader")']
 )
 def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
     check_noop(text)

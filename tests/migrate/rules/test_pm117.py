@@ -63,10 +63,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         ("m = c.make_tf_dataset()\nd = m.__enter__()\nm.reader.stop()", "m.reader"),
         ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
         ("class R(Reader):\n    def _create_ventilator(self): 1", "_create_ventilator"),
-        (
-            "class R(Reader): pass\nclass S(R):\n    def f(self): self.ventilator",
-            "self.ventilator",
-        ),
+        ("class R(Reader): pass\nclass S(R):\n    def f(self): self.ventilator", "self.ventilator"),
     ],
 )
 def test_their_file_waits(text: str, fragment: str) -> None:

@@ -328,8 +328,7 @@ EXPECTED: dict[str, Expected] = {
         stays=("PETASTORM_HOME=/opt/petastorm", "COPY generate_petastorm.py"),
     ),
     "unrunnable/environment.yml": Expected(
-        becomes=("  - python=3.8\n  - pip:\n      - mdstorm[tf]",),
-        stays=("name: petastorm-train",),
+        becomes=("  - python=3.8\n  - pip:\n      - mdstorm[tf]",), stays=("name: petastorm-train",)
     ),
     "unrunnable/setup.py": Expected(
         {"our-copy=petastorm.tools": "Petastorm"},
@@ -353,7 +352,7 @@ EXPECTED: dict[str, Expected] = {
         becomes=("petastorm011: mdstorm",), stays=("envlist = py{38,39}-petastorm{011,012}",)
     ),
     "unrunnable/ci.yml": Expected(
-        becomes=("pip install mdstorm\n", 'python -c "from mdstorm import make_reader"'),
+        becomes=("pip install mdstorm\n", 'python -c "from mdstorm import make_reader"')
     ),
     "unrunnable/databricks_bundle.yml": Expected(
         becomes=('{package: "mdstorm"}',),

@@ -12,12 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from petastorm import make_reader
-from petastorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    NdarrayCodec,
-    ScalarCodec,
-)
+from petastorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from petastorm.etl.dataset_metadata import materialize_dataset
 from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from petastorm.etl.rowgroup_indexing import build_rowgroup_index

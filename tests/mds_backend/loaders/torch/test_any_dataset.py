@@ -12,11 +12,7 @@ from tests.mds_backend.loaders.loaders import column, in_either_order
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    StateMismatchError,
-)
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 
 ROWS, SHARDS = 42, 4
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}

@@ -10,11 +10,7 @@ from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import ElasticOrder, ExactOrder, Stream, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    StateMismatchError,
-)
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 
 
 @pytest.fixture

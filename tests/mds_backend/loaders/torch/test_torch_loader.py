@@ -10,10 +10,7 @@ from torch.utils.data import DataLoader
 
 import mdstorm_backend
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import (
-    DatasetNotFoundError,
-    InvalidArgumentError,
-)
+from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
