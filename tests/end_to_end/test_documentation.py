@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.conftest import of_values
 
 from mdstorm.spark import SparkDatasetConverter
 
@@ -52,6 +53,7 @@ def test_the_readme_shows_python() -> None:
     assert python_blocks(PAGES[0])
 
 
+@of_values
 @pytest.mark.parametrize(
     "page",
     [

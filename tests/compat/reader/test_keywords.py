@@ -12,6 +12,8 @@ from mdstorm._readers.keywords import AddedReaderKeywords, ReaderKeywords
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
 
+pytestmark = pytest.mark.newest
+
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 CONVERTER = SparkDatasetConverter("file:///nowhere", [], 0)
 

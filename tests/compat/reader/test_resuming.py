@@ -15,7 +15,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.reader import make_batch_reader, make_reader
 
-pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
+pytestmark = [pytest.mark.newest, pytest.mark.filterwarnings("ignore:Currently make_reader")]
 
 
 def described(item: Any) -> Any:

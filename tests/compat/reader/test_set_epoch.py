@@ -8,6 +8,8 @@ import pytest
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import make_batch_reader
 
+pytestmark = pytest.mark.newest
+
 in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])
 
 

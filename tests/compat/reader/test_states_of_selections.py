@@ -30,6 +30,8 @@ from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.errors import StateMismatchError, TransformError
 
+pytestmark = pytest.mark.newest
+
 
 @pytest.fixture(scope="module")
 def converter(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:

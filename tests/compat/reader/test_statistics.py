@@ -15,6 +15,8 @@ from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 
+pytestmark = pytest.mark.newest
+
 ROWS, GROUPS = 12, 3
 
 
