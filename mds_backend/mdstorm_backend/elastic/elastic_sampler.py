@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.sampling import Ids
@@ -111,7 +112,7 @@ class ElasticShare:
             "weights": hashlib.sha256(repr(counts).encode()).hexdigest()[:8],
         }
 
-    @property
+    @cached_property
     def num_ranks(self) -> int:
         """Number of ranks that see different samples."""
         return self.world.replicated(self.order.replication).size
