@@ -65,14 +65,15 @@ class Gatherer:
         if not parts:
             return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
         dtype = _common_record(parts)
-        if dtype is None or not RecordGatherer.accepts(self._schema, dtype):
+        gather = None if dtype is None else self._of_records.get(dtype)
+        if gather is None:
             names, exact_nulls = self._schema.names, self._exact_nulls
-            return gather_columns(parts, names, exact_nulls=exact_nulls, packing=self._packing)
-        if dtype not in self._of_records:
-            self._of_records[dtype] = RecordGatherer(
-                self._schema, dtype, exact_nulls=self._exact_nulls, outputs=self._outputs
+            if dtype is None or not RecordGatherer.accepts(self._schema, dtype):
+                return gather_columns(parts, names, exact_nulls=exact_nulls, packing=self._packing)
+            gather = self._of_records[dtype] = RecordGatherer(
+                self._schema, dtype, exact_nulls=exact_nulls, outputs=self._outputs
             )
-        return self._of_records[dtype](parts)
+        return gather(parts)
 
 
 def _common_record(parts: Sequence[Located]) -> np.dtype[np.void] | None:
