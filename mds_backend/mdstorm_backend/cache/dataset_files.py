@@ -215,13 +215,15 @@ class DirectFiles(ShardFiles):
     def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer:
         """Return the bytes of a shard, as `ShardFiles` says."""
         check_hash_is_recorded(info, self._options.validate_hash)
-        packed = info.zip_data
+        packed, file = info.zip_data, info.raw_data
         try:
             if packed is None or not self._is_outdated(info):
-                return self._read(info.raw_data)
+                return self._verified(file, self._location.read(file.basename))
         except FileNotFoundError as error:
             if packed is None:
-                raise missing(self._location.file_url(info.raw_data.basename)) from error
+                raise missing(self._location.file_url(file.basename)) from error
+        except NotAFileError as error:
+            raise not_a_file(file, self._location.file_url(file.basename), error) from error
         if not self._location.is_local_disk:
             return self._decompressed(info, packed)
         return self._copies().open(info)
@@ -246,24 +248,23 @@ class DirectFiles(ShardFiles):
         ours = FileIdentity.at(directory.file(name)) == record.files.get(name)
         return ours and record.is_from_another(origin(self._location, info))
 
-    def _read(self, file: FileInfo) -> Buffer:
-        """Read or map a file, and verify its size each time and its hash once."""
+    def _verified(self, file: FileInfo, content: Buffer) -> Buffer:
+        """Verify the size of a file each time, and its hash once."""
         url = self._location.file_url(file.basename)
-        try:
-            content = self._location.read(file.basename)
-        except NotAFileError as error:
-            raise not_a_file(file, url, error) from error
         is_new = file.basename not in self._checked
         check_content(file, content, self._options.validate_hash if is_new else None, url)
         self._checked.add(file.basename)
         return content
 
     def _decompressed(self, info: ShardInfo, file: FileInfo) -> Buffer:
+        url = self._location.file_url(file.basename)
         try:
-            packed = self._read(file)
+            packed = self._verified(file, self._location.read(file.basename))
         except FileNotFoundError as error:
-            raise missing(self._location.file_url(file.basename)) from error
-        return decompressed(info, packed, self._location.file_url(file.basename))
+            raise missing(url) from error
+        except NotAFileError as error:
+            raise not_a_file(file, url, error) from error
+        return decompressed(info, packed, url)
 
 
 _logger = logging.getLogger(__name__)

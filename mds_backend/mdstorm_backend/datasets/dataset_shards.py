@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -114,9 +115,8 @@ class DatasetShards:
         """The index; if it lost its schema, with the one in the first shard, if any."""
         if not (self._lost_schema and self.index.shards):
             return self.index
-        first = self.index.shards[0]
-        url = self.url(first)
-        return self._parsed(first, lambda content: restored(self.index, content, url=url))
+        url = self.url(self.index.shards[0])
+        return self._opened(lambda _, content: restored(self.index, content, url=url), 0)
 
     @property
     def _lost_schema(self) -> bool:
@@ -132,7 +132,7 @@ class DatasetShards:
         shard = self.opened.at_hand(number)
         if shard is not None:
             return shard
-        return self.opened.get(number, lambda number: self._open(number, schema))
+        return self.opened.get(number, partial(self._opened, partial(self._parse, schema)))
 
     def begin(self, number: int, schema: Schema) -> MDSShard:
         """Return shard `number`, of which no more than the beginning may be here."""
@@ -141,7 +141,8 @@ class DatasetShards:
         info = self.index.shards[number]
         arrival = self.files.open(info, stream=True)
         if not isinstance(arrival, Arrival):
-            return self.opened.get(number, lambda number: self._open(number, schema, arrival))
+            parse = partial(self._parse, schema)
+            return self.opened.get(number, partial(self._opened, parse, content=arrival))
         content, size = arrival.content, info.raw_data.bytes
         arrival.wait_for(min(4 * (info.samples + 2), size))  # the offsets, then the header
         arrival.wait_for(min(int.from_bytes(content[4:8], "little"), size))
@@ -152,33 +153,32 @@ class DatasetShards:
         shard.arrival = arrival
         return _counted(shard, info)
 
-    def _open(self, number: int, schema: Schema, content: Buffer | None = None) -> MDSShard:
-        info = self.index.shards[number]
-
-        def parse(content: Buffer) -> MDSShard:
-            # A small one in memory takes no file descriptor.
-            content = bytes(content) if len(content) <= _SMALL_SHARD else content
-            return MDSShard(content, info, schema, url=self.url(info))
-
-        shard = self._parsed(info, parse, content)
+    def _parse(self, schema: Schema, info: ShardInfo, content: Buffer) -> MDSShard:
+        # A small one in memory takes no file descriptor.
+        content = bytes(content) if len(content) <= _SMALL_SHARD else content
+        shard = MDSShard(content, info, schema, url=self.url(info))
         if self._lost_schema:
             check_nulls(shard)
         return _counted(shard, info)
 
-    def _parsed(
-        self, info: ShardInfo, parse: Callable[[Buffer], _Parsed], content: Buffer | None = None
+    def _opened(
+        self,
+        parse: Callable[[ShardInfo, Buffer], _Parsed],
+        number: int,
+        content: Buffer | None = None,
     ) -> _Parsed:
-        """Parse the bytes of a shard; a damaged copy is downloaded once more."""
+        """Open a shard, and parse its bytes; a damaged copy is downloaded once more."""
+        info = self.index.shards[number]
         if self.prepare is not None:
             self.prepare(info)
         if content is None:
             content = self.files.open(info)
         try:
-            return parse(content)
+            return parse(info, content)
         except CorruptDatasetError:
             if not self.files.discard(info):
                 raise
-        return parse(self.files.open(info))
+        return parse(info, self.files.open(info))
 
 
 def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:

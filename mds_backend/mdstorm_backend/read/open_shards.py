@@ -84,9 +84,21 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
             is_mine = result is None
             if result is None:
                 result = self._opening[number] = Future()
-        if is_mine:
-            self._open(number, open_shard, result)
-        return result.result()
+        if not is_mine:
+            return result.result()
+        try:
+            shard = open_shard(number)
+        except BaseException as error:
+            with self._lock:
+                del self._opening[number]
+            result.set_exception(error)
+            raise
+        with self._lock:
+            del self._opening[number]
+            self._alive[number] = shard
+            self._keep(number, shard)
+        result.set_result(shard)
+        return shard
 
     def release(self) -> None:
         """Keep none of them any longer; one that somebody holds stays open until they let go."""
@@ -95,22 +107,6 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
             self._in_memory.clear()
             self._mapped.clear()
             self._bytes = 0
-
-    def _open(
-        self, number: int, open_shard: Callable[[int], _Shard], result: Future[_Shard]
-    ) -> None:
-        try:
-            shard = open_shard(number)
-        except BaseException as error:
-            with self._lock:
-                del self._opening[number]
-            result.set_exception(error)
-            return
-        with self._lock:
-            del self._opening[number]
-            self._alive[number] = shard
-            self._keep(number, shard)
-        result.set_result(shard)
 
     def _keep(self, number: int, shard: _Shard) -> None:
         if number in self._at_hand:

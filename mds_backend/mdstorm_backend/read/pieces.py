@@ -199,7 +199,9 @@ class PieceReader(Reader):
         def make() -> Batch:
             if not part.shards:
                 part.shards = [self.dataset.shard(number) for number in part.shard_numbers]
-            batch = self._read([part])
+            with work(Cause.DECODING):
+                batch = self._gather(block.parts)
+                batch = batch if self.prepare is None else self.prepare(batch)
             with reading_samples(block.numbers), work(Cause.TRANSFORMS):
                 return transform(batch)
 

@@ -154,7 +154,10 @@ class Reader:
         return batches_per_block(self.dataset, self.block_rows, self.batch_size)
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
-        block.batch = self._read(block.parts)
+        with work(Cause.DECODING):
+            block.batch = self._gather(block.parts)
+            if self.prepare is not None:
+                block.batch = self.prepare(block.batch)
         with reading_samples(block.numbers):
             if self.transform is not None:
                 with work(Cause.TRANSFORMS):
@@ -171,14 +174,8 @@ class Reader:
         block.parts = []
         return block
 
-    def _read(self, parts: Sequence[Located]) -> Batch:
-        """Return the samples of some parts, one after the other."""
-        with work(Cause.DECODING):
-            batch = self._gather(parts)
-            return batch if self.prepare is None else self.prepare(batch)
-
     def _make_ready(self, shard: Shard) -> None:
-        """Do ahead of `_read` what takes more than copying."""
+        """Do ahead of `_fill` what takes more than copying."""
         with work(Cause.DECODING):
             shard.make_ready(self.schema.names, exact_nulls=self.exact_nulls)
 

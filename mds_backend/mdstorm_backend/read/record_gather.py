@@ -7,7 +7,7 @@ processor's cache. What can be known of the columns beforehand is worked out onc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.read.block import Located, Positions, Scattered, Selection
+from mdstorm_backend.read.block import Located, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.matrices import Matrix, Output, matrices_of
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -89,7 +89,10 @@ class RecordGatherer:
         for part in parts:
             for start in range(0, len(part), self._chunk_rows):
                 stop = min(start + self._chunk_rows, len(part))
-                self._fill(part, start, stop, position, strips, masks)
+                for records, places in self._found(part, start, stop, position, strips, masks):
+                    viewed = records.view(self._view)
+                    for strip, memory in strips:
+                        strip.fill(memory, places, viewed)
                 position += stop - start
         for column in self._converted:
             valid, elements = masks[column.name].found if column.name in masks else (None, None)
@@ -98,7 +101,7 @@ class RecordGatherer:
             )
         return batch
 
-    def _fill(
+    def _found(
         self,
         part: Located,
         start: int,
@@ -106,8 +109,11 @@ class RecordGatherer:
         position: int,
         strips: Sequence[tuple[Strip | Matrix, npt.NDArray[Any]]],
         masks: Mapping[str, _Masks],
-    ) -> None:
-        """Put the samples `start` to `stop` of a part at `position`."""
+    ) -> Iterator[tuple[npt.NDArray[np.void], slice]]:
+        """Yield records of the samples `start` to `stop` of a part, and their places in a block.
+
+        Whole records, and masks, are put in their places at once.
+        """
         scattered = part.scattered(start, stop)
         if scattered is None or scattered.is_sorted:
             selections = list(
@@ -120,14 +126,15 @@ class RecordGatherer:
                     records, places = _records_of(selection.shard), selection.positions
                     records.take(selection.rows, out=strips[0][1][places], mode="clip")
                 else:
-                    self._split(_records(selection), strips, selection.positions)
+                    assert isinstance(selection.positions, slice)
+                    yield _records(selection), selection.positions
         else:
             filled = slice(position, position + stop - start)
             if self._is_whole:
                 self._gather(scattered, strips[0][1][filled])
             else:
                 records = np.empty(len(scattered.rows), self._opaque)
-                self._split(self._gather(scattered, records), strips, filled)
+                yield self._gather(scattered, records), filled
             selections = list(scattered.selections(position)) if masks else []
         for mask in masks.values():
             mask.fill(selections)
@@ -150,18 +157,6 @@ class RecordGatherer:
             _records_of(shard).take(rows[first:last], out=in_sequence[first:last], mode="clip")
         np.put(records, scattered.places, in_sequence, mode="clip")
         return records
-
-    def _split(
-        self,
-        records: npt.NDArray[np.void],
-        strips: Sequence[tuple[Strip | Matrix, npt.NDArray[Any]]],
-        positions: Positions,
-    ) -> None:
-        """Put the columns of some records in their places."""
-        assert isinstance(positions, slice)
-        records = records.view(self._view)
-        for strip, memory in strips:
-            strip.fill(memory, positions, records)
 
 
 def _is_stored_as(dtype: np.dtype[Any], column: Column) -> bool:
