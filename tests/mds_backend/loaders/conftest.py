@@ -1,5 +1,6 @@
 """The numbers that loaders read in the tests."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,3 +20,14 @@ def numbers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 @pytest.fixture(scope="module")
 def url(numbers: Dataset) -> str:
     return numbers.url
+
+
+@pytest.fixture
+def launch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Make this process one of some that torchrun has started."""
+
+    def set_rank(rank: int, size: int) -> None:
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(size))
+
+    return set_rank

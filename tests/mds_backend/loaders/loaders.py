@@ -12,6 +12,8 @@ from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoa
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
+#: Makes this process one of some: rank and size.
+Launch = Callable[[int, int], None]
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 

@@ -142,9 +142,16 @@ def test_epochs_of_one_pass_do_not_share_batches(numbers: Dataset) -> None:
         len(endless)
 
 
-@pytest.mark.parametrize("done", [1, 12, 13])
-@pytest.mark.parametrize("workers_before", [0, 2])
-@pytest.mark.parametrize("workers_after", [0, 2])
+@pytest.mark.parametrize(
+    ("done", "workers_before", "workers_after"),
+    [
+        *[(1, 0, 0), (12, 0, 0), (13, 0, 0), (1, 2, 2), (12, 2, 0), (12, 0, 2), (13, 2, 2)],
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in [(1, 2, 0), (1, 0, 2), (12, 2, 2), (13, 2, 0), (13, 0, 2)]
+        ),
+    ],
+)
 def test_a_state_gives_exactly_the_rest(
     numbers: Dataset, done: int, workers_before: int, workers_after: int
 ) -> None:

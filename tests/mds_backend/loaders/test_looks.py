@@ -7,25 +7,13 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import in_either_order, rows
+from tests.mds_backend.loaders.loaders import Launch, in_either_order, rows
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 1_003, 13
 BATCH = 20
-Launch = Callable[[int, int], None]
-
-
-@pytest.fixture
-def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """Make this process one of some that torchrun has started."""
-
-    def set_rank(rank: int, size: int) -> None:
-        monkeypatch.setenv("RANK", str(rank))
-        monkeypatch.setenv("WORLD_SIZE", str(size))
-
-    return set_rank
 
 
 def loader_of(url: str, order: str, **options: Any) -> StreamingDataLoader:

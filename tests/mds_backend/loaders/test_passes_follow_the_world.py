@@ -3,12 +3,11 @@
 import pickle
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import in_either_order, rows
+from tests.mds_backend.loaders.loaders import Launch, in_either_order, rows
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.loaders import agreement
@@ -16,18 +15,6 @@ from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 1_000, 13
 BATCH = 20
-Launch = Callable[[int, int], None]
-
-
-@pytest.fixture
-def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """Make this process one of some that torchrun has started."""
-
-    def set_rank(rank: int, size: int) -> None:
-        monkeypatch.setenv("RANK", str(rank))
-        monkeypatch.setenv("WORLD_SIZE", str(size))
-
-    return set_rank
 
 
 def dataset_of(url: str, order: str = "elastic", **options: Any) -> StreamingDataset:

@@ -36,8 +36,10 @@ MAKERS = [(collated, 1), (negative, -1)]
 
 
 @pytest.mark.parametrize(("make", "sign"), MAKERS)
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(
+    ("num_workers", "drop_last"),
+    [(0, False), (0, True), (2, True), pytest.param(2, False, marks=pytest.mark.long)],
+)
 def test_samples_come_in_the_batches_of_whole_columns(
     numbers: Dataset, make: Any, sign: int, num_workers: int, drop_last: bool
 ) -> None:
