@@ -18,9 +18,9 @@ from tests import refusing
 from tests.ports import free_port
 
 # The same examples every time, so that a test which fails does so again; `make test-all` draws
-# others, and what fails there is kept as an `@example`. No limit of time, which a loaded machine
-# exceeds.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+# others, and more, and what fails there is kept as an `@example`. No limit of time, which a loaded
+# machine exceeds.
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("anew", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 

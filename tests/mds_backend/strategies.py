@@ -14,8 +14,6 @@ from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 
 #: For tests that write a dataset per example: few examples, and none is too slow.
 moderate = settings(
-    max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

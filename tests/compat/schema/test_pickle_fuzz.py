@@ -93,7 +93,6 @@ def test_any_instructions_are_refused_or_read(instructions: list[bytes]) -> None
     load(b"".join([*instructions, b"."]))
 
 
-@settings(deadline=None, max_examples=40)
 @given(PLAIN, st.integers(0, pickle.HIGHEST_PROTOCOL))
 def test_plain_values_are_read_as_they_are(value: Any, protocol: int) -> None:
     assert read_pickle(pickle.dumps(value, protocol)) == value

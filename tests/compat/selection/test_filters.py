@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import batch_of, column, read_all, write
 
@@ -188,7 +188,6 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @given(tables(), st.lists(st.lists(TERMS, min_size=1, max_size=3), min_size=1, max_size=3))
-@settings(max_examples=30, deadline=None)
 def test_rows_are_those_of_pyarrow(table: pa.Table, filters: Any) -> None:
     with tempfile.TemporaryDirectory() as directory:
         dataset = write(directory, table, rows=3)

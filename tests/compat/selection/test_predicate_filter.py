@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import batch_of, write
 
@@ -113,7 +113,6 @@ PREDICATES = st.recursive(
 
 
 @given(tables(), PREDICATES)
-@settings(max_examples=50, deadline=None)
 def test_columns_give_what_each_row_gives(table: pa.Table, predicate: PredicateBase) -> None:
     batch, schema = batch_of(table)
     columns = {name: cells(batch[name], schema[name]) for name in schema.names}

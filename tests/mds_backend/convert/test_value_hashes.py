@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.convert.row_hashes import hash_values
@@ -39,7 +39,6 @@ def keys(values: pa.Array) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("type_", VALUES, ids=str)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_hashes_are_equal_where_values_are(type_: pa.DataType, data: Any) -> None:
     found = data.draw(st.lists(st.none() | VALUES[type_], min_size=1, max_size=12))

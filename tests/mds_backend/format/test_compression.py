@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError
@@ -20,7 +20,6 @@ NAMES = ["zstd", "gz", "bz2", "br", "snappy"]
 LEVELS = ["zstd:1", "zstd:22", "gz:0", "gz:9", "bz2:1", "bz2:9", "br:0", "br:11"]
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.sampled_from([*NAMES, *LEVELS]), st.lists(st.binary(max_size=50), min_size=1, max_size=3))
 def test_every_codec_gives_back_what_it_took(compression: str, buffers: list[bytes]) -> None:
     data = b"".join(buffers)
@@ -28,7 +27,6 @@ def test_every_codec_gives_back_what_it_took(compression: str, buffers: list[byt
     assert bytes(decompress(compression, packed, len(data))) == data
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(-3, 3), st.booleans())
 def test_what_comes_out_has_the_stated_size_or_is_refused(
     compression: str, data: bytes, difference: int, repeated: bool

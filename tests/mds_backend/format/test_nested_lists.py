@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.format.values.nested_lists import (
@@ -19,8 +19,6 @@ from mdstorm_backend.format.values.nested_lists import (
     rows_of,
     split_array,
 )
-
-few = settings(deadline=None, max_examples=80)
 
 
 def nested(depth: int, *, nulls: bool) -> st.SearchStrategy[Any]:
@@ -59,7 +57,6 @@ def shape_of(row: Any, depth: int) -> tuple[int, ...] | None:
     return None if shapes or shape is None else (len(row), *shape)
 
 
-@few
 @given(lists())
 def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) -> None:
     rows, array = given_
@@ -72,7 +69,6 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
     assert null_lists_in(array) == sum(map(nulls, rows)) - elements_of(array).null_count
 
 
-@few
 @given(lists())
 def test_rows_are_arrays_or_lists_of_them(given_: tuple[list[Any], pa.Array]) -> None:
     rows, array = given_

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.loaders.loaders import column, taken, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
@@ -35,7 +35,6 @@ def through_json(state: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(state))  # type: ignore[no-any-return]
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     shuffles, st.integers(1, 50), st.integers(1, 3), st.integers(0, 2), st.integers(1, 3), st.data()
 )

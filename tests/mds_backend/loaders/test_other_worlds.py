@@ -82,7 +82,6 @@ def state_of_four(numbers: Dataset, **options: Any) -> dict[str, Any]:
     return ranks.loaders[0].state_dict()
 
 
-@settings(deadline=None, max_examples=60)
 @given(shuffles, st.lists(worlds, min_size=1, max_size=4), st.integers(1, 3), st.data())
 def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
     numbers: Dataset,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.read.readers import batches, exact, flat, values
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
@@ -34,10 +34,8 @@ shuffles = st.fixed_dictionaries(
         "window": st.sampled_from([0, 1, 5, 1000]),
     }
 )
-moderate = settings(deadline=None, max_examples=60)
 
 
-@moderate
 @given(
     st.sampled_from(SIZES),
     st.integers(1, 5),
@@ -77,7 +75,6 @@ def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
     assert per_epoch == [Counter(range(size))] * epochs
 
 
-@moderate
 @given(st.integers(1, 5), st.integers(1, 70), st.integers(1, 3))
 def test_dropping_the_last_batch_leaves_those_that_all_ranks_fill(
     datasets: dict[int, Dataset], world_size: int, batch_size: int, epochs: int
@@ -91,7 +88,6 @@ def test_dropping_the_last_batch_leaves_those_that_all_ranks_fill(
         assert rows == flat(exact(datasets[23], order, batch_size, epochs))[: len(rows)]
 
 
-@moderate
 @given(shuffles)
 def test_rows_are_shuffled_within_windows_of_whole_shards(
     datasets: dict[int, Dataset], shuffle: dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.read.readers import batches, exact, flat, numbered, pieces, values
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
@@ -45,7 +45,6 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 ids = st.lists(st.integers(0, ROWS - 1), max_size=60)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.one_of(ids, ids.map(sorted), st.integers(0, ROWS).map(range)),
     st.integers(1, 20),

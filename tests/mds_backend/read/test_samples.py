@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 from tests.mds_backend.foreign import URL, foreign_shard, shard_bytes, shard_info, variable
@@ -29,8 +29,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.encodings.numbers import ARRAY_CODES, DTYPES
 from mdstorm_backend.read.batch_formats import column_to_numpy, to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
-
-few = settings(deadline=None, max_examples=60)
 
 
 def by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any]:
@@ -146,7 +144,6 @@ def encoded_shard(columns: list[tuple[str, int | None, list[Any]]]) -> MDSShard:
     return foreign_shard(samples, encodings, allow_unsafe_types=True)
 
 
-@few
 @given(st.lists(typed_values(), min_size=1, max_size=5))
 def test_without_spark_types_a_sample_is_what_was_encoded(
     columns: list[tuple[str, int | None, list[Any]]],
@@ -166,7 +163,6 @@ def plain(value: Any) -> str:
     return repr(value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value)
 
 
-@few
 @given(
     st.lists(typed_values(), min_size=1, max_size=5), st.sampled_from([[0, 1, 2], [1], [0, 2], []])
 )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
@@ -18,8 +18,6 @@ from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.write.batch_shards import encode_column
 from mdstorm_backend.write.shard_buffer import assemble_samples
-
-quick = settings(max_examples=60, deadline=None)
 
 ARROW_NUMBERS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bool": (pa.bool_(), st.booleans()),
@@ -63,7 +61,6 @@ def check_same(encoding: str, values: pa.Array, as_given: list[Any]) -> None:
     assert stored(column, len(values)) == expected
 
 
-@quick
 @given(
     st.sampled_from(["int", *DTYPES]),
     st.sampled_from(sorted(ARROW_NUMBERS)).flatmap(
@@ -88,7 +85,6 @@ def test_integers_at_the_ends_of_their_range(lowest: int, highest: int) -> None:
     check_same(encoding, pa.array([np.nextafter(above, 0)]), [np.nextafter(above, 0)])
 
 
-@quick
 @given(
     st.sampled_from(sorted(DTYPES)),
     st.sampled_from(["ndarray", "ndarray:{dtype}", "ndarray:{dtype}:{length}"]),
@@ -103,7 +99,6 @@ def test_arrays(dtype: str, form: str, rows: list[list[int]], length: int) -> No
     check_same(encoding, pa.array(rows, pa.list_(arrow)), [np.array(row, dtype) for row in rows])
 
 
-@quick
 @given(array_shapes(min_dims=2, max_dims=3, max_side=3), st.integers(0, 3))
 def test_arrays_of_several_dimensions_are_flat_lists_in_arrow(
     shape: tuple[int, ...], count: int
@@ -114,21 +109,18 @@ def test_arrays_of_several_dimensions_are_flat_lists_in_arrow(
     check_same(f"ndarray:int16:{','.join(map(str, shape))}", lists, list(rows))
 
 
-@quick
 @given(st.lists(st.floats(), max_size=4), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
 def test_numbers_as_text(floats: list[float], integers: list[int]) -> None:
     check_same("str_float", pa.array(floats, pa.float64()), floats)
     check_same("str_int", pa.array(integers, pa.int64()), integers)
 
 
-@quick
 @given(st.lists(st.integers(-(10**10), 10**10).map(lambda n: Decimal(n) / 100), max_size=4))
 def test_decimals_as_text_stand_for_the_same_number(values: list[Decimal]) -> None:
     texts = stored(encode("str_decimal", pa.array(values, pa.decimal128(20, 2))), len(values))
     assert [Decimal(text.decode()) for text in texts] == values
 
 
-@quick
 @given(st.lists(st.lists(st.integers() | st.none(), max_size=3), max_size=3), st.text(max_size=5))
 def test_json_stands_for_the_same_value(rows: list[Any], text: str) -> None:
     rows = [[None if n is None else n % 1000 for n in row] for row in rows]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.format.encodings import parse_encoding
@@ -64,14 +64,10 @@ def test_half_a_character_is_refused() -> None:
         encoder("str")("\ud800")
 
 
-few = settings(deadline=None, max_examples=60)
-
-
 def strings(texts: list[str]) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-@few
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=5))
 def test_integers_of_64_bits_are_an_arrow_array(numbers: list[int]) -> None:
     found = parse_integers(strings([str(number) for number in numbers]))
@@ -97,7 +93,6 @@ def test_what_python_does_not_read_as_an_integer_is_an_error(text: str) -> None:
         parse_integers(strings(["1", text]))
 
 
-@few
 @given(st.lists(st.floats(), max_size=5))
 def test_floats_are_read_back_to_the_bit(numbers: list[float]) -> None:
     found = parse_floats(strings([str(number) for number in numbers]))
