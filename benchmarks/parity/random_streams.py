@@ -121,6 +121,8 @@ class Program:
             if state is not None:
                 batches.load_state_dict(json.loads(state))
             first = list(batches)
+            if state is not None and not first:
+                raise ValueError("MosaicML Streaming has an empty epoch where none of it is left")
             iterator = iter(batches)
             second = list(islice(iterator, stop))
             after = {k: v for k, v in batches.state_dict().items() if k != "mdstorm"}
