@@ -84,3 +84,17 @@ def test_programs_that_are_right_are_told_nothing(url: str, tmp_path: Path, orde
     found = run("quiet", url, order, tmp_path)
     for part, epochs in QUIET.items():
         check_epochs(found, order, epochs, part)
+
+
+@pytest.mark.parametrize(
+    ("processes", "first", "stop"),
+    [
+        (2, 0, 3),
+        *(pytest.param(2 + n % 3, 50 * n, 50 * (n + 1), marks=pytest.mark.long) for n in range(6)),
+    ],
+)
+def test_random_worlds_that_filter_and_transform_lose_no_row_and_end(
+    url: str, tmp_path: Path, processes: int, first: int, stop: int
+) -> None:
+    found = launch("random_worlds.py", url, first, stop, at=tmp_path, processes=processes)
+    assert "worlds: " in found.output

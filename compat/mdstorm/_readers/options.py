@@ -249,7 +249,7 @@ class Steps:
         if self._change is None:
             return batch
         if num_rows(batch) == 0:
-            return {name: pa.nulls(0) for name in self.columns}
+            return {name: batch.get(name, pa.nulls(0)) for name in self.columns}
         return self._change(batch)
 
 

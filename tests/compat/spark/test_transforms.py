@@ -45,6 +45,20 @@ def test_all_rows_lost_is_an_empty_stream_and_a_warning(
         )
 
 
+def test_an_empty_batch_of_the_elastic_order_has_tensors(ten: SparkDatasetConverter) -> None:
+    loader = ten.make_torch_dataloader(
+        batch_size=5,
+        order="elastic",
+        filters=[("number", ">=", 5)],
+        transform_spec=TransformSpec(double),
+        **IN_ORDER,
+    )
+    assert [(b["number"].dtype, len(b["number"])) for b in loader] == [
+        (torch.int64, 0),
+        (torch.int64, 5),
+    ]
+
+
 @with_either
 def test_shuffling_comes_after_the_transform(ten: SparkDatasetConverter, read: Read) -> None:
     spec = TransformSpec(double)
