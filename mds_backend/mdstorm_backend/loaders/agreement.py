@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import threading
+import time
 import weakref
 import zlib
 from collections import Counter, deque
@@ -47,12 +48,16 @@ _REMEDIES = {
 
 
 class Group(NamedTuple):
-    """The default process group: itself, its store, and this process's rank in it."""
+    """The default process group: itself, its store, and this process's rank in it.
+
+    No rank has offered anything before `since`: what is older is of ranks that were started again.
+    """
 
     itself: Any
     store: Any
     rank: int
     size: int
+    since: float = 0
 
 
 def find_group() -> Group | None:
@@ -131,6 +136,8 @@ class Ranks:
         #: For each name and place in the program, how many passes were begun there.
         self._begun_at: Counter[str] = Counter()
         self.found: Found = deque()
+        #: Before a group is there, all of its processes have to be.
+        self._since = time.time()
 
     def begin(self, rest: Rest) -> Beginning | None:
         """Offer what is begun; None if there is nobody to ask."""
@@ -140,7 +147,8 @@ class Ranks:
             return None
         _warn_of_shares(rest, group.size)
         with suppress(Exception):  # whatever is wrong with the group, training goes on
-            return self._offer(group, rest) if rest.options.check_ranks else None
+            here = group._replace(since=self._since)
+            return self._offer(here, rest) if rest.options.check_ranks else None
         return None
 
     def _offer(self, group: Group, rest: Rest) -> Beginning | None:
@@ -230,8 +238,14 @@ def _place_in_program() -> int:
 
 
 def _offer(group: Group, key: str, value: Any) -> Any:
-    """Return what the first rank has offered."""
-    return json.loads(group.store.compare_set(key, "", json.dumps(value)))
+    """Return what the first rank has offered, in place of what is older than the group."""
+    mine, expected = json.dumps([time.time(), value]), ""
+    while True:
+        found = group.store.compare_set(key, expected, mine)
+        then, theirs = json.loads(found)
+        if then >= group.since:
+            return theirs
+        expected = found.decode()
 
 
 def _compare(group: Group, key: str, rest: Rest, offered: Mapping[str, Any], found: Found) -> None:

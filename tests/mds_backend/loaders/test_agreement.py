@@ -339,6 +339,13 @@ def test_a_group_after_another_one_finds_no_old_keys(pair: World) -> None:
         assert pair.told(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
+def test_ranks_that_are_started_again_find_no_old_keys(world: World) -> None:
+    """The store of torchrun outlives them."""
+    for size in (BATCH, BATCH + 2):
+        again = World(world.patch, world.url, world.store, 2)
+        assert again.told(lambda loader, rank: rows(loader), "elastic", size) == []
+
+
 def test_a_group_that_the_program_lets_go_of_ends() -> None:
     group, gone = Token(), threading.Event()
     weakref.finalize(group, gone.set)
