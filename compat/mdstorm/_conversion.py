@@ -247,8 +247,8 @@ def _check_no_parquet(target: Location) -> None:
     for name in target.list_names():
         if name.endswith(".parquet") and not is_hidden(name):
             raise errors.DatasetExistsError(
-                f"{target.url} holds Parquet files, such as {name}, which readers would ignore "
-                "beside a dataset of MDS: choose another directory"
+                f"Directory is not empty: {target.url} holds Parquet files, such as {name}, which "
+                "readers would ignore beside a dataset of MDS. Choose another directory"
             )
 
 
@@ -256,8 +256,8 @@ def _remove_dataset(target: Location, overwrite: bool) -> None:
     """Remove a dataset that mdstorm wrote, if it may be replaced."""
     if not overwrite:
         raise errors.DatasetExistsError(
-            f"{target.url} already holds a dataset. Choose another directory, or replace it with "
-            "overwrite=True (--overwrite)"
+            f"Directory is not empty: {target.url} already holds a dataset. Choose another "
+            "directory, or replace it with overwrite=True (--overwrite)"
         )
     if not target.exists(MARKER_NAME):
         raise errors.DatasetExistsError(

@@ -9,7 +9,7 @@ from mdstorm._petastorm_names import other_names
 from mdstorm._schema import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base import check_function, check_list, warn_user
+from mdstorm_backend.base import check_function, check_list, did_you_mean, warn_user
 from mdstorm_backend.display import Described
 
 __all__ = [
@@ -176,5 +176,5 @@ def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]
     if unknown:
         warn_user(
             f"{argument} specified some field names that are not part of the schema. These field "
-            f"names will be ignored: {', '.join(unknown)}"
+            f"names will be ignored: {', '.join(unknown)}{did_you_mean(unknown[0], names)}"
         )

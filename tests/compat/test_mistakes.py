@@ -18,10 +18,11 @@ from mdstorm.predicates import in_lambda, in_pseudorandom_split
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.tools.spark_session_cli import configure_spark
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 convert: Any = make_spark_converter
 by_hand: Any = SparkDatasetConverter
+order: Any = ExactOrder
 
 
 def converter(mds: str) -> SparkDatasetConverter:
@@ -70,6 +71,11 @@ def streamed(mds: str) -> Any:
     return StreamingDataLoader(StreamingDataset(local=mds.removeprefix("file://")), batch_size=2)
 
 
+def lazy(mds: str, **arguments: Any) -> StreamingDataset:
+    """Return a dataset that is opened by its first use."""
+    return StreamingDataset(local=mds.removeprefix("file://"), order=ExactOrder(), **arguments)
+
+
 def wide(rows: Any) -> Any:
     return rows.assign(y=[np.zeros(2, np.float32)] * len(rows))
 
@@ -91,6 +97,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, workers_count=-1), ValueError, "at least 1 or None"),
     (lambda p, m: torch_batch(m, shuffling_queue_capacity="all"), ValueError, "integer or None"),
     (lambda p, m: torch_batch(m, seed="a"), ValueError, "integer of at least 0 or None"),
+    (lambda p, m: torch_batch(m, order="elastik"), ValueError, "did you mean elastic? Use one"),
     (lambda p, m: torch_batch(m, order="random"), ValueError, "Use one of ('exact', 'elastic')"),
     (lambda p, m: torch_batch(m, decimals="float"), ValueError, "one of 'float64', 'float32'"),
     (lambda p, m: torch_batch(m, reader_pool_type="threads"), ValueError, "one of ('thread', "),
@@ -101,18 +108,22 @@ MISTAKES: list[Row] = [
     (lambda p, m: tf_batch(m, prefetch="auto"), ValueError, "prefetch must be an integer"),
     (lambda p, m: tf_batch(m, prefetch=-3), ValueError, "of at least -1 or None"),
     # columns
-    (lambda p, m: torch_batch(m, features="nope"), ValueError, "columns ['id', 'x', 's']"),
-    (lambda p, m: torch_batch(m, labels="X"), ValueError, "columns ['id', 'x', 's']"),
+    (lambda p, m: torch_batch(m, features="nope"), ValueError, "choose among ['id', 'x', 's']"),
+    (lambda p, m: torch_batch(m, labels="X"), ValueError, "no such columns: did you mean x?"),
     (lambda p, m: torch_batch(m, labels=1), TypeError, "name of a column or a list of names"),
-    (lambda p, m: tf_batch(m, labels="X"), ValueError, "columns ['id', 'x', 's']"),
+    (lambda p, m: tf_batch(m, labels="Id"), ValueError, "mean id? Choose among ['id'"),
     (lambda p, m: torch_batch(m, schema_fields="id"), ValueError, "put it in a list"),
     (lambda p, m: torch_batch(m, schema_fields=["nope"]), ValueError, "are ['id', 'x', 's']"),
-    (lambda p, m: torch_batch(m, fill_nulls={"nope": 0}), TypeError, "read are ['id', 'x', 's']"),
+    (lambda p, m: torch_batch(m, fill_nulls={"idd": 0}), TypeError, "mean id? Choose among ['id'"),
     (lambda p, m: torch_batch(m, fill_nulls=["x"]), TypeError, "must be a dict"),
     (lambda p, m: torch_batch(m, null_masks="x"), TypeError, "null_masks must be a list"),
     # worlds
     (lambda p, m: torch_batch(m, cur_shard=0), ValueError, "both specified"),
-    (lambda p, m: torch_batch(m, cur_shard=2, shard_count=2), ValueError, "< shard_count"),
+    (
+        lambda p, m: torch_batch(m, cur_shard=2, shard_count=2),
+        ValueError,
+        "cur_shard and shard_count must",
+    ),
     (lambda p, m: torch_batch(m, cur_shard="0", shard_count=2), ValueError, "must be ints"),
     # functions, predicates, filters
     (lambda p, m: torch_batch(m, transform_spec=print), TypeError, "TransformSpec(function)"),
@@ -152,6 +163,12 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, collate_fn=list), TypeError, "'collate_fn': use batch_map, a function"),
     (lambda p, m: loader(m, cur_shard=1), ValueError, "shard_count=None. Pass both"),
     (lambda p, m: convert(m, dtyp="float32"), TypeError, "'dtyp': did you mean dtype?"),
+    (lambda p, m: convert(m, xyz=1), TypeError, "'xyz'. Keywords are cache_key, compression_codec"),
+    (lambda p, m: order(shuffle=True), TypeError, "ExactOrder() got an unexpected keyword argum"),
+    (lambda p, m: order(shuffle=True), TypeError, "'shuffle': did you mean shuffle_rows?"),
+    (lambda p, m: StreamingDataset(local=m, columns=["idd"]), TypeError, "mean id? Choose among"),
+    (lambda p, m: len(lazy(m, columns=["no"])), TypeError, "['no']: choose among ['id', 'x', 's']"),
+    (lambda p, m: StreamingDataset(local=m, split="val"), OSError, "has no index.json"),
     (lambda p, m: convert("db.table"), OSError, "such as 'spark_catalog.db.table'"),
     (
         lambda p, m: StreamingDataset(**{"local": m, "shufle": True}),
@@ -196,7 +213,7 @@ MISTAKES: list[Row] = [
     # states, too early, too late
     (lambda p, m: len(loader(m)), TypeError, "num_epochs=None never"),
     (lambda p, m: loader(m).load_state_dict(None), ValueError, "the dict that state_dict() return"),
-    (lambda p, m: loader(m).load_state_dict({}), ValueError, "was not taken in the order"),
+    (lambda p, m: loader(m).load_state_dict({"epoch": 1}), ValueError, "['epoch'], is not a state"),
     (lambda p, m: loader(m).load_state_dict(b"x"), ValueError, "state_dict() returned, found b"),
     (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),
     (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "another dataset"),

@@ -267,9 +267,9 @@ def check_share(cur_shard: object, shard_count: object) -> None:
         or not 0 <= cur_shard < shard_count
     ):
         raise InvalidArgumentError(
-            "partition and num_partitions must be ints and both specified: found "
-            f"cur_shard={cur_shard!r} and shard_count={shard_count!r}. Pass both, with "
-            "0 <= cur_shard < shard_count, or cur_shard='auto' for those of the launcher"
+            "cur_shard and shard_count must be ints and both specified, with "
+            f"0 <= cur_shard < shard_count: found cur_shard={cur_shard!r} and "
+            f"shard_count={shard_count!r}. Pass both, or cur_shard='auto' for those of the launcher"
         )
 
 

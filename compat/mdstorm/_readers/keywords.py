@@ -14,7 +14,7 @@ from mdstorm.errors import ArgumentTypeError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.base import did_you_mean
+from mdstorm_backend.base import unknown_keyword
 from mdstorm_backend.read import Decode, Size
 
 _Arguments = ParamSpec("_Arguments")
@@ -187,20 +187,12 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
                 f"{function}() got multiple values for argument {name!r}: the converter knows its "
                 "own dataset, leave the argument out"
             )
-        names = sorted(known)
-        remedy = _remedy(name, names)
-        stop = "" if remedy.endswith("?") else "."
-        raise ArgumentTypeError(
-            f"{function}() got an unexpected keyword argument {name!r}{remedy}{stop} "
-            f"Keywords are {', '.join(names)}"
-        )
+        raise unknown_keyword(function, name, known, _instead(name, known))
 
 
-def _remedy(name: str, known: Collection[str]) -> str:
-    """Return what to use instead of a keyword, as the end of a sentence; empty if unknown."""
+def _instead(name: str, known: Collection[str]) -> str:
+    """Return what to use instead of a keyword of other loaders; empty for others."""
     instead, how = _INSTEAD.get(name, ("", ""))
     if instead in known:
         return f": use {instead}, {how}"
-    if name in _ELSEWHERE:
-        return f": {_ELSEWHERE[name]}"
-    return did_you_mean(name, known)
+    return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""

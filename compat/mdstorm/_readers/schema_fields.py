@@ -52,11 +52,13 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
         expressions = [field for field in fields if isinstance(field, str)]
         warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
-        _warn_of_typos(schema.names, expressions)
+        if chosen:
+            _warn_of_typos(schema.names, expressions)
     if not chosen:
         names = list(schema.names)
+        nearest = "".join(did_you_mean(f, names) for f in fields or () if isinstance(f, str))
         remedy = (
-            ": name at least one of them in schema_fields"
+            nearest or ": name at least one of them in schema_fields"
             if fields
             else ". They hold structs, maps or nested lists, which are left out unless you name "
             f"them: pass schema_fields={names[:1]}"

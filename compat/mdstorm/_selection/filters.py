@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from mdstorm._selection.predicate_filter import keep_rows
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -286,8 +287,8 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
     column = schema.get(name)
     if column is None:
         raise InvalidArgumentError(
-            f"filters name a column {name!r} that the dataset does not have: choose among "
-            f"{list(schema.names)}"
+            f"filters name a column {name!r} that the dataset does not have"
+            f"{choose_among(name, schema.names)}"
         )
     if column.is_late or pa.types.is_nested(column.arrow_type):
         raise InvalidArgumentError(

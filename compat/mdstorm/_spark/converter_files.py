@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from mdstorm._datasets.decoded_source import with_float_decimals
@@ -12,6 +11,7 @@ from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.base import choose_among
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import become_floats
@@ -180,15 +180,10 @@ def _check(argument: str, names: object) -> None:
 
 
 def _unknown(argument: str, unknown: list[str], delivered: Collection[str]) -> InvalidArgumentError:
-    close = get_close_matches(unknown[0], delivered, n=1)
-    remedy = (
-        f"did you mean {close[0]!r}?"
-        if close
-        else "name some of those; nested columns are among them if schema_fields names them"
-    )
     return InvalidArgumentError(
-        f"{argument} names {', '.join(map(repr, unknown))}, but batches have the columns "
-        f"{list(delivered)}: {remedy}"
+        f"{argument} names {', '.join(map(repr, unknown))}, but batches have no such columns"
+        f"{choose_among(unknown[0], delivered)}; nested columns are among them if schema_fields "
+        "names them"
     )
 
 

@@ -15,6 +15,7 @@ from mdstorm._rows import cells
 from mdstorm._schema import fits_shape
 from mdstorm.errors import NoMatchingFieldsError, RowTransformError, TransformError
 from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
+from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Schema, Values
 from mdstorm_backend.read import objects
 
@@ -59,9 +60,13 @@ class DeclaredTransform:
         warn_of_unknown("remove_fields", spec.removed_fields, names)
         warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self.edited])
         if not self.columns:
+            selected, there = spec.selected_fields, [*names, *self.edited]
             raise NoMatchingFieldsError(
-                f"the TransformSpec removes all of the columns {list(names)}: keep at least one "
-                "with selected_fields, or name fewer in removed_fields"
+                f"selected_fields={selected} names neither columns nor fields that edit_fields "
+                f"makes{choose_among(selected[0], there)}"
+                if selected
+                else f"the TransformSpec removes all of the columns {list(names)}: keep at least "
+                "one with selected_fields, or name fewer in removed_fields"
             )
 
     def enforce(self, name: str, values: Values) -> Values:

@@ -41,7 +41,10 @@ def check_java(setup: Setup) -> Finding:
     """Check that there is a Java with which Spark starts."""
     spark = installed("pyspark")
     if spark is None:
-        return note("not needed: pyspark is not installed", 'pip install "mdstorm[spark]"')
+        return note(
+            "pyspark is not installed: files can be read, and Spark DataFrames not converted",
+            'if you use Spark here, pip install "mdstorm[spark]", and Java 17 or newer',
+        )
     elsewhere = next((name for name in _STARTED_ELSEWHERE if os.environ.get(name)), None)
     if setup.session is not None or elsewhere or has("databricks-connect"):
         return ok(f"not needed here: {elsewhere or 'Spark runs already'}")

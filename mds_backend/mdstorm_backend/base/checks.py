@@ -22,8 +22,23 @@ _Result = TypeVar("_Result")
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return the end of a message about an unknown name: the known one that is most like it."""
-    nearest = get_close_matches(name, known, n=1, cutoff=0.7)
-    return f": did you mean {nearest[0]}?" if nearest else ""
+    folded = {one.lower(): one for one in known}
+    nearest = get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
+    return f": did you mean {folded[nearest[0]]}?" if nearest else ""
+
+
+def choose_among(name: str, known: Collection[str]) -> str:
+    """Return the end of a message about an unknown name: `did_you_mean`, and all known ones."""
+    nearest = did_you_mean(name, known)
+    return f"{f'{nearest} Choose' if nearest else ': choose'} among {list(known)}"
+
+
+def unknown_keyword(
+    function: str, name: str, known: Collection[str], instead: str = ""
+) -> ArgumentTypeError:
+    """Return the error for a keyword that a function does not have, and what to use `instead`."""
+    remedy = instead or did_you_mean(name, known) or f". Keywords are {', '.join(sorted(known))}"
+    return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
 
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -32,18 +47,24 @@ def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Argu
     The error is an ArgumentTypeError, a TypeError like Python's own.
     """
     kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    known = {one.name for one in signature(function).parameters.values() if one.kind in kinds}
+    parameters = signature(function).parameters.values()
+    known = {one.name for one in parameters if one.kind in kinds and one.name != "self"}
     called = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
     def checked(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
         for name in keywords.keys() - known:
-            raise ArgumentTypeError(
-                f"{called}() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}"
-            )
+            raise unknown_keyword(called, name, known)
         return function(*arguments, **keywords)
 
     return checked
+
+
+def suggests_fields(dataclass: type[_Result]) -> type[_Result]:
+    """Let a dataclass say which field an unknown keyword is most like: see `suggests_keywords`."""
+    made: Any = dataclass
+    made.__init__ = suggests_keywords(made.__init__)
+    return dataclass
 
 
 def check_flag(name: str, value: object) -> None:
@@ -87,7 +108,10 @@ def check_seconds(name: str, value: Any) -> None:
 def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str = "") -> None:
     """Raise InvalidArgumentError unless `value` is one of the choices."""
     if value not in choices:
-        raise InvalidArgumentError(f"Unknown {name}: {shown or repr(value)}. Use one of {choices}")
+        nearest = did_you_mean(value, choices) if isinstance(value, str) else ""
+        raise InvalidArgumentError(
+            f"Unknown {name}: {shown or repr(value)}{nearest or '.'} Use one of {choices}"
+        )
 
 
 def check_mapping(name: str, value: object) -> None:

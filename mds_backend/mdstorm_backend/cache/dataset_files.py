@@ -338,7 +338,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
             or f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the "
             "URL; if the dataset was deleted or its job failed, write it again",
             url=location.url,
-        ) from error
+        ) from (None if location.is_local_disk else error)
 
 
 def _unfinished(location: Location) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.checks import check_integer, check_list
+from mdstorm_backend.base.checks import check_integer, check_list, choose_among
 from mdstorm_backend.base.threads import num_threads
 from mdstorm_backend.convert.conversion import (
     Conversion,
@@ -205,7 +205,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     for name in columns:
         if name not in schema.names:
             raise MissingColumnError(
-                f"there is no column {name!r}: choose among {schema.names}",
+                f"there is no column {name!r}{choose_among(name, schema.names)}",
                 column=name,
             )
     return pa.schema([schema.field(name) for name in columns])

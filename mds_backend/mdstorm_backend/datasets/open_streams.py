@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, TypeVar, overload
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.checks import choose_among
 from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, open_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.datasets.stream import Stream, World
@@ -79,10 +80,9 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
         if stream.remote is not None:
             raise
         raise DatasetNotFoundError(
-            f"No `remote` provided, but local file index.json does not exist either: {error}. If "
-            "it is elsewhere, pass its location as remote",
+            f"{error}. No `remote` provided: if the dataset is elsewhere, pass its URL as remote",
             url=error.url,
-        ) from error
+        ) from None
     if defaults.cache_limit is not None:
         _ = kept.dataset.files  # refuses a limit that is too small
     return kept.dataset
@@ -107,6 +107,23 @@ def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None
     for name, encoding in (column for kind in kinds for column in zip(*kind, strict=True)):
         if (columns is None or name in columns) and parse_encoding(encoding).is_unsafe:
             raise unsafe_type_error(name, dataset.url)
+
+
+def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> list[str]:
+    """Return the names of the columns of any part.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `columns` names one that no part has.
+    """
+    there = list(dict.fromkeys(name for part in parts for name in part.schema.names))
+    if there and (unknown := [name for name in columns or () if name not in there]):
+        places = ", ".join(part.url for part in parts)
+        raise ArgumentTypeError(
+            f"{places} has no columns {unknown}{choose_among(unknown[0], there)}"
+        )
+    return there
 
 
 def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
@@ -201,12 +218,8 @@ class JoinedDataset(SampleDataset):
         ArgumentTypeError
             If no part has one of them.
         """
-        everywhere = {name: None for part in self.parts for name in part.schema.names}
+        everywhere = check_columns(self.parts, columns)
         names = tuple(everywhere if columns is None else columns)
-        if unknown := [name for name in names if name not in everywhere]:
-            raise ArgumentTypeError(
-                f"no stream has columns {unknown}; the streams have {list(everywhere)}"
-            )
         differing = [name for name in names if not _are_alike(name, self.parts)]
         if differing:
             common = [name for name in self.schema.names if _are_alike(name, self.parts)]

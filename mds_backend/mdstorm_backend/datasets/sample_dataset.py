@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base.checks import choose_among, warn_user
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
@@ -184,7 +184,7 @@ class SampleDataset(Described, ABC):
         unknown = [name for name in names if name not in self.schema]
         if unknown:
             raise ArgumentTypeError(
-                f"{self.url} has no columns {unknown}: choose among {list(self.schema.names)}"
+                f"{self.url} has no columns {unknown}{choose_among(unknown[0], self.schema.names)}"
             )
         for name in names:
             self.schema[name].parsed_encoding.check_decodable(name)

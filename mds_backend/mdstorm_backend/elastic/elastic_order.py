@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdstorm_backend.base.checks import suggests_fields
 from mdstorm_backend.elastic.batching import schedule
 from mdstorm_backend.elastic.epoch import Epoch, OrderArguments
 from mdstorm_backend.elastic.sampling import (
@@ -26,6 +27,7 @@ from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epo
 from mdstorm_backend.order.world import World
 
 
+@suggests_fields
 @dataclass(frozen=True)
 class ElasticOrder(OrderArguments):
     """Everything that determines the sample ids of an epoch, except the streams and the world.

@@ -316,7 +316,9 @@ class ElasticSampler(Sampler):
             If epochs never end.
         """
         if self.num_epochs is None:
-            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+            raise TypeError(
+                "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1"
+            )
         rows, size = self.rows_per_epoch, self.batch_size
         return self.num_epochs * (rows // size if self.drop_last else ceil_div(rows, size))
 

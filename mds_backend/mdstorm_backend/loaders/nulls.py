@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.base.checks import choose_among
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -68,8 +69,8 @@ class NullPolicy:
         unknown = [name for name in [*self.fill, *self.masks] if name not in schema]
         if unknown:
             raise ArgumentTypeError(
-                f"fill_nulls and null_masks name columns {unknown} that are not read; read are "
-                f"{list(schema.names)}"
+                f"fill_nulls and null_masks name columns {unknown} that are not read"
+                f"{choose_among(unknown[0], schema.names)}"
             )
         taken = [name for name in self.masks if name + MASK_SUFFIX in schema]
         if taken or len(set(self.masks)) < len(self.masks):

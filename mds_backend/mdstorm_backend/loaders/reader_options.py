@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from traceback import walk_stack
+from types import FrameType
 from typing import Any
 
 from mdstorm_backend.base.cached_property import cached_property
@@ -28,6 +29,7 @@ from mdstorm_backend.read.shard import SampleSource
 _IMAGES_AT_A_TIME = 64
 
 _KERAS = frozenset({"keras", "tf_keras"})
+_LOOPS_OF_KERAS = frozenset({"fit", "evaluate", "predict"})
 
 _logger = logging.getLogger(__name__)
 
@@ -35,8 +37,8 @@ _logger = logging.getLogger(__name__)
 class EndlessNotice:
     """Logs one line when a reading that never ends passes its first epoch.
 
-    Not where Keras takes the batches, which is told how many steps there are. All who read by the
-    same `ReaderOptions`, and copies of them, share it.
+    Not where Keras takes the batches and is told how many steps there are. All who read by the same
+    `ReaderOptions`, and copies of them, share it.
 
     Parameters
     ----------
@@ -49,22 +51,54 @@ class EndlessNotice:
 
     def give(self, url: str) -> None:
         """Log it, unless that was done before."""
+        steps = _steps_of_keras([sys._getframe()])
+        if any(steps):
+            self._is_given = True
+        self.log(url, of_keras=bool(steps))
+
+    def log(self, url: str, *, of_keras: bool) -> None:
+        """Log it, unless that was done before, with the remedy for Keras or for loops."""
         if self._is_given:
             return
         self._is_given = True
-        if _is_fitting():
-            return
+        end = "pass steps_per_epoch to Keras" if of_keras else "break out of it after some steps"
         _logger.warning(
-            "The first epoch over %s is over, and with num_epochs=None the loop never ends: "
-            "break out of it after some number of steps, or pass num_epochs=1 for one epoch",
+            "The first epoch over %s is over, and with num_epochs=None the loop never ends: %s, or "
+            "pass num_epochs=1 for one epoch",
             url,
+            end,
         )
 
 
-def _is_fitting() -> bool:
-    """Whether Keras takes the batches, which ends by itself."""
-    names = (f"{frame.f_globals.get('__name__')}" for frame, _ in walk_stack(sys._getframe()))
-    return any(name.partition(".")[0] in _KERAS for name in names)
+class KerasNotice(EndlessNotice):
+    """Gives another notice if Keras trains without an end, though in another thread than this.
+
+    Parameters
+    ----------
+    notice : EndlessNotice
+        The other one.
+    """
+
+    def __init__(self, notice: EndlessNotice) -> None:
+        super().__init__()
+        self._notice = notice
+
+    def give(self, url: str) -> None:
+        """Give it, where no frame of Keras knows a number of steps."""
+        steps = _steps_of_keras(sys._current_frames().values())
+        if steps and not any(steps):
+            self._notice.log(url, of_keras=True)
+
+
+def _steps_of_keras(threads: Iterable[FrameType]) -> list[int | None]:
+    """Return the steps that each running ``fit``, ``evaluate`` or ``predict`` was told of."""
+    return [
+        frame.f_locals.get("steps_per_epoch", frame.f_locals.get("steps"))
+        for top in threads
+        for frame, _ in walk_stack(top)
+        if frame.f_code.co_name in _LOOPS_OF_KERAS
+        and f"{frame.f_globals.get('__name__')}".partition(".")[0] in _KERAS
+    ]
 
 
 @dataclass(frozen=True)

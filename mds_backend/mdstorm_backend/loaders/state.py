@@ -333,6 +333,12 @@ def state_mapping(state: object) -> Mapping[str, Any]:
             f"a state is the dict that state_dict() returned, found {state!r}. To start again, "
             "load no state"
         )
+    if not state.keys() & {"mdstorm", "sample_in_epoch"}:
+        raise StateMismatchError(
+            f"this dict, with the keys {list(state)}, is not a state: a state is the whole dict "
+            "that state_dict() of a loader or dataset returned. Save that with the model, and load "
+            "it as it is"
+        )
     _check_plain(state)
     return state
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.checks import check_integer
+from mdstorm_backend.base.checks import check_integer, suggests_fields
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.chunks import Chunk, Permutation, RowsOnDemand, Window
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
@@ -31,6 +31,7 @@ _SHARDS, _ROWS = 0, 1
 _Numbers = npt.NDArray[np.int64]
 
 
+@suggests_fields
 @dataclass(frozen=True)
 class ExactOrder:
     """The order in which one rank reads its rows.

@@ -201,7 +201,9 @@ class ExactSampler(Sampler):
             If epochs never end.
         """
         if self._stop is None:
-            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+            raise TypeError(
+                "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1"
+            )
         left = self._stop - self.position(place)
         return left // self._step if self.drop_last else ceil_div(left, self._step)
 

@@ -113,8 +113,8 @@ def _behind(location: Location, *, check: bool) -> _Behind:
         files = [file for match in _matches(location) for file in _behind(match, check=check).files]
     elif info is None:
         raise DatasetNotFoundError(
-            f"Passed non-file path: {url}. There is neither a Parquet file nor a directory of "
-            "them: check the URL, and whether this machine sees the storage",
+            f"there is neither a Parquet file nor a directory of them at {url} (Passed non-file "
+            "path): check the URL, and whether this machine sees the storage",
             url=url,
         )
     elif info["type"] == "directory":

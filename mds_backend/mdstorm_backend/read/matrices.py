@@ -100,8 +100,8 @@ def check_alike(kinds: Mapping[str, str]) -> None:
         others = [f"{name!r} is {kind}" for name, kind in kinds.items() if kind != usual]
         raise InvalidArgumentError(
             f"stack=True makes a matrix of columns of one dtype: most are {usual}, but "
-            f"{', '.join(others[:4])}. Cast them before converting, or in a transform, or leave "
-            "them out"
+            f"{', '.join(others[:4])}. Cast all of them to one type, for example to float32, in "
+            "Spark or in a transform, or leave some out"
         )
 
 

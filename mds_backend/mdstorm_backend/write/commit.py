@@ -104,7 +104,8 @@ def check_no_dataset(location: Location) -> None:
     """Raise DatasetExistsError if a directory has an index."""
     if location.exists(INDEX_NAME):
         raise DatasetExistsError(
-            f"{location.url} already holds a dataset. Choose another directory, or remove that one"
+            f"Directory is not empty: {location.url} already holds a dataset. Choose another "
+            "directory, or remove that one"
         )
 
 

@@ -317,10 +317,14 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
             "removed; remove these files yourself, or choose another directory"
         )
     if not exist_ok:
-        what = "what is left of a writer that was killed" if unfinished else "the dataset there"
+        what = (
+            "holds what is left of a writer that was killed"
+            if unfinished
+            else "already holds a dataset"
+        )
         raise DatasetExistsError(
-            f"Directory is not empty: {location.url} holds {_some(names)}. Choose another "
-            f"directory, or replace {what} with exist_ok=True"
+            f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
+            "it with exist_ok=True"
         )
     claim = Claim(location)  # so that who is killed here can start again
     for name in own:

@@ -125,7 +125,9 @@ def test_a_dataset_is_replaced_on_request_only(source: Path, target: Path) -> No
     pq.write_table(numbers(5), source / "0.parquet")
     again = run("convert", source, target)
     assert again.exit_code == 3
-    assert again.stderr.startswith(f"error: file://{target} already holds a dataset.")
+    assert again.stderr.startswith(
+        f"error: Directory is not empty: file://{target} already holds a dataset."
+    )
     assert "--overwrite" in again.stderr
     assert run("convert", source, target, "--overwrite").exit_code == 0
     assert len(open_dataset(str(target))) == 5

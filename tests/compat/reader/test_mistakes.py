@@ -33,6 +33,11 @@ def ngrams(parquet: str, field: str, timestamp: str, **arguments: Any) -> Any:
     return rows(parquet, schema_fields=fields, **arguments)
 
 
+def selecting(parquet: str, *names: str) -> Any:
+    with pytest.warns(UserWarning, match="will be ignored: idd: did you mean id?"):
+        return reader(parquet, transform_spec=TransformSpec(selected_fields=list(names)))
+
+
 def sampled(urls: list[str], weights: list[float]) -> Any:
     return WeightedSamplingReader(list(map(reader, urls)), weights)
 
@@ -66,7 +71,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(None), ValueError, "must be a string, found None"),
     (lambda p, m: reader([]), ValueError, "must be non-empty"),
     (lambda p, m: reader("foo://x/y"), ValueError, "another scheme"),
-    (lambda p, m: reader("file:///nope"), OSError, "check the URL"),
+    (lambda p, m: reader("file:///nope"), OSError, "there is neither a Parquet file nor"),
     (lambda p, m: reader(p, cache_type="disk"), ValueError, "'local-disk'"),
     (lambda p, m: reader(""), ValueError, "found '': pass a URL or a list of them"),
     (lambda p, m: reader((p, p)), ValueError, "or a list of them"),
@@ -82,6 +87,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader("C:\\data"), ValueError, "Windows, which is not supported"),
     (lambda p, m: reader("a.b.c"), ValueError, "looks like the name of a table"),
     (lambda p, m: reader(p, schema_fields=["z"]), RuntimeError, "are ['id', 'x', 's']: na"),
+    (lambda p, m: reader(p, schema_fields=["idd"]), RuntimeError, "'s']: did you mean id?"),
     (lambda p, m: reader(p, schema_fields=[3]), ValueError, "either a string or a field"),
     (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),
     (lambda p, m: reader(p, num_epochs=0), ValueError, "must be positive integer or None"),
@@ -100,6 +106,7 @@ MISTAKES: list[Row] = [
         ValueError,
         "not both",
     ),
+    (lambda p, m: selecting(p, "idd"), RuntimeError, "edit_fields makes: did you mean id? Choose"),
     (lambda p, m: TransformSpec(len, [("y", "f4")]), ValueError, "such as edit_field(name,"),
     (lambda p, m: TransformSpec(len, ("y", "f4", (), False)), ValueError, "edit_fields holds 'y'"),
     (lambda p, m: TransformSpec(len, [("y", "f4", 3, False)]), ValueError, "the shape of a scalar"),
@@ -146,7 +153,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
     # too early, too late
     (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),
-    (lambda p, m: reader(p).load_state_dict({}), ValueError, "was not taken in the order"),
+    (lambda p, m: reader(p).load_state_dict({}), ValueError, "the whole dict that state_dict()"),
 ]
 
 

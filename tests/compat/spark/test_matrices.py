@@ -216,7 +216,7 @@ def test_nulls_that_nobody_has_counted_are_refused(tmp_path: Path) -> None:
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"features": ["a", "n", "b"]}, "most are float32, but 'n' is int64. Cast them"),
+    ({"features": ["a", "n", "b"]}, "most are float32, but 'n' is int64. Cast all"),
     ({"features": ["a", "flag", "b"]}, "'flag' is bool"),
     ({"features": ["a", "text"]}, "column 'text' has string values: leave it out"),
     ({}, "but none is named: name them"),

@@ -422,8 +422,8 @@ EXPECTED: dict[str, Expected] = {
         computes=[
             "NoData: NoDataAvailableError",
             "OSError",
-            "ValueError: partition and num_partitions must be ints and both specified",
-            "ValueError: partition and num_partitions must be ints and both specified",
+            "ValueError: cur_shard and shard_count must be ints and both specified, w",
+            "ValueError: cur_shard and shard_count must be ints and both specified, w",
             "ValueError: iterations must be positive integer or None, found num_epoch",
             "ValueError: iterations must be positive integer or None, found num_epoch",
             "ValueError: No fields matching the criteria '['^nope$']' were found in t",

@@ -21,7 +21,7 @@ from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import (
-    EndlessNotice,
+    KerasNotice,
     ReaderOptions,
     describe_data,
     in_order,
@@ -90,7 +90,7 @@ def make_tf_dataset(
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
         options = make_options()
-        quiet = replace(options, notice=EndlessNotice(is_given=True))
+        quiet = replace(options, notice=KerasNotice(options.notice))
         return TFRuns(Schedule(quiet), Batching(batch_size), options.notice)
 
     def build() -> Any:

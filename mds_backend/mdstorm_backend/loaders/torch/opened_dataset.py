@@ -10,6 +10,7 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset, describe_place
 from mdstorm_backend.datasets.open_streams import (
     JoinedDataset,
+    check_columns,
     derive,
     open_stream,
     refuse_unsafe_types,
@@ -86,6 +87,7 @@ class OpenedDataset:
         """The dataset of each stream, opened on first use."""
         settings = self.settings
         parts = [open_stream(stream, settings) for stream in settings.streams]
+        check_columns(parts, settings.columns)
         if not settings.allow_unsafe_types:
             for part in parts:
                 refuse_unsafe_types(part, settings.columns)
