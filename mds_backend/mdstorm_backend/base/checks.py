@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return the end of a message about an unknown name: the known one that is most like it."""
     folded = {one.lower(): one for one in known}
-    nearest = get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
+    nearest = get_close_matches(name.lower(), folded, n=1, cutoff=0.65)
     return f": did you mean {folded[nearest[0]]}?" if nearest else ""
 
 

@@ -125,7 +125,7 @@ def test_columns_in_common_make_batches(tmp_path: Path) -> None:
     common = StreamingDataset(streams=both, columns=["n"])
     assert column(StreamingDataLoader(common, batch_size=2), "n") == [[1, 2]]
     assert common[1] == {"n": 2}
-    with pytest.raises(ArgumentTypeError, match=r"no stream has columns \['z'\]"):
+    with pytest.raises(ArgumentTypeError, match=r"has no columns \['z'\]"):
         next(iter(StreamingDataLoader(StreamingDataset(streams=both, columns=["z"]))))
 
 
