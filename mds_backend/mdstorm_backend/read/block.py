@@ -258,11 +258,14 @@ def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> Sha
     else:
         owners = np.searchsorted(inner, numbers, side="right").astype(short_type(len(inner) + 1))
     firsts = bounds[first : last + 1]
-    return ShardRows(np.arange(first, last + 1), firsts, owners, numbers - firsts[owners])
+    before = firsts if len(firsts) == 1 else firsts[owners]
+    return ShardRows(np.arange(first, last + 1), firsts, owners, numbers - before)
 
 
 def _present(found: ShardRows) -> ShardRows:
     """Number the shards anew, without those of which there is no sample."""
+    if len(found.shards) == 1:
+        return found
     present = np.flatnonzero(np.bincount(found.owners, minlength=len(found.shards)))
     if len(present) == len(found.shards):
         return found
