@@ -99,7 +99,7 @@ def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
 
 
 def test_a_dataset_that_is_nowhere_is_looked_for_elsewhere_by_the_user(tmp_path: Path) -> None:
-    with pytest.raises(DatasetNotFoundError, match="pass its location as remote") as caught:
+    with pytest.raises(DatasetNotFoundError, match="pass its URL as remote") as caught:
         open_stream(Stream(local=str(tmp_path)), StreamDefaults())
     assert isinstance(caught.value, RuntimeError)
     with pytest.raises(DatasetNotFoundError, match="there is no dataset at"):
