@@ -58,7 +58,7 @@ class Block:
 
     def numbers(self) -> list[int]:
         """Numbers of the samples in the dataset, while the block is unread."""
-        return [number for part in self.parts for number in numbers_of(part.chunk)]
+        return [number for part in self.parts for number in part.numbers()]
 
     def batches(self) -> Iterator[Batch]:
         """Each batch as a view of the block."""
@@ -130,6 +130,11 @@ class Located:
 
     def __len__(self) -> int:
         return len(self.chunk)
+
+    def numbers(self) -> list[int]:
+        """Numbers of the samples in the dataset."""
+        found = self._found
+        return numbers_of(self.chunk) if found is None else found.numbers.tolist()
 
     @cached_property
     def opened(self) -> list[Shard]:
