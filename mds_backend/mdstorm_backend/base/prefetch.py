@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import Recorder, working_for
 from mdstorm_backend.base.threads import OrderedPool, PoolContext
 
 _In = TypeVar("_In")
@@ -61,9 +61,11 @@ class Prefetcher(PoolContext):
         raised in order: after the results that come before them. With `first_here`, the first item
         is taken care of at once, before a second one is asked for.
         """
-        here, items = self._called_here(function), iter(items)
+        items = iter(items)
         for item in islice(items, None if self._pool is None else int(first_here)):
-            yield here(item)
+            with working_for(self._recorder):
+                result = function(item)
+            yield result
         if self._pool is None:
             return
         call: Callable[[_In], Any] = function
@@ -114,9 +116,6 @@ class Prefetcher(PoolContext):
                 under_way.pop()
 
         return counted
-
-    def _called_here(self, function: Callable[[_In], _Out]) -> Callable[[_In], _Out]:
-        return function if self._recorder is None else self._recorder.called(function)
 
 
 def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:

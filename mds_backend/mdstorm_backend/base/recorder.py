@@ -200,14 +200,11 @@ class Recorder:
         """Return a function for the consumer's thread, which counts as `cause`, if any."""
 
         def counted(value: _In) -> _Out:
-            outer, here.task = here.task, (self, self._spans)
-            try:
+            with working_for(self):
                 if cause is None:
                     return function(value)
                 with work(cause):
                     return function(value)
-            finally:
-                here.task = outer
 
         return counted
 
@@ -286,6 +283,23 @@ class Recorder:
             for name, number in counts.items():
                 totals[name] += number
         return totals
+
+
+class working_for:  # noqa: N801  # as `work`
+    """A ``with`` block in which the consumer's thread works for a recorder, if there is one."""
+
+    __slots__ = ("_outer", "_recorder")
+
+    def __init__(self, recorder: Recorder | None) -> None:
+        self._recorder = recorder
+
+    def __enter__(self) -> None:
+        self._outer = here.task
+        if self._recorder is not None:
+            here.task = self._recorder, self._recorder._spans
+
+    def __exit__(self, *_: object) -> None:
+        here.task = self._outer
 
 
 class work:  # noqa: N801  # reads as a statement, and is quicker than a generator
