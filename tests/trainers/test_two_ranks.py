@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, each_once, launch
+from tests.trainers.conftest import EVEN_ROWS, ROWS
+from tests.trainers.launching import Run, each_once, launch, torchrun
 
 in_either_order = pytest.mark.parametrize(
     "order", ["exact", pytest.param("elastic", marks=pytest.mark.long)]
@@ -84,6 +84,18 @@ def test_programs_that_are_right_are_told_nothing(url: str, tmp_path: Path, orde
     found = run("quiet", url, order, tmp_path)
     for part, epochs in QUIET.items():
         check_epochs(found, order, epochs, part)
+
+
+@pytest.mark.long
+@in_either_order
+def test_ranks_that_torchrun_starts_again_lose_nothing(
+    even_url: str, tmp_path: Path, order: str
+) -> None:
+    # Or ranks find in the agent's store where Gloo's were before, and fail to connect to them.
+    options = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    launcher = [*torchrun(2), "--max-restarts=1"]
+    found = run("is_started_again", even_url, order, tmp_path, launcher=launcher, **options)
+    found.check_goes_on_in_another_world(EVEN_ROWS)
 
 
 @pytest.mark.parametrize(
