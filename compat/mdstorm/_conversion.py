@@ -26,7 +26,6 @@ from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import AsOf, check_no_table_name
-from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +87,8 @@ def convert(
     hashes : iterable of str
         Names of the hashes to record in the index for every file; unique and in sorted order.
     overwrite : bool
-        Whether to remove a dataset that mdstorm wrote to `url` before.
+        Whether to replace a dataset that mdstorm wrote to `url`. It stays until the new one is
+        complete.
     spark : pyspark.sql.SparkSession, optional
         Session that runs the conversion, classic or Connect.
     storage_options : dict, optional
@@ -155,14 +155,13 @@ def convert(
     names, plan = _plan(parquet, unischema, columns, dtype, decimals)
     warn_of_far_times(column for column in parquet.schema if column.name in names)
     _check_no_parquet(target)
-    if target.exists(mds.INDEX_NAME):
-        _remove_dataset(target, overwrite)
     options: dict[str, Any] = {
         **plan,
         "shard_size": shard_size,
         "compression": compression,
         "hashes": tuple(hashes),
         "storage_options": storage_options,
+        "overwrite": overwrite,
     }
     if spark is not None:
         read = _read_by_spark(spark, Location.of(source, storage_options).url, parquet)
@@ -250,21 +249,6 @@ def _check_no_parquet(target: Location) -> None:
                 f"Directory is not empty: {target.url} holds Parquet files, such as {name}, which "
                 "readers would ignore beside a dataset of MDS. Choose another directory"
             )
-
-
-def _remove_dataset(target: Location, overwrite: bool) -> None:
-    """Remove a dataset that mdstorm wrote, if it may be replaced."""
-    if not overwrite:
-        raise errors.DatasetExistsError(
-            f"Directory is not empty: {target.url} already holds a dataset. Choose another "
-            "directory, or replace it with overwrite=True (--overwrite)"
-        )
-    if not target.exists(MARKER_NAME):
-        raise errors.DatasetExistsError(
-            f"{target.url} holds a dataset that was written by neither a converter nor `mdstorm "
-            "convert`, so it is not replaced: remove it yourself, or choose another directory"
-        )
-    remove_dataset(target)
 
 
 def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> DataFrame:

@@ -49,7 +49,7 @@ __all__ = ["convert"]
     multiple=True,
     help="Hash of every file to record in the index; by default none.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the dataset that mdstorm wrote to DST.")
+@click.option("--overwrite", is_flag=True, help="Replace the dataset at DST, once it is complete.")
 @click.option(
     "--resume/--no-resume",
     default=True,

@@ -42,8 +42,8 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import (
     abandon,
-    check_no_dataset,
     commit,
+    index_to_replace,
     mark_directory,
     remove_unfinished,
     shards_of,
@@ -156,8 +156,12 @@ class Conversion:
     tasks: list[ConversionTask]
     extra: Mapping[str, Any]
 
-    def run(self, workers: int, progress: OnProgress | None, *, resume: bool) -> Dataset:
+    def run(
+        self, workers: int, progress: OnProgress | None, *, resume: bool, overwrite: bool = False
+    ) -> Dataset:
         """Convert what is not finished and publish the dataset.
+
+        One that it may `overwrite` stays until the new one is complete.
 
         Raises
         ------
@@ -168,15 +172,16 @@ class Conversion:
             If a task fails.
         """
         location = self.location
-        check_no_dataset(location)
+        index_to_replace(location, overwrite=overwrite)
         mark_directory(location)
         claim = Claim(location)
         # Without locks, another attempt may be at work, and each keeps to its own files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
-            check_no_dataset(location)  # of the writer that had the claim until now
+            # Another writer may have had the claim until now.
+            replaced = index_to_replace(location, overwrite=overwrite)
             if not resume and own is None:
-                self._start_anew()
+                self._start_anew(replaced)
             elif not resume:
                 remove_unfinished(location)
             if resume or own is None:
@@ -184,7 +189,7 @@ class Conversion:
             finished = find_finished(location, self.id) if resume else {}
             notes = resume or own is None  # of what nobody else removes
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
-            index = commit(location, self.schema, reports, self.id.job, self.extra, own)
+            index = commit(location, self.schema, reports, self.id.job, self.extra, own, replaced)
         except BaseException as error:
             if not resume or _is_in_the_data(error):
                 self._abandon(claim, own)
@@ -194,9 +199,12 @@ class Conversion:
         _logger.info("wrote %d shards to %s", len(index.shards), location.url)
         return Dataset(location, index)
 
-    def _start_anew(self) -> None:
-        """Remove the shards of earlier runs, including those of other conversions."""
-        names = self.location.list_names()
+    def _start_anew(self, published: bytes) -> None:
+        """Remove the shards of earlier runs, including those of other conversions.
+
+        Those that a `published` index names stay.
+        """
+        names = [n for n in self.location.list_names() if n.encode() not in published]
         for job in (self.id.job, *other_jobs(self.location, self.id)):
             map_files(self.location.remove, shards_of(job, names))
 

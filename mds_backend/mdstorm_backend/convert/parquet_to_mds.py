@@ -58,6 +58,7 @@ def convert_parquet(
     workers: int | None = None,
     progress: Progress = None,
     resume: bool = True,
+    overwrite: bool = False,
 ) -> Dataset:
     """Write the rows of Parquet files as an MDS dataset, in their order.
 
@@ -110,6 +111,8 @@ def convert_parquet(
     resume : bool
         Keep finished parts if the conversion is interrupted, and resume from those of an earlier
         run. False starts over, and removes everything if it fails.
+    overwrite : bool
+        Replace a dataset that mdstorm wrote there. It stays until the new one is complete.
 
     Returns
     -------
@@ -167,7 +170,7 @@ def convert_parquet(
         dict(extra or {}),
     )
     with show_progress("Converting", "rows", progress) as shown:
-        return conversion.run(num_threads(workers), shown, resume=resume)
+        return conversion.run(num_threads(workers), shown, resume=resume, overwrite=overwrite)
 
 
 def _planned(

@@ -25,8 +25,8 @@ from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import (
     abandon,
-    check_no_dataset,
     commit,
+    index_to_replace,
     mark_directory,
     remove_unfinished,
 )
@@ -57,6 +57,7 @@ def materialize(
     recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     extra: Mapping[str, Any] | None = None,
     progress: bool = True,
+    overwrite: bool = False,
 ) -> Dataset:
     """Write a DataFrame as an MDS dataset.
 
@@ -69,7 +70,8 @@ def materialize(
     df : pyspark.sql.DataFrame
         Any frame, even an empty one.
     url : str
-        Directory for the dataset, to which the executors write. It must not hold a dataset yet.
+        Directory for the dataset, to which the executors write. It must not hold a dataset yet,
+        unless `overwrite` is true.
     dtype : {"float32", "float64", None}
         Type to which floating-point scalars, arrays and vectors are cast; None keeps their types.
     decimals : {"float64", "float32", "decimal", None}
@@ -93,6 +95,9 @@ def materialize(
         Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
     progress : bool
         Whether to show progress in a terminal or a notebook.
+    overwrite : bool
+        Whether to replace a dataset that mdstorm wrote to `url`. It stays until the new one is
+        complete.
 
     Returns
     -------
@@ -122,7 +127,7 @@ def materialize(
     check_no_secrets(storage_options or {})
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
-    check_no_dataset(location)
+    replaced = index_to_replace(location, overwrite=overwrite)
     job = secrets.token_hex(4)
     task_arguments = {
         "job": job,
@@ -151,7 +156,7 @@ def materialize(
             texts = collect_reports(plain.mapInArrow(task, REPORT_SCHEMA))
         partitions = reports_by_partition(texts)
         reports = [report for found in partitions.values() for report in found]
-        index = commit(location, schema, reports, job, extra)
+        index = commit(location, schema, reports, job, extra, replaced=replaced)
     except BaseException:
         try:
             abandon(location, job)

@@ -75,11 +75,13 @@ def commit(
     job: str | None = None,
     extra: Mapping[str, Any] | None = None,
     attempt: str | None = None,
+    replaced: bytes = b"",
 ) -> Index:
     """Publish the shards of `reports`, in that order, as the dataset of the directory.
 
     Shards of attempts of the same job that lost, and its notes, are removed; of an `attempt`, only
-    its own. `extra` are further entries for the index, beside the schema.
+    its own. `extra` are further entries for the index, beside the schema. `replaced` is what
+    `index_to_replace` returned; the dataset of that index goes once the new one is there.
 
     Raises
     ------
@@ -88,11 +90,16 @@ def commit(
     """
     infos = [report.info for report in reports]
     names = {info.stored.basename for info in infos}
-    sizes = check_seen(location, infos, [INDEX_NAME])
+    sizes = check_seen(location, infos, [] if replaced else [INDEX_NAME])
+    if replaced and index_to_replace(location, overwrite=True) != replaced:
+        raise _published_meanwhile(location)
     index = build_index(schema, reports)
     index = replace(index, extra={**(extra or {}), **index.extra})
+    old = _names_in_index(location) if replaced else []
     write_index(location, index)
-    ours = set(shards_of(job, sizes, attempt))
+    ours = {*old, *shards_of(job, sizes, attempt)}
+    if replaced and attempt is None:  # nobody else writes here: also what killed jobs have left
+        ours.update(filter(is_ours, sizes))
     if attempt is not None and location.is_in_file_tree:  # a mount may not list the latest notes
         ours.update(f"{name.partition('.')[0]}.done" for name in names)
     for name in ours - names:
@@ -100,13 +107,34 @@ def commit(
     return index
 
 
-def check_no_dataset(location: Location) -> None:
-    """Raise DatasetExistsError if a directory has an index."""
-    if location.exists(INDEX_NAME):
+def index_to_replace(location: Location, *, overwrite: bool) -> bytes:
+    """Return the index of the dataset in a directory, for `commit`; empty if there is none.
+
+    Raises
+    ------
+    DatasetExistsError
+        If there is one, and it may not be replaced, or was written by others.
+    """
+    if not location.exists(INDEX_NAME):
+        return b""
+    if not overwrite:
         raise DatasetExistsError(
             f"Directory is not empty: {location.url} already holds a dataset. Choose another "
-            "directory, or remove that one"
+            "directory, or replace it with overwrite=True (--overwrite)"
         )
+    if not location.exists(MARKER_NAME):
+        raise DatasetExistsError(
+            f"{location.url} holds a dataset that was written by neither a converter nor `mdstorm "
+            "convert`, so it is not replaced: remove it yourself, or choose another directory"
+        )
+    return bytes(location.read(INDEX_NAME))
+
+
+def _published_meanwhile(location: Location) -> DatasetExistsError:
+    return DatasetExistsError(
+        f"another job has written a dataset to {location.url} in the meantime. It is left as it "
+        "is; write to another directory"
+    )
 
 
 def check_seen(
@@ -148,10 +176,7 @@ def check_seen(
             "of your own"
         )
     if any(name in sizes and location.exists(name) for name in indexes):
-        raise DatasetExistsError(
-            f"another job has written a dataset to {location.url} in the meantime. It is left as "
-            "it is; write to another directory"
-        )
+        raise _published_meanwhile(location)
     return sizes.keys()
 
 

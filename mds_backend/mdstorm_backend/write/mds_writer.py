@@ -66,8 +66,8 @@ class MDSWriter(Described, OwnContext):
         Number of times that writing a file to remote storage is tried again.
     exist_ok : bool
         Whether to replace a dataset in the directory, or the files that a killed writer left in a
-        local one. Other files are never removed: if there are any, an error says so, and nothing is
-        changed.
+        local one. They are removed first, so whatever fails later leaves neither. Other files are
+        never removed: if there are any, an error says so, and nothing is changed.
     storage_options : dict, optional
         Arguments of the fsspec file system of the URL.
 

@@ -86,11 +86,21 @@ def test_one_job_writes_everything(classic_spark: Any, target: Path) -> None:
     assert len(context.statusTracker().getJobIdsForGroup("one job")) == 1
 
 
-def test_an_existing_dataset_is_refused_and_left_alone(spark: Any, target: Path) -> None:
+def test_an_existing_dataset_stays_until_one_that_may_replace_it_is_complete(
+    spark: Any, target: Path
+) -> None:
     materialize(spark.range(3), str(target))
     with pytest.raises(DatasetExistsError, match="already holds a dataset"):
         materialize(spark.range(5), str(target))
     assert ids(target) == [0, 1, 2]
+    before = set(target.glob("*.mds"))
+    with pytest.raises(Exception, match="no such value"):
+        fails = spark.range(5).selectExpr("assert_true(id < 4, 'no such value') AS a", "id")
+        materialize(fails.select("id", fails.a.isNull().alias("n")), str(target), overwrite=True)
+    assert ids(target) == [0, 1, 2]
+    materialize(spark.range(5), str(target), overwrite=True)
+    assert ids(target) == [0, 1, 2, 3, 4]
+    assert before.isdisjoint(target.glob("*.mds"))
 
 
 REFUSED_LITERALS = {
