@@ -126,7 +126,7 @@ def shard_files(
     options = options or CacheOptions()
     local = options.directory is None or options.directory == _local_directory(location)
     if local and (location.is_local_disk or location.url.startswith("memory:")):
-        return DirectFiles(location, fingerprint, options)
+        return DirectFiles(location, fingerprint, options, written)
     cache = _cache(location, fingerprint, options, written)
     cache.source.check_limit(shards)
     return cache
@@ -195,12 +195,21 @@ class DirectFiles(ShardFiles):
         Identity of its content.
     options : CacheOptions
         How to cache what has to be.
+    written : str, optional
+        When the index was written, if that is known: see `read_index`.
     """
 
-    def __init__(self, location: Location, fingerprint: str, options: CacheOptions) -> None:
+    def __init__(
+        self,
+        location: Location,
+        fingerprint: str,
+        options: CacheOptions,
+        written: str | None = None,
+    ) -> None:
         self._location = location
         self._fingerprint = fingerprint
         self._options = options
+        self._written = written
         self._checked: set[str] = set()
         self._cache: ShardCache | None = None
 
@@ -210,7 +219,7 @@ class DirectFiles(ShardFiles):
         return self._copies().directory if self._location.is_local_disk else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DirectFiles, (self._location, self._fingerprint, self._options)
+        return DirectFiles, (self._location, self._fingerprint, self._options, self._written)
 
     def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer:
         """Return the bytes of a shard, as `ShardFiles` says."""
@@ -218,7 +227,9 @@ class DirectFiles(ShardFiles):
         packed, file = info.zip_data, info.raw_data
         try:
             if packed is None or not self._is_outdated(info):
-                return self._verified(file, self._location.read(file.basename))
+                content = self._verified(file, self._location.read(file.basename))
+                self._check_not_rewritten(file)
+                return content
         except FileNotFoundError as error:
             if packed is None:
                 raise missing(self._location.file_url(file.basename)) from error
@@ -256,6 +267,27 @@ class DirectFiles(ShardFiles):
         self._checked.add(file.basename)
         return content
 
+    def _check_not_rewritten(self, file: FileInfo) -> None:
+        """Refuse a shard of a dataset that was written anew after this one was opened.
+
+        Shards alone are newer than their index where they were copied after it, and the index alone
+        changes where it is rebuilt.
+        """
+        location, opened = self._location, self._written
+        if not (opened and location.is_local_disk):
+            return
+        if int(location.modified(file.basename)) <= int(opened):
+            return
+        now = location.modified(INDEX_NAME) if location.exists(INDEX_NAME) else ""
+        if now != opened:
+            url = location.file_url(file.basename)
+            raise CorruptDatasetError(
+                f"{url} was written anew after the dataset was opened, so that old and new rows "
+                "would be mixed. Open the dataset again, and write the next one to a directory of "
+                "its own",
+                url=url,
+            )
+
     def _decompressed(self, info: ShardInfo, file: FileInfo) -> Buffer:
         url = self._location.file_url(file.basename)
         try:
@@ -289,7 +321,7 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
     content : bytes
         The file.
     written : str or None
-        As `Location.modified` says; None where to ask costs nothing, and for the copy.
+        As `Location.modified` says; None for the copy.
 
     Raises
     ------
@@ -323,7 +355,8 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
     def attempt() -> tuple[bytes, str | None]:
         if location.is_local_disk:
-            return bytes(location.read(INDEX_NAME)), None
+            written = location.modified(INDEX_NAME)
+            return bytes(location.read(INDEX_NAME)), written
         return watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
 
     try:

@@ -22,6 +22,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.write.mds_writer import MDSWriter
 
 FIELDS = {
     "word": "string",
@@ -158,6 +159,39 @@ def test_a_damaged_copy_in_the_cache_is_made_anew(
         file.write(b"\xff\xff\xff\xff")
     assert opened()[1] == {"number": 5}
     assert copy.read_bytes()[:4] != b"\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_rows_of_a_dataset_that_is_written_anew_are_not_mixed_in(
+    tmp_path: Path, pickled: bool
+) -> None:
+    def write(first: int) -> None:
+        with MDSWriter(
+            out=tmp_path, columns={"n": "int"}, size_limit=1000, exist_ok=True
+        ) as writer:
+            for number in range(first, first + 500):
+                writer.write({"n": number})
+
+    def set_time(name: str, seconds: int) -> None:
+        os.utime(tmp_path / name, (seconds, seconds))
+
+    write(0)
+    last = sorted(tmp_path.glob("*.mds"))[-1].name
+    dataset = open_dataset(str(tmp_path))
+    assert dataset[0]["n"] == 0
+    set_time(last, 2**31)  # a shard that was copied after its index
+    assert dataset[499]["n"] == 499
+    set_time(last, 10**9)
+    set_time("index.json", 2 * 10**9)  # an index that was rebuilt
+    assert open_dataset(str(tmp_path))[499]["n"] == 499
+    dataset = open_dataset(str(tmp_path))
+    if pickled:  # to a process that opens it later
+        dataset = pickle.loads(pickle.dumps(dataset))  # noqa: S301
+    write(1000)
+    set_time(last, 2**31)
+    with pytest.raises(CorruptDatasetError, match="Open the dataset again"):
+        dataset[499]
+    assert open_dataset(str(tmp_path))[499]["n"] == 1499
 
 
 def test_an_empty_dataset_has_columns_and_warns(tmp_path: Path) -> None:
