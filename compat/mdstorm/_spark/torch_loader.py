@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 class ConvertedDataset(StreamingDataset):
     """The PyTorch dataset behind a converter: read as Petastorm's arguments say."""
 
-    def __init__(self, files: ReadFiles) -> None:
+    def __init__(self, files: ReadFiles, batch_size: int) -> None:
         order, num_epochs = sample_order(files.arguments), files.arguments.num_epochs
         super().__init__(local=files.directory, order=order, num_epochs=num_epochs)
-        self._mdstorm = _ConvertedStates(self._mdstorm.settings, files.begun())
+        settings = replace(self._mdstorm.settings, batch_size=batch_size)
+        self._mdstorm = _ConvertedStates(settings, files.begun())
 
 
 class _ConvertedStates(DatasetStates):
@@ -103,7 +104,7 @@ def make_loader(
         may_add_rows=arguments.transform_spec is not None,
     )
     return StreamingDataLoader(
-        ConvertedDataset(files),
+        ConvertedDataset(files, rows),
         batch_size=rows,
         batch_map=files.inputs if files.inputs else batch_map,
         device=device,

@@ -203,6 +203,8 @@ class Schedule:
         """
         self.take_again()
         begun, sampler = self._begun()
+        if not sampler.has_numbers:
+            return self.state_of_samples(num_samples)
         before = 0 if from_beginning else sampler.position(begun)
         position, last = before + num_samples, self.last
         if last is not None:

@@ -81,6 +81,7 @@ class PieceSampler(Sampler):
     num_parts: int = 1
     even: EvenBatches | None = None
     spans_epochs: ClassVar[bool] = True
+    has_numbers: ClassVar[bool] = False
 
     @property
     def has_equal_batches(self) -> bool:

@@ -272,9 +272,10 @@ def _of_rank(
         else "batches are row groups, of which ranks have different numbers"
     )
     raise StateMismatchError(
-        f"the state was taken by rank {there[0]} of {there[1]}, and this is rank {order.rank} of "
-        f"{order.world_size}. Since {reason}, a state says nothing about other ranks: save the "
-        "state of each rank, and load it on the same rank of as many ranks"
+        f"the state was taken by rank {there[0]} of {there[1]} with batch_size={batch_size}, and "
+        f"this is rank {order.rank} of {order.world_size} with batch_size={batching.batch_size}. "
+        f"Since {reason}, a state says nothing about others: save the state of each rank, and load "
+        "it on the same rank of as many ranks, with the same batch_size"
     )
 
 

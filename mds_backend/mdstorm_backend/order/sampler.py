@@ -72,10 +72,13 @@ class Sampler(Protocol):
         Whether batches span epochs, so that a pass is read in one go.
     has_windows : bool
         Whether a chunk is a window, which is read out of few shards.
+    has_numbers : bool
+        Whether samples are numbered, so that a position is how many of them were consumed.
     """
 
     spans_epochs: ClassVar[bool]
     has_windows: ClassVar[bool] = True
+    has_numbers: ClassVar[bool] = True
 
     @property
     def has_equal_batches(self) -> bool:

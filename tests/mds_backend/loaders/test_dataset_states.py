@@ -236,6 +236,21 @@ def test_the_dataset_stands_where_a_state_was_loaded_by_its_loader(url: str, ord
     assert Counter(seen + rows(loader_of(again))) == Counter(range(ROWS))
 
 
+@pytest.mark.parametrize("from_beginning", [True, False])
+def test_where_a_function_may_drop_samples_only_the_loader_knows_how_many_were_read(
+    url: str, from_beginning: bool
+) -> None:
+    def dataset() -> Any:
+        return dataset_of(url, "exact", transform=Where(lambda number: number % 2 == 0))
+
+    one, again = dataset(), dataset()
+    seen = rows(islice(loader_of(one), 3))
+    again.load_state_dict(one.state_dict(3 * BATCH, from_beginning))
+    assert sorted(seen + rows(loader_of(again))) == list(range(0, ROWS, 2))
+    with pytest.raises(StateMismatchError, match="a transform may drop rows"):
+        dataset().state_dict(3 * BATCH, from_beginning)
+
+
 @in_either_order
 def test_of_the_states_of_a_dataset_and_its_loader_the_last_one_counts(
     url: str, order: str

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import Same, Where, column, rows, taken, torch_loader
 
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import StateMismatchError, TransformError
+from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 1_003, 13
 
@@ -148,6 +150,26 @@ def test_random_worlds_resume_with_what_is_left(numbers: Dataset, seed: int) -> 
             assert rest == whole[rank][stop:]
         found += Counter(itertools.chain(*whole[rank]))
     assert found == Counter(transform({"number": np.arange(ROWS)})["number"].tolist() * epochs)
+
+
+def test_a_state_of_the_dataset_is_one_of_its_batches(numbers: Dataset) -> None:
+    """As Composer asks for it, and loads it."""
+
+    def dataset(rank: int, batch_size: int = 30) -> Any:
+        order = ExactOrder(rank=rank, world_size=2)
+        return StreamingDataset(
+            local=numbers.url, order=order, transform=Same(), batch_size=batch_size
+        )
+
+    one = dataset(0)
+    taken(StreamingDataLoader(one, 30), 3)
+    for rank in range(2):
+        again = dataset(rank)
+        again.load_state_dict(one.state_dict(180, True))
+        whole = column(StreamingDataLoader(dataset(rank), 30))
+        assert column(StreamingDataLoader(again, 30)) == whole[3:]
+    with pytest.raises(StateMismatchError, match=r"batch_size=30.*batch_size=31"):
+        dataset(0, 31).load_state_dict(one.state_dict(180, True))
 
 
 @pytest.mark.parametrize(("size", "batch_size"), [(2, 31), (3, 30)])

@@ -29,7 +29,7 @@ class Model(ComposerModel):
 
 
 class Recorder(Callback):
-    def before_forward(self, state, logger):
+    def batch_start(self, state, logger):  # of which a forward may get a part
         record(state.batch["number"], f"{part}{int(state.timestamp.epoch)}")
 
 

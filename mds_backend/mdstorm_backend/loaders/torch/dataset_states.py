@@ -19,7 +19,7 @@ from torch.utils.data import get_worker_info
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME, Schedule, Worker
-from mdstorm_backend.loaders.rest import Rest
+from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.state import check_equal, damaged, number
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.order.world import World, find_world
@@ -96,7 +96,7 @@ class DatasetStates(OpenedDataset):
             self._part_state = obj
             return
         refuse_state_of_worker(obj)
-        self.schedule.load_state_dict(obj)
+        self.schedule.load_state_dict(obj, Batching(self.settings.batch_size or 1))
         self.yielded = 0
 
     def begin_part(self, info: Any, batch_size: int | None = None) -> WorkerPart:
