@@ -1,9 +1,10 @@
 """Tell ranks that begin different things, without a collective and without waiting.
 
 A rank that begins a pass offers what it begins in the store of its process group, by one
-`compare_set`, which is atomic and returns what the first rank has offered. A daemon thread asks: a
-store may be slow, gone, or of an unknown kind, and none of that may touch training. What it finds
-is said with the next batch.
+`compare_set`, which is atomic and returns what the first rank has offered. It does so with the
+second batch, or the end: until then it may only look. A daemon thread asks: a store may be slow,
+gone, or of an unknown kind, and none of that may touch training. What it finds is said with the
+next batch.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import time
 import weakref
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from traceback import walk_stack
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base.checks import is_ours, warn_user
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.state import selection_of
@@ -48,16 +49,12 @@ _REMEDIES = {
 
 
 class Group(NamedTuple):
-    """The default process group: itself, its store, and this process's rank in it.
-
-    No rank has offered anything before `since`: what is older is of ranks that were started again.
-    """
+    """The default process group: itself, its store, and this process's rank in it."""
 
     itself: Any
     store: Any
     rank: int
     size: int
-    since: float = 0
 
 
 def find_group() -> Group | None:
@@ -72,48 +69,27 @@ def find_group() -> Group | None:
     return None
 
 
-#: What is to be said, and whether it is an error.
-Found: TypeAlias = deque[tuple[bool, str]]
-
-
 @dataclass(eq=False)
 class Beginning:
-    """A pass that this rank has begun among others.
+    """A pass that this rank has begun among others; `rest` is None once it was offered."""
 
-    Attributes
-    ----------
-    found : deque of (bool, str)
-        What is to be said, of this pass and of others.
-    batches : int
-        Batches of it that were delivered.
-    forget : callable
-        Lets the epoch count as not begun.
-    """
-
-    found: Found
+    rest: Rest | None
     batches: int = 0
-    forget: Callable[[], object] = lambda: None
 
     def count(self) -> None:
-        """Count a batch, and say what was found: see `tell`."""
+        """Count a batch, and say what was found, of this pass and of others: see `Ranks.tell`."""
         self.batches += 1
-        if self.found:
-            tell(self.found)
+        if self.batches == 2:
+            self.offer()
+        if _ranks.found:
+            _ranks.tell()
 
-
-def tell(found: Found) -> None:
-    """Say what was found.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If ranks lose rows.
-    """
-    while found:
-        is_error, message = found.popleft()
-        if is_error:
-            raise InvalidArgumentError(message)
-        _warn_once(message)
+    def offer(self) -> None:
+        """Offer it to the other ranks, once: it is no mere look."""
+        rest, self.rest = self.rest, None
+        with suppress(Exception):  # whatever is wrong with the group, training goes on
+            if rest is not None and (group := _ranks.group) is not None:
+                _ranks.offer(group, self, rest)
 
 
 class Ranks:
@@ -127,51 +103,56 @@ class Ranks:
 
     def __init__(self, inherited: Any = None) -> None:
         self._inherited = inherited
-        self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Sequence[Callable[[], object]]] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._group: Any = lambda: None
+        self._numbered: Any = lambda: None
         self._number = 0
-        #: For each name, the batch size of the first loader, and the beginnings of each epoch.
+        #: For each name, the batch size of the first loader, and the passes of each epoch.
         self._begun: dict[str, tuple[int, dict[int, list[Beginning]]]] = {}
         #: For each name and place in the program, how many passes were begun there.
         self._begun_at: Counter[str] = Counter()
-        self.found: Found = deque()
-        #: Before a group is there, all of its processes have to be.
+        #: What is to be said, and whether it is an error.
+        self.found: deque[tuple[bool, str]] = deque()
+        #: Before a group is there, all of its processes have to be: what is older in its store is
+        #: of ranks that were started again.
         self._since = time.time()
 
-    def begin(self, rest: Rest) -> Beginning | None:
-        """Offer what is begun; None if there is nobody to ask."""
-        tell(self.found)
+    @property
+    def group(self) -> Group | None:
+        """The process group, unless a fork has it of its parent."""
         group = find_group()
-        if group is None or group.itself is self._inherited or rest.sampler.num_ranks == 1:
+        return None if group is None or group.itself is self._inherited else group
+
+    def begin(self, rest: Rest) -> Beginning | None:
+        """Note what is begun; None if there is nobody to ask."""
+        self.tell()
+        group = self.group
+        if group is None or rest.sampler.num_ranks == 1:
             return None
         _warn_of_shares(rest, group.size)
-        with suppress(Exception):  # whatever is wrong with the group, training goes on
-            here = group._replace(since=self._since)
-            return self._offer(here, rest) if rest.options.check_ranks else None
-        return None
+        return Beginning(rest) if rest.options.check_ranks else None
 
-    def _offer(self, group: Group, rest: Rest) -> Beginning | None:
+    def offer(self, group: Group, begun: Beginning, rest: Rest) -> None:
+        """Let the thread ask what other ranks have offered in the place of a pass."""
         self._count_group(group)
         options, epoch, size = rest.options, rest.place.epoch, rest.batching.batch_size
         what = [rest.sampler.num_ranks, selection_of(options), options.order.name]
         name = f"mdstorm/{self._number}/{json.dumps(what, sort_keys=True)}"
-        begun = Beginning(self.found)
+        asks = []
         if (at := self._count_at(name)) is not None:
             offered: dict[str, Any] = {"epoch number": epoch, "batch size": size}
-            self._ask(partial(_compare, group, at, rest, offered, self.found))
+            asks.append(partial(self._compare, group, at, rest, offered))
         first_size, epochs = self._begun.setdefault(name, (size, {}))
-        if size != first_size or len(epochs) >= _MOST_EPOCHS:
-            return begun  # one rank alone may have a loader for something else, as for validation
-        beginnings = epochs.setdefault(epoch, [])
-        begun.forget = lambda: beginnings.remove(begun)
-        beginnings.append(begun)
-        if len(beginnings) == 1:  # ranks may have several loaders, one after the other
-            before = epochs.get(epoch - (options.num_epochs or 1), [])
-            key, offered = f"{name}/{epoch}", _offered(rest, before)
-            self._ask(partial(_compare, group, key, rest, offered, self.found))
-            self._ask(partial(_take_share, group, key, rest, self.found))
-        return begun
+        # One rank alone may have a loader for something else, as for validation.
+        if size == first_size and len(epochs) < _MOST_EPOCHS:
+            passes = epochs.setdefault(epoch, [])
+            passes.append(begun)
+            if len(passes) == 1:  # ranks may have several loaders, one after the other
+                offered = _offered(rest, epochs.get(epoch - (options.num_epochs or 1), []))
+                key = f"{name}/{epoch}"
+                asks.append(partial(self._compare, group, key, rest, offered))
+                asks.append(partial(self._take_share, group, key, rest))
+        self._ask(*asks)
 
     def _count_at(self, name: str) -> str | None:
         """Return a key for the n-th pass that is begun at this place in the program.
@@ -187,29 +168,82 @@ class Ranks:
 
     def _count_group(self, group: Group) -> None:
         """Number the groups: after one was destroyed, its keys may still be in the store."""
-        if self._group() is not group.itself:
-            self._group = weakref.ref(group.itself)
+        if self._numbered() is not group.itself:
+            self._numbered = weakref.ref(group.itself)
             self._number += 1
             self._begun, self._begun_at = {}, Counter()
 
-    def _ask(self, ask: Callable[[], object]) -> None:
+    def _compare(self, group: Group, key: str, rest: Rest, offered: Mapping[str, Any]) -> None:
+        """Ask what the first rank has offered, and note where this one differs."""
+        order, url, epoch = rest.options.order, rest.options.dataset.url, rest.place.epoch
+        other, theirs = self._first(group, key, [group.rank, offered])
+        for name, mine in offered.items() if other != group.rank else ():
+            if mine == theirs[name] or None in (mine, theirs[name]):
+                continue
+            message = (
+                f"rank {group.rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
+                f"{other} with {theirs[name]}, so ranks lose and repeat rows, now or after a "
+                f"resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
+            )
+            self.found.append((name == "seed" and order.deals_by_seed, message))
+
+    def _take_share(self, group: Group, key: str, rest: Rest) -> None:
+        """Ask whether another rank has taken the share of this one, and note that."""
+        share, url = rest.options.order.world.rank, rest.options.dataset.url
+        if rest.sampler.num_ranks != group.size:
+            return
+        if (taken := self._first(group, f"{key}/{share}", group.rank)) != group.rank:
+            message = (
+                f"ranks {taken} and {group.rank} both read share {share} of {group.size} of {url} "
+                f"in epoch {rest.place.epoch}, so another share is nobody's: pass each rank's own "
+                'number as cur_shard, or cur_shard="auto"'
+            )
+            self.found.append((False, message))
+
+    def _first(self, group: Group, key: str, value: Any) -> Any:
+        """Return what the first rank has offered, in place of what is older than the group."""
+        mine, expected = json.dumps([time.time(), value]), ""
+        while True:
+            found = group.store.compare_set(key, expected, mine)
+            then, theirs = json.loads(found)
+            if then >= self._since:
+                return theirs
+            expected = found.decode()
+
+    def _ask(self, *asks: Callable[[], object]) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="mdstorm-ranks", daemon=True)
             self._thread.start()
-        self._queue.put(ask)
+        if asks:
+            self._queue.put(asks)
 
     def _run(self) -> None:
-        while (ask := self._queue.get()) is not None:
+        while asks := self._queue.get():
             with suppress(Exception):
-                ask()
-            ask = None  # which has the group: it ends when the program lets go of it
+                for ask in asks:
+                    ask()
+            del asks, ask  # which have the group: it ends when the program lets go of it
 
     def finish(self) -> None:
         """Wait for a moment until everything was asked, as the process ends, and say the rest."""
         if self._thread is not None:
-            self._queue.put(None)
+            self._queue.put(())
             self._thread.join(_PATIENCE)
-        tell(self.found)
+        self.tell()
+
+    def tell(self) -> None:
+        """Say what was found.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If ranks lose rows.
+        """
+        while self.found:
+            is_error, message = self.found.popleft()
+            if is_error:
+                raise InvalidArgumentError(message)
+            _warn_once(message)
 
 
 def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
@@ -226,56 +260,16 @@ def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
 def _place_in_program() -> int:
     """Return a number for the calls that are under way, the same on all ranks of one program.
 
-    Generators do not count: one rank alone may have a progress bar around its loader.
+    Generators do not count: one rank alone may have a progress bar around its loader. Nor do our
+    own calls, which differ between a batch and the end.
     """
-    frames = (frame for frame, _ in walk_stack(sys._getframe()))
     calls = [
         (frame.f_code.co_name, frame.f_lasti)
-        for frame in frames
+        for frame, _ in walk_stack(sys._getframe())
         if not frame.f_code.co_flags & inspect.CO_GENERATOR
+        and not is_ours(frame.f_globals.get("__name__", ""))
     ]
     return zlib.crc32(repr(calls).encode())
-
-
-def _offer(group: Group, key: str, value: Any) -> Any:
-    """Return what the first rank has offered, in place of what is older than the group."""
-    mine, expected = json.dumps([time.time(), value]), ""
-    while True:
-        found = group.store.compare_set(key, expected, mine)
-        then, theirs = json.loads(found)
-        if then >= group.since:
-            return theirs
-        expected = found.decode()
-
-
-def _compare(group: Group, key: str, rest: Rest, offered: Mapping[str, Any], found: Found) -> None:
-    """Ask what the first rank has offered, and note where this one differs."""
-    order, url, epoch = rest.options.order, rest.options.dataset.url, rest.place.epoch
-    other, theirs = _offer(group, key, [group.rank, offered])
-    for name, mine in offered.items() if other != group.rank else ():
-        if mine == theirs[name] or None in (mine, theirs[name]):
-            continue
-        message = (
-            f"rank {group.rank} begins epoch {epoch} of {url} with {name} {mine}, and rank {other} "
-            f"with {theirs[name]}, so ranks lose and repeat rows, now or after a resume: "
-            f"{_REMEDIES[name]}. check_ranks=False turns this check off"
-        )
-        found.append((name == "seed" and order.deals_by_seed, message))
-
-
-def _take_share(group: Group, key: str, rest: Rest, found: Found) -> None:
-    """Ask whether another rank has taken the share of this one, and note that."""
-    share, url, epoch = rest.options.order.world.rank, rest.options.dataset.url, rest.place.epoch
-    if (
-        rest.sampler.num_ranks == group.size
-        and (taken := _offer(group, f"{key}/{share}", group.rank)) != group.rank
-    ):
-        message = (
-            f"ranks {taken} and {group.rank} both read share {share} of {group.size} of {url} "
-            f"in epoch {epoch}, so another share is nobody's: pass each rank's own number as "
-            'cur_shard, or cur_shard="auto"'
-        )
-        found.append((False, message))
 
 
 def _warn_of_shares(rest: Rest, num_ranks: int) -> None:
@@ -332,5 +326,5 @@ atexit.register(lambda: _ranks.finish())
 
 
 def begin_pass(rest: Rest) -> Beginning | None:
-    """Offer to the other ranks what this one begins; None if there is nobody to ask."""
+    """Note what this rank begins among others; None if there is nobody to ask."""
     return _ranks.begin(rest)

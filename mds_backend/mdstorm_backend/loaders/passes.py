@@ -131,8 +131,6 @@ class Schedule:
             if self._undo is not None:
                 self._undo()
             self.last, self.looked = None, looked
-            if looked.beginning is not None:
-                looked.beginning.forget()
         return is_look
 
     def take_again(self) -> None:
@@ -155,8 +153,8 @@ class Schedule:
         joining = None if worker.group is None else Joining(worker.number, worker.group)
         self.last = None
         for number, rest in enumerate(self.rests(batching, here, joining)):
-            if joining is None and number == 0:
-                begin_pass(rest)
+            if joining is None and number == 0 and (begun := begin_pass(rest)) is not None:
+                begun.offer()
             yield rest
 
     def rests_of_worker(
@@ -385,6 +383,8 @@ class Pass:
         self.rows += mark if isinstance(mark, int) else size
         if position >= self._milestone:
             self._reach(self._rest, before)
+        if self.beginning is not None:
+            self.beginning.count()
 
     def _reach(self, rest: Rest, before: Any) -> None:
         sampler, position = rest.sampler, self._position
@@ -403,6 +403,8 @@ class Pass:
         """Note that the pass came to its end."""
         if self._rest is None:
             return
+        if self.beginning is not None:
+            self.beginning.offer()
         sampler, begun, before = self._rest.sampler, self._rest.place, self._position
         if sampler.spans_epochs and self._rest.options.num_epochs is not None:
             self._position = sampler.end(begun)

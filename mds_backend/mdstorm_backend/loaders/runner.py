@@ -139,6 +139,8 @@ class PassRunner:
         is_look = self._may_look and self._pass is current and batches <= 1
         if is_look and self.schedule.give_back(current):
             self._pass, self._looked = None, current
+        elif current.beginning is not None:
+            current.beginning.offer()
         self._may_look = False
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
@@ -164,8 +166,6 @@ class PassRunner:
             if self.remembers:
                 self._before = current.copied()
             current.advance(mark, size)
-            if current.beginning is not None:
-                current.beginning.count()
             if self._pass is not current:  # another iteration was advanced meanwhile
                 self._move(current)
             if batch is NOTHING:
@@ -192,8 +192,6 @@ class PassRunner:
                 self._items += 1
                 yield item
             current.advance(mark, size)
-            if current.beginning is not None:
-                current.beginning.count()
             self._items = 0
             recorder.ask()
 

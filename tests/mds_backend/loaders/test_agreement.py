@@ -99,7 +99,7 @@ class World:
         asked = threading.Event()
         ranks._ask(asked.set)
         assert asked.wait(60)
-        agreement.tell(ranks.found)
+        ranks.tell()
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_a_seed_for_each_rank_is_an_error_in_the_elastic_order(world: World) -> 
     batches = iter(world.loader(shuffle_seed=43))
     message = r"seed 43, and rank 0 with 42.*give all ranks"
     with pytest.raises(InvalidArgumentError, match=message):
-        next(batches), world.hear(), next(batches)
+        next(batches), next(batches), world.hear()
     world.be(1)
     assert rows(world.loader(shuffle_seed=44, check_ranks=False))
 
@@ -178,6 +178,24 @@ def test_a_rank_that_resumes_alone_is_told(pair: World) -> None:
 
     (found,) = fresh.told(resume, ExactOrder())
     assert "samples consumed 40, and rank 0 with 0" in found
+
+
+@pytest.mark.parametrize("looking", [0, 1])
+@pytest.mark.parametrize("order", ["elastic", ExactOrder(shuffle_rows=True)], ids=["e", "x"])
+def test_a_look_before_all_ranks_resume_is_told_to_nobody(
+    pair: World, looking: int, order: Any
+) -> None:
+    pair.be(0)
+    state = _after(pair.loader(order), 2)
+    fresh = World(pair.patch, pair.url, dist.HashStore(), 2)
+
+    def resume(loader: Any, rank: int) -> None:
+        if rank == looking:
+            look(loader)
+        loader.load_state_dict(state)
+        rows(loader)
+
+    assert fresh.told(resume, order) == []
 
 
 def _after(loader: Any, batches: int) -> Any:
