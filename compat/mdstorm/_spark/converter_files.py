@@ -131,7 +131,7 @@ class ModelInputs:
         used = self.columns(options.delivered)
         if self.stack:
             outputs = self._outputs(options.delivered)
-            check_outputs(outputs, options.column)
+            check_outputs(outputs, options.column, all_rows=not options.leaves_out_rows)
             options = replace(options, outputs=outputs)
         if options.transform is not None or len(used) == len(options.delivered):
             return options

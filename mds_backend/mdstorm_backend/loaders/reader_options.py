@@ -179,9 +179,14 @@ class ReaderOptions:
         return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
 
     @property
+    def leaves_out_rows(self) -> bool:
+        """Whether filters or a predicate choose among the rows."""
+        return bool(getattr(self.transform, "leaves_out_rows", False))
+
+    @property
     def calls_on_slices(self) -> bool:
         """Whether a function of many rows leaves out rows only if it wants to: no filter does."""
-        return self.drops_rows and not getattr(self.transform, "leaves_out_rows", False)
+        return self.drops_rows and not self.leaves_out_rows
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
         """Return the same with a share that is known: if it follows the world, this process's.
@@ -229,7 +234,7 @@ class ReaderOptions:
 
         Filters may be there to leave out the rows with nulls. Those of images are refused already.
         """
-        if getattr(self.transform, "leaves_out_rows", False):
+        if self.leaves_out_rows:
             return []
         columns = [column for name in self.delivered if (column := self.column(name)) is not None]
         if self.images is not None:

@@ -57,7 +57,12 @@ def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
     return made
 
 
-def check_outputs(outputs: Sequence[Output], column_of: Callable[[str], Column | None]) -> None:
+def check_outputs(
+    outputs: Sequence[Output],
+    column_of: Callable[[str], Column | None],
+    *,
+    all_rows: bool = True,
+) -> None:
     """Refuse matrices that cannot be made, as far as stored columns say so.
 
     Parameters
@@ -66,6 +71,8 @@ def check_outputs(outputs: Sequence[Output], column_of: Callable[[str], Column |
         What a batch is to hold.
     column_of : callable
         Returns a stored column by its name; None where nobody knows it before there are values.
+    all_rows : bool
+        Whether all rows are read, those with nulls among them.
 
     Raises
     ------
@@ -79,7 +86,9 @@ def check_outputs(outputs: Sequence[Output], column_of: Callable[[str], Column |
             continue
         columns = [column for name in output if (column := column_of(name)) is not None]
         check_alike({column.name: _kind(column) for column in columns})
-        _check_nulls({c.name: c.null_count for c in columns if c.null_count and not c.is_floating})
+        if all_rows:
+            integers = [column for column in columns if not column.is_floating]
+            _check_nulls({c.name: c.null_count for c in integers if c.null_count})
 
 
 def check_alike(kinds: Mapping[str, str]) -> None:

@@ -196,13 +196,15 @@ def test_nulls_of_floats_are_nan_in_a_matrix(with_nulls: SparkDatasetConverter) 
         assert np.array_equal(x, [[1, 4], [np.nan, 5], [3, 6]], equal_nan=True)
 
 
-def test_nulls_of_integers_are_refused_or_filled(with_nulls: SparkDatasetConverter) -> None:
+def test_nulls_of_integers_are_refused_filled_or_left_out(with_nulls: SparkDatasetConverter) -> None:
     for batches in (with_torch, with_tf):
         with pytest.raises(NullValueError, match=r"'n' \(1\) hold nulls.*fill_nulls=\{'n': …\}"):
             batches(with_nulls, features=["n", "k"], stack=True)
         filled = {"fill_nulls": {"n": -1}, "shuffle_row_groups": False}
         (x,) = batches(with_nulls, features=["n", "k"], stack=True, **filled)
         assert (x.tolist(), x.dtype) == ([[1, 7], [-1, 8], [3, 9]], np.int64)
+        (x,) = batches(with_nulls, features=["n", "k"], stack=True, filters=[("n", "!=", None)])
+        assert sorted(x.tolist()) == [[1, 7], [3, 9]]
 
 
 def test_nulls_that_nobody_has_counted_are_refused(tmp_path: Path) -> None:
