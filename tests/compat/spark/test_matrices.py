@@ -196,7 +196,9 @@ def test_nulls_of_floats_are_nan_in_a_matrix(with_nulls: SparkDatasetConverter) 
         assert np.array_equal(x, [[1, 4], [np.nan, 5], [3, 6]], equal_nan=True)
 
 
-def test_nulls_of_integers_are_refused_filled_or_left_out(with_nulls: SparkDatasetConverter) -> None:
+def test_nulls_of_integers_are_refused_filled_or_left_out(
+    with_nulls: SparkDatasetConverter,
+) -> None:
     for batches in (with_torch, with_tf):
         with pytest.raises(NullValueError, match=r"'n' \(1\) hold nulls.*fill_nulls=\{'n': …\}"):
             batches(with_nulls, features=["n", "k"], stack=True)
