@@ -110,7 +110,9 @@ class ExactSampler(Sampler):
         if 0 < consumed < num_samples:
             lanes = begun.lanes if epoch == begun.epoch else ()
             lanes = lanes or (self._own_lanes,)
-        return Place(epoch, consumed, first_epoch, lanes, begun.seed)
+        return replace(
+            begun, epoch=epoch, consumed=consumed, first_epoch=first_epoch, lanes=lanes, end=None
+        )
 
     def advanced(self, position: int, mark: object = None) -> int:
         """Return the position after a batch of each rank.
