@@ -216,7 +216,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m).load_state_dict({"epoch": 1}), ValueError, "['epoch'], is not a state"),
     (lambda p, m: loader(m).load_state_dict(b"x"), ValueError, "state_dict() returned, found b"),
     (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),
-    (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "another dataset"),
+    (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "same cache_key= to"),
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
     (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "there, None here"),
     (lambda p, m: deleted(m).make_torch_dataloader(), FileNotFoundError, "deleted by delete()"),

@@ -45,6 +45,11 @@ def runs_in_the_gate(page: Path) -> bool:
     return page.parent.name not in LONG or page.name in REPRESENTATIVE
 
 
+def with_own_directories(block: str, tmp_path: Path) -> str:
+    program = re.sub('"(file://)?/(tmp|dbfs)/', rf'"\1{tmp_path}/', block)
+    return program.replace('"dbfs:/', f'"{tmp_path.as_uri()}/')
+
+
 def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
@@ -70,9 +75,35 @@ def test_python_blocks_run(
     names: dict[str, Any] = {"__name__": page.name, "spark": spark}
     try:
         for line, block in python_blocks(page):
-            program = re.sub('"(file://)?/(tmp|dbfs)/', rf'"\1{tmp_path}/', block)
-            program = program.replace('"dbfs:/', f'"{tmp_path.as_uri()}/')
+            program = with_own_directories(block, tmp_path)
             # Empty lines in front: a traceback then names the line of the page.
             exec(compile("\n" * line + program, page, "exec"), names)
     finally:
         spark.conf.unset(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)
+
+
+def test_the_program_that_resumes_reads_each_row_once_per_epoch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (_, program), *_ = python_blocks(DOCS / "how-to" / "resume.md")
+    program = with_own_directories(program, tmp_path).replace("step += 1", "step += 1; on(step)")
+    trained: list[list[int]] = []
+    stops = iter([49, 50, 100, 120, 200, 300])  # the ends of epochs, of checkpoints, of neither
+
+    def run() -> None:
+        stop = next(stops, None)
+
+        def on(step: int) -> None:
+            del trained[step - 1 :]  # the model forgets what came after its checkpoint
+            trained.append(names["batch"]["id"].tolist())
+            if step == stop:
+                raise KeyboardInterrupt
+
+        names: dict[str, Any] = {"spark": spark, "on": on}
+        exec(program, names)
+
+    for _ in range(6):
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    run()
+    assert [sorted(sum(trained[n : n + 100], [])) for n in (0, 100, 200)] == [[*range(1000)]] * 3

@@ -403,9 +403,15 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
         if there.get(name) != value
     ]
     if wrong:
+        remedy = "Create a loader with the same arguments over the same dataset"
+        if there.get("dataset") != here.get("dataset"):
+            remedy += (
+                ". A converter that converts again makes another one: pass the same cache_key= to "
+                "make_spark_converter in each process, and the first one's copy is read again"
+            )
         raise StateMismatchError(
             f"the state was taken from another reading of {url} or from another dataset "
-            f"({'; '.join(wrong)}). Create a loader with the same arguments over the same dataset"
+            f"({'; '.join(wrong)}). {remedy}"
         )
 
 
