@@ -40,6 +40,8 @@ first = 0
 def save_checkpoint(epoch):
     total = seen.clone()
     dist.all_reduce(total)
+    if total.all():  # from this state the next epoch begins: it is saved with that number
+        return
     if rank == 0:  # whose state is that of all
         checkpoint = {
             "epoch": epoch,

@@ -1,6 +1,7 @@
 """What people get wrong with a converter and its loaders: each message has the remedy."""
 
 import argparse
+import copy
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +58,17 @@ def deleted(mds: str) -> SparkDatasetConverter:
     return found
 
 
+def torch_of_copy(mds: str) -> Any:
+    """Return a batch of a copy whose maker has ended."""
+    gone = SparkDatasetConverter(f"{mds}/20250101000000-appid-local-1", [f"{mds}/a.mds"], 8)
+    return next(iter(copy.copy(gone).make_torch_dataloader()))
+
+
+def table_of_text(mds: str) -> str:
+    Path(f"{mds}.csv".removeprefix("file://")).write_text("id,x\n1,2\n")
+    return f"{mds}.csv"
+
+
 def cached(location: str, limit: Any = 1 << 30, row: Any = 100) -> dict[str, Any]:
     sizes = {"cache_size_limit": limit, "cache_row_size_estimate": row}
     return {"cache_type": "local-disk", "cache_location": location.removeprefix("file://"), **sizes}
@@ -106,6 +118,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: tf_batch(m, batch_size="32"), ValueError, "positive number of rows"),
     (lambda p, m: tf_batch(m, batch_size=-1), ValueError, "found -1"),
     (lambda p, m: tf_batch(m, prefetch="auto"), ValueError, "prefetch must be an integer"),
+    (lambda p, m: tf_batch(m, shuffling_queue_capacity=-1), ValueError, "of at least 0 or None"),
     (lambda p, m: tf_batch(m, prefetch=-3), ValueError, "of at least -1 or None"),
     # columns
     (lambda p, m: torch_batch(m, features="nope"), ValueError, "choose among ['id', 'x', 's']"),
@@ -162,6 +175,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, pin_memory=True), TypeError, "'pin_memory': use device, to which"),
     (lambda p, m: loader(m, collate_fn=list), TypeError, "'collate_fn': use batch_map, a function"),
     (lambda p, m: loader(m, cur_shard=1), ValueError, "shard_count=None. Pass both"),
+    (lambda p, m: convert(m, cache_dir=m), TypeError, "did you mean parent_cache_dir_url?"),
     (lambda p, m: convert(m, dtyp="float32"), TypeError, "'dtyp': did you mean dtype?"),
     (lambda p, m: convert(m, xyz=1), TypeError, "'xyz'. Keywords are cache_key, compression_codec"),
     (lambda p, m: order(shuffle=True), TypeError, "ExactOrder() got an unexpected keyword argum"),
@@ -192,6 +206,8 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, **cached(m), predicate=ODD), RuntimeError, "predicates, unless"),
     (lambda p, m: loader(m, **cached(m), order="elastic"), RuntimeError, "leave out one of"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": "a"}), ValueError, "of type int64, which canno"),
+    (lambda p, m: torch_batch(m, fill_nulls={"s": 0}), ValueError, "of type string, which cannot"),
+    (lambda p, m: torch_batch(m, fill_nulls={"s": 0}), ValueError, "hold it (it is of type int)"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": 0.5}), ValueError, "it would become 0"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": None}), ValueError, "give a value of that type"),
     (lambda p, m: torch_batch(m, null_masks=["no"]), TypeError, "name columns ['no'] that are not"),
@@ -205,6 +221,8 @@ MISTAKES: list[Row] = [
     # what is given as data
     (lambda p, m: convert(pd.DataFrame()), TypeError, "spark.createDataFrame"),
     (lambda p, m: convert("/nope"), OSError, "check the URL"),
+    (lambda p, m: convert(table_of_text(m)), ValueError, "read it with Spark, pandas or pyarrow"),
+    (lambda p, m: make_batch_reader(table_of_text(m)), ValueError, "as its name says"),
     (lambda p, m: convert(None), TypeError, "or the path of data"),
     (lambda p, m: convert(m, decimals="double"), ValueError, "found 'double'"),
     (lambda p, m: convert(m, keep="yes"), TypeError, "keep must be True or False"),
@@ -220,6 +238,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
     (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "there, None here"),
     (lambda p, m: deleted(m).make_torch_dataloader(), FileNotFoundError, "deleted by delete()"),
+    (
+        lambda p, m: torch_of_copy(m),
+        FileNotFoundError,
+        "Convert with keep=True or a",
+    ),
 ]
 
 

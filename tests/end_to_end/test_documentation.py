@@ -6,6 +6,7 @@ is there already. ``/tmp`` and ``/dbfs`` are the test's own directory.
 
 import os
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -106,4 +107,5 @@ def test_the_program_that_resumes_reads_each_row_once_per_epoch(
         with pytest.raises(KeyboardInterrupt):
             run()
     run()
-    assert [sorted(sum(trained[n : n + 100], [])) for n in (0, 100, 200)] == [[*range(1000)]] * 3
+    epochs = [chain.from_iterable(trained[first : first + 100]) for first in (0, 100, 200)]
+    assert [sorted(epoch) for epoch in epochs] == [[*range(1000)]] * 3

@@ -10,7 +10,8 @@ from mdstorm._datasets.decoded_source import with_float_decimals
 from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm._spark.copies import is_copy
+from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
@@ -226,13 +227,23 @@ class ReadFiles:
         DatasetNotFoundError
             If it is gone.
         """
-        return open_files(
-            self.file_urls,
-            directory=self.cache_dir_url,
-            storage_options=self.arguments.storage_options,
-            filesystem=self.arguments.filesystem,
-            as_of=self.arguments.as_of,
-        )
+        try:
+            return open_files(
+                self.file_urls,
+                directory=self.cache_dir_url,
+                storage_options=self.arguments.storage_options,
+                filesystem=self.arguments.filesystem,
+                as_of=self.arguments.as_of,
+            )
+        except DatasetNotFoundError as error:
+            if not is_copy(self.directory):
+                raise
+            raise DatasetNotFoundError(
+                f"the copy {self.directory} is not there: either this machine does not see that "
+                "directory, or the process that converted has ended, or has called delete(), which "
+                "removes the copy. Convert with keep=True or a cache_key=, and it stays",
+                url=self.directory,
+            ) from error.__cause__
 
     def dataset(self) -> SampleSource:
         """Open the dataset, with decimals converted if the arguments say so."""

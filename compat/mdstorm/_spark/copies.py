@@ -286,6 +286,11 @@ def _delete_doomed() -> None:
             _logger.warning("Delete cache data %s failed due to %r", dir_url, error)
 
 
+def is_copy(dir_url: str) -> bool:
+    """Whether a directory has the name of a converter's copy."""
+    return _COPIES.fullmatch(dir_url.rpartition("/")[2]) is not None
+
+
 def unfinished_copies(parent: str) -> list[CachedDataset]:
     """List unfinished copies that killed jobs left in a local parent cache directory."""
     return list(list_unfinished(parent, _COPIES))

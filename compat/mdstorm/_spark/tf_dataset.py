@@ -21,6 +21,8 @@ def make_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any
     check_integer("prefetch", prefetch, lowest=-1)
     files = files.begun()
     arguments, inputs = files.arguments, files.inputs
+    capacity = arguments.shuffling_queue_capacity  # of which TensorFlow refuses negative ones
+    check_integer("shuffling_queue_capacity", capacity, lowest=0)
     is_split = tf_loaders.in_cluster()
     order, spec = sample_order(arguments, is_shared=is_split), arguments.transform_spec
 

@@ -23,7 +23,9 @@ _Result = TypeVar("_Result")
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return the end of a message about an unknown name: the known one that is most like it."""
     folded = {one.lower(): one for one in known}
-    nearest = get_close_matches(name.lower(), folded, n=1, cutoff=0.65)
+    # A long name may be meant by a part of it that is less like it than a short one is.
+    parts = [one for one in folded if len(name) > 4 and name.lower() in one]
+    nearest = sorted(parts, key=len) or get_close_matches(name.lower(), folded, cutoff=0.65)
     return f": did you mean {folded[nearest[0]]}?" if nearest else ""
 
 

@@ -165,9 +165,11 @@ def _check_fill(column: Column, value: Any) -> None:
             if not _is_kept(item, stored, type_):
                 raise TypeError(f"it would become {stored!r}")
     except (pa.ArrowException, OverflowError, TypeError) as error:
+        is_other_type = isinstance(error, pa.ArrowTypeError) and not is_whole
+        why = f"it is of type {type(value).__name__}" if is_other_type else error
         raise InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
-            f"which cannot hold it ({error}): give a value of that type"
+            f"which cannot hold it ({why}): give a value of that type"
         ) from error
 
 
@@ -329,7 +331,13 @@ def _null_error(counts: Mapping[str, int], framework: str, *, inside: bool) -> N
     names = list(counts)
     several = len(names) > 1
     one = "a number, for nulls inside of arrays as well," if inside else "one"
-    drop = "" if inside else f": df.na.drop(subset={names!r})"
+    filters = ", ".join(f"({name!r}, '!=', None)" for name in names)
+    drop = (
+        ""
+        if inside
+        else f": df.na.drop(subset={names!r}); or while reading, as converters and readers do with "
+        f"filters=[{filters}]"
+    )
     fills = ", ".join(f"{name!r}: …" for name in names)
     held = (
         f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold nulls"

@@ -26,6 +26,10 @@ from mdstorm_backend.storage import Location
 PartitionValue: TypeAlias = Any
 
 
+#: What the names of files end in that another library reads.
+_OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFileInfo:
     """One file.
@@ -295,6 +299,13 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
             raise CorruptDatasetError(
                 f"{url} belongs to an MDS dataset, which is not Parquet and needs no conversion: "
                 "pass the URL of its directory to open_dataset or make_batch_reader",
+                url=url,
+            ) from error
+        if url.endswith(_OTHER_FORMATS):
+            raise CorruptDatasetError(
+                f"{url} is not a Parquet file, as its name says: read it with Spark, pandas or "
+                "pyarrow, and write the rows as Parquet, or give Spark's DataFrame to "
+                "make_spark_converter",
                 url=url,
             ) from error
         raise CorruptDatasetError(
