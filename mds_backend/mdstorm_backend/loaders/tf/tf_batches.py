@@ -295,14 +295,11 @@ def _counting_class(iterator_class: Any) -> Any:
         """An iterator that says what was taken from it."""
 
         _mdstorm_run: TFRun
+        _iterator_resource: Any
 
         def __del__(self) -> None:
-            # A loop that has come to its end waits until TensorFlow has ended its threads.
-            loop = self._mdstorm_run.loop
-            start = loop.clock()
-            self._iterator_resource = None
-            if loop.is_over:
-                loop.since += loop.clock() - start
+            resources, self._iterator_resource = [self._iterator_resource], None
+            self._mdstorm_run.let_go(resources)
 
         def __next__(self) -> Any:
             run = self._mdstorm_run

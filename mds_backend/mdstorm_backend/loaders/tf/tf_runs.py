@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -40,11 +42,18 @@ class TFRun:
         Batches that were read, ahead of those.
     loop : Recorder
         Records what Python code asks for.
+    pipeline : Recorder or None
+        Records what TensorFlow asks for, once it does.
+    is_idle : threading.Event
+        Set unless something is read.
     """
 
     def __init__(self, on_batch: Callable[[int], None] = lambda _: None) -> None:
         self.delivered = 0
         self.loop = Recorder()
+        self.pipeline: Recorder | None = None
+        self.is_idle = threading.Event()
+        self.is_idle.set()
         self._on_batch = on_batch
         self._is_over = False
         self.num_read = 0
@@ -67,6 +76,22 @@ class TFRun:
     def finish(self) -> None:
         """Note that the consumer has come to the end."""
         self._is_over = True
+
+    def let_go(self, resources: list[Any]) -> None:
+        """Have a thread let go of TensorFlow's iterator, and wait for the end of what is read.
+
+        TensorFlow often waits for the next round of its autotuner, which may be a minute away.
+        """
+        thread, start = threading.Thread(target=resources.clear), self.loop.clock()
+        if not sys.is_finalizing():
+            with suppress(RuntimeError):  # at the end of the program no thread begins
+                thread.start()
+        while thread.is_alive() and not self.is_idle.wait(0.1):
+            pass
+        if self.pipeline is not None:
+            self.pipeline.ask()  # what was read ahead is used
+        if self.loop.is_over:
+            self.loop.since += self.loop.clock() - start
 
     @property
     def is_look(self) -> bool:
@@ -200,12 +225,16 @@ class TFRuns:
             run = self._next_run()
             current = self._passes.begin()
         self._check_claim(current)
-        recorder = self._passes.new_recorder(PipelineRecorder(run.loop))
+        run.pipeline = recorder = self._passes.new_recorder(PipelineRecorder(run.loop))
+        run.is_idle.clear()
+        is_waiting = False
         try:
             for rest in current.rests():
                 yield recorder, self._blocks(run, current, rest.recorded(recorder), block_rows)
+            is_waiting = True
         finally:
-            recorder.end(is_waiting=False)
+            recorder.end(is_waiting=is_waiting)
+            run.is_idle.set()
         if run.num_read == self._claimed:  # a whole pass, of which nobody may ask for the end
             self._resumes = None
 

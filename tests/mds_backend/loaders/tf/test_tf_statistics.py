@@ -1,5 +1,6 @@
 """What TensorFlow datasets say they have waited for."""
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -66,6 +67,41 @@ def test_where_tensorflow_takes_the_batches_its_pipeline_waits(numbers: Dataset)
     found = dataset.statistics()
     assert (found.consumer, found.batches, found.rows) == (PIPELINE, BATCHES, ROWS)
     assert found.order == "exact"
+
+
+def test_all_of_the_time_of_the_pipeline_is_accounted_for(
+    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
+    dataset = make(numbers)
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        batch = next(iterator)
+        return tf.py_function(lambda _: clock.advance(2) or 0, [batch.number], tf.int64)
+
+    iterator = iter(dataset)
+    for _ in range(BATCHES):  # as in Keras, which does not ask for the end
+        step(iterator)
+    del iterator
+    found = dataset.statistics()
+    assert (found.consumer, found.rows) == (PIPELINE, ROWS)
+    assert found.seconds == clock.now == 2 * BATCHES
+
+
+def test_tensorflow_ends_an_iterator_in_another_thread() -> None:
+    threads = []
+
+    class Slow:
+        def __del__(self) -> None:
+            threads.append(threading.current_thread())
+
+    run = tf_runs.TFRun()
+    run.is_idle.clear()  # so that the thread is waited for
+    run.let_go([Slow()])
+    assert threads
+    assert threads != [threading.current_thread()]
 
 
 def zero() -> Any:
