@@ -44,6 +44,10 @@ _WORDS = {
     "delta": ("delta", "delta table", "unity catalog table"),
     "doctor": ("doctor", "check setup", "diagnose", "java", "pyspark_python"),
     "how-to/batches": ("batch size", "batch_size", "float32", "float64", "dtype", "matrix"),
+    "how-to/categories": (
+        *("category", "categories", "categorical", "embedding", "embeddings", "vocabulary"),
+        *("stringindexer", "string columns"),
+    ),
     "how-to/convert": ("convert", "convert parquet", "parquet", "parquet to mds"),
     "how-to/dbfs": ("dbfs", "preprocess", "preprocessing"),
     "how-to/decimals": ("decimal", "decimals"),

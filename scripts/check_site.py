@@ -25,6 +25,7 @@ SEARCHES = {
     "benchmark": ("benchmarks",),
     "cache": ("how-to/keep-a-copy",),
     "cache dir": ("how-to/keep-a-copy",),
+    "categorical": ("how-to/categories",),
     "checkpoint": ("how-to/resume",),
     "conda": ("how-to/docker",),
     "convert parquet": ("how-to/convert",),
@@ -37,6 +38,7 @@ SEARCHES = {
     "deterministic": ("how-to/shuffle",),
     "docker": ("how-to/docker",),
     "early stopping": ("trainers",),
+    "embedding": ("how-to/categories",),
     "float32": ("how-to/batches",),
     "images": ("how-to/images",),
     "inference": ("how-to/inference",),
@@ -60,9 +62,10 @@ SEARCHES = {
     "tokenizer": ("how-to/text",),
     "train test split": ("how-to/split",),
     "vector column": ("types", "how-to/batches"),
+    "vocabulary": ("how-to/categories",),
 }
 #: So many of them must be found.
-FOUND = 36
+FOUND = 39
 #: Attributes with the files that a page loads, and with the places that it leads to.
 _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 

@@ -132,8 +132,8 @@ def _spelt(document: Document, found: Requirement, place: Place, new: str) -> st
 
 def _without_room(found: Requirement, rule: str, beside: list[str]) -> Finding:
     names = ", ".join(f"`{name}`" for name in beside)
-    what = f"the code also needs {names}, which cannot be added here"
-    remedy = f"require {names} as well"
+    what = f"the code also needs {names}, for which there is no room here"
+    remedy = f"add an entry like this one, with {names} in the place of Petastorm"
     return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")
 
 
