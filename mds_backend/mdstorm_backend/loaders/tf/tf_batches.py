@@ -108,7 +108,7 @@ def make_tf_dataset(
         dataset = with_cardinality(dataset.concatenate(end), claim)
         return without_sharding(dataset) if is_share else dataset
 
-    return dataset_class()(build, opened)
+    return _dataset_class()(build, opened)
 
 
 def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
@@ -192,99 +192,100 @@ def _parts(block: Block, batch_size: int) -> Iterator[Batch]:
         yield slice_batch(block.batch, start, stop)
 
 
+class ContextDataset(Described, OwnContext):
+    """What TensorFlow's datasets lack: a ``with`` statement, statistics and a state."""
+
+    element_spec: Any
+
+    def __init__(self, build: Callable[[], Any], runs: Callable[[], TFRuns]) -> None:
+        self._build = build
+        self._runs = runs
+        self._home = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        super().__init__(build())  # type: ignore[call-arg]
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        runs = self._runs()
+        options = runs.schedule.options
+        sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
+        sizes = [*options.shown, *sizes]
+        found = describe_data(options.dataset, full=full)
+        shown = options.delivered.__contains__
+        found = in_order(found, options.order, len(options.dataset), sizes, shown)
+        so_far = ("so far", self.statistics().delivered)
+        return replace(found, facts=[*found.facts, so_far])
+
+    def __enter__(self) -> Any:
+        here = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        # Legacy code may make the dataset in one graph and enter it in another.
+        return self if here is self._home else type(self)(self._build, self._runs)
+
+    def __iter__(self) -> Any:
+        runs = self._runs()
+        run = runs.announce()
+        iterator: Any = super().__iter__()  # type: ignore[misc]
+        weakref.finalize(iterator, runs.leave, run).atexit = False
+        kind: Any = type(iterator)
+        iterator._mdstorm_run = run
+        iterator.__class__ = _counting_class(kind)
+        run.loop.begun()
+        return iterator
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered so far, and what was waited for.
+
+        Where Python code takes the batches, ``for batch in dataset``, its waiting counts. In
+        Keras and in a ``tf.function`` nobody sees it, and that of TensorFlow's input pipeline
+        counts, which asks ahead. Rows are those that the pipeline has read.
+
+        Parameters
+        ----------
+        last_pass : bool
+            Only the iteration that was begun last, rather than all of them.
+        """
+        return self._runs().statistics(last_pass=last_pass)
+
+    def state_dict(self, batches: int | None = None) -> dict[str, Any]:
+        """Return where the iteration that was begun last stands, for `load_state_dict`.
+
+        It is the state of a PyTorch loader of the same order, rank and batch size, and can be
+        loaded by one.
+
+        Parameters
+        ----------
+        batches : int, optional
+            Batches that were used since the iteration began. By default those that Python code
+            has taken, ``for batch in dataset``: what TensorFlow has ready is not counted.
+            Inside of Keras or a ``tf.function`` nobody counts, and the number has to be given.
+
+        Raises
+        ------
+        StateMismatchError
+            If the number is not known.
+        """
+        return self._runs().state_dict(batches)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration go on where `state` was taken, here or by a PyTorch loader.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or another way of reading, or is not a state.
+        """
+        self._runs().load_state_dict(state)
+
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        """Let go of open shards: TensorFlow keeps what it was given until the process ends.
+
+        The threads of a pass end with its iterator.
+        """
+        self._runs().schedule.options.dataset.release()
+
+
 @lru_cache(maxsize=1)
-def dataset_class() -> Any:
-    """Return the class of what is made: one of the ``tf.compat.v1`` datasets."""
-    base: Any = v1_class()
-
-    class ContextDataset(Described, OwnContext, base):  # type: ignore[misc]
-        """A dataset that can stand in a ``with`` statement, and has a state."""
-
-        def __init__(self, build: Callable[[], Any], runs: Callable[[], TFRuns]) -> None:
-            self._build = build
-            self._runs = runs
-            self._home = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-            super().__init__(build())
-
-        def _mdstorm_description(self, *, full: bool) -> Description:
-            runs = self._runs()
-            options = runs.schedule.options
-            sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
-            sizes = [*options.shown, *sizes]
-            found = describe_data(options.dataset, full=full)
-            shown = options.delivered.__contains__
-            found = in_order(found, options.order, len(options.dataset), sizes, shown)
-            so_far = ("so far", self.statistics().delivered)
-            return replace(found, facts=[*found.facts, so_far])
-
-        def __enter__(self) -> Any:
-            here = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-            # Legacy code may make the dataset in one graph and enter it in another.
-            return self if here is self._home else type(self)(self._build, self._runs)
-
-        def __iter__(self) -> Any:
-            runs = self._runs()
-            run = runs.announce()
-            iterator: Any = super().__iter__()
-            weakref.finalize(iterator, runs.leave, run).atexit = False
-            kind: Any = type(iterator)
-            iterator._mdstorm_run = run
-            iterator.__class__ = _counting_class(kind)
-            run.loop.begun()
-            return iterator
-
-        def statistics(self, *, last_pass: bool = False) -> Statistics:
-            """Return what was delivered so far, and what was waited for.
-
-            Where Python code takes the batches, ``for batch in dataset``, its waiting counts. In
-            Keras and in a ``tf.function`` nobody sees it, and that of TensorFlow's input pipeline
-            counts, which asks ahead. Rows are those that the pipeline has read.
-
-            Parameters
-            ----------
-            last_pass : bool
-                Only the iteration that was begun last, rather than all of them.
-            """
-            return self._runs().statistics(last_pass=last_pass)
-
-        def state_dict(self, batches: int | None = None) -> dict[str, Any]:
-            """Return where the iteration that was begun last stands, for `load_state_dict`.
-
-            It is the state of a PyTorch loader of the same order, rank and batch size, and can be
-            loaded by one.
-
-            Parameters
-            ----------
-            batches : int, optional
-                Batches that were used since the iteration began. By default those that Python code
-                has taken, ``for batch in dataset``: what TensorFlow has ready is not counted.
-                Inside of Keras or a ``tf.function`` nobody counts, and the number has to be given.
-
-            Raises
-            ------
-            StateMismatchError
-                If the number is not known.
-            """
-            return self._runs().state_dict(batches)
-
-        def load_state_dict(self, state: dict[str, Any]) -> None:
-            """Let the next iteration go on where `state` was taken, here or by a PyTorch loader.
-
-            Raises
-            ------
-            StateMismatchError
-                If it was taken from another dataset or another way of reading, or is not a state.
-            """
-            self._runs().load_state_dict(state)
-
-        def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-            """Let go of open shards: TensorFlow keeps what it was given until the process ends.
-
-            The threads of a pass end with its iterator.
-            """
-            self._runs().schedule.options.dataset.release()
-
-    return ContextDataset
+def _dataset_class() -> Any:
+    """Return the class of what is made, which is also one of the ``tf.compat.v1`` datasets."""
+    return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
 @lru_cache(maxsize=8)
