@@ -288,6 +288,13 @@ def test_nothing_is_required_beside_the_value_of_a_key(tmp_path: Path) -> None:
     assert after(tmp_path, "a.py") == text.format("mdstorm")
 
 
+def test_a_value_beside_which_there_is_no_room_is_told_what_to_type(tmp_path: Path) -> None:
+    write(tmp_path, a_py=STAYS, b_py=CODE)
+    (tmp_path / "job.yml").write_text("- pypi: {package: petastorm}\n")
+    said = invoke(migrate, tmp_path).stderr
+    assert "add an entry like this one, with `mdstorm[torch]` in the place of Petastorm" in said
+
+
 @pytest.mark.parametrize("head", ["# Databricks notebook source\n", "import pyspark\n"])
 def test_a_cluster_of_databricks_has_pandas_and_spark(head: str, tmp_path: Path) -> None:
     text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
