@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -86,10 +87,11 @@ def _plain_columns(schema: Schema) -> list[str]:
                 if pa.types.is_list(column.arrow_type)
                 else "Ignoring..."
             )
-            warn_user(
+            warnings.warn(  # here, so that Python shows it once, not for each loader of a program
                 f"Column {column.name!r} has an unsupported field type. {reason} for field "
                 f"{column.name!r}. It is kept in the dataset; name it in schema_fields to read it"
-                f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}"
+                f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}",
+                stacklevel=1,
             )
     return [column.name for column in schema if not is_left_out(column)]
 

@@ -1,6 +1,7 @@
 """Petastorm's reader arguments: which have an effect, which are harmless, which are refused."""
 
 import re
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +105,16 @@ def test_nested_columns_are_left_out_with_a_warning(
     assert list(batch) == ["zeta", "alpha", "alpha_2", "words"]
     text = " ".join(str(warning.message) for warning in caught)
     assert re.findall(r"Column '(\w+)'", text) == ["struct", "map", "deep"]
+
+
+def test_a_column_that_is_left_out_is_told_once_for_all_loaders(
+    wide: SparkDatasetConverter,
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        next(iter(wide.make_torch_dataloader(num_epochs=1)))
+        next(iter(wide.make_torch_dataloader(num_epochs=1)))
+    assert len(caught) == 3  # columns
 
 
 @with_either
