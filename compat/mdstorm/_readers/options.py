@@ -85,17 +85,7 @@ def reader_options(
     source, filters, looked_at, selection = _filtered(arguments, source, schema, batched)
     if batched and not filters and arguments.transform_spec is None:
         warn_of_far_times(schema)
-    if overlap and order.follows_world:
-        raise UnsupportedArgumentError(
-            'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
-            "rank. Pass cur_shard and shard_count as integers"
-        )
-    if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
-        source = shard_views.RankShare(source, order, overlap)
-        order = replace(order, rank=0, world_size=1)
-    parts = arguments.shuffle_row_drop_partitions
-    if parts != 1:
-        source = shard_views.SplitShards(source, parts, overlap=overlap)
+    source, order = _cut(arguments, source, order, overlap)
     decode = arguments.decode
     sizes = arguments.size, masks, arguments.max_image_bytes
     images = ImageDecoder.of(schema, decode, *sizes) if decode else None
@@ -134,6 +124,27 @@ def reader_options(
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
         options = replace(options, keep=keep)
     return options
+
+
+def _cut(
+    arguments: ReaderArguments,
+    source: SampleSource,
+    order: ExactOrder | ElasticShare,
+    overlap: int,
+) -> tuple[SampleSource, ExactOrder | ElasticShare]:
+    """Return views of the rows to read, and the order within them."""
+    if overlap and order.follows_world:
+        raise UnsupportedArgumentError(
+            'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
+            "rank. Pass cur_shard and shard_count as integers"
+        )
+    if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
+        source = shard_views.RankShare(source, order, overlap)
+        order = replace(order, rank=0, world_size=1)
+    parts = arguments.shuffle_row_drop_partitions
+    if parts != 1:
+        source = shard_views.SplitShards(source, parts, overlap=overlap)
+    return source, order
 
 
 def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: bool) -> Transform:
