@@ -158,15 +158,20 @@ def materialize(
         reports = [report for found in partitions.values() for report in found]
         index = commit(location, schema, reports, job, extra, replaced=replaced)
     except BaseException:
-        try:
-            abandon(location, job)
-        except Exception:
-            _logger.warning("could not remove the shards of a failed job", exc_info=True)
+        _clean_up(location, job)
         raise
     finally:
         claim.release()
     _logger.info("wrote %d shards to %s", len(index.shards), location.url)
     return Dataset(location, index)
+
+
+def _clean_up(location: Location, job: str) -> None:
+    """Remove what a job has written whose error is being raised."""
+    try:
+        abandon(location, job)
+    except Exception:
+        _logger.warning("could not remove the shards of a failed job", exc_info=True)
 
 
 def checked_shard_size(shard_size: int | None) -> int:
