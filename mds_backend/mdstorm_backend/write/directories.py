@@ -331,7 +331,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         location.remove(name)
     claim.release()
     if location.is_local_disk:
-        for directory in sorted({posixpath.dirname(name) for name in own} - {""}, reverse=True):
+        for directory in {posixpath.dirname(name) for name in own} - {""}:
             location.child(directory).remove_directory_if_empty()
 
 
