@@ -70,6 +70,13 @@ def test_a_job_that_fails_is_a_reason(tmp_path: Path, failure: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_the_driver_cannot_see_is_a_reason(tmp_path: Path) -> None:
+    job = SimpleNamespace(collect=lambda: [{"report": ""}])  # on a disk of the executor's own
+    session: Any = SimpleNamespace(range=lambda *_: SimpleNamespace(mapInArrow=lambda *_: job))
+    reason = why_not_writable(session, location_of(tmp_path))
+    assert reason == "what an executor wrote there cannot be seen from the driver"
+
+
 def test_ctrl_c_is_no_reason(tmp_path: Path) -> None:
     class Interrupted(SimpleNamespace):
         def range(self, *numbers: int) -> Any:
