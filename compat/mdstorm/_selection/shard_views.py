@@ -127,6 +127,7 @@ class RankShare(ShardView):
 
     def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
         bounds, rows = source.bounds, order.rows(len(source))
+        # In stored order whatever the seed: a state may bring another one.
         pieces = replace(order, shuffle_shards=False).pieces(bounds, rows, 0)
         first = np.array([piece.start for piece in pieces], np.int64)
         owners = np.searchsorted(bounds, first, side="right") - 1

@@ -1,7 +1,7 @@
 """Readers that go on where another one stood."""
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ def described(item: Any) -> Any:
     return np.asarray(item.id).tolist()
 
 
+PAIRS = NGram({0: ["id"], 1: ["id"]}, 1, "id")
+SEEDS = count(3)
 WAYS: dict[str, Callable[[str], Any]] = {
     "batches": lambda url: make_batch_reader(url, num_epochs=2, seed=3),
     "rows": lambda url: make_reader(url, num_epochs=2, seed=3, shuffle_rows=True),
@@ -33,7 +35,7 @@ WAYS: dict[str, Callable[[str], Any]] = {
     "rows of a transform": lambda url: make_reader(
         url, num_epochs=2, seed=3, transform_spec=TransformSpec(lambda row: {"id": -row["id"]})
     ),
-    "n-grams": lambda url: make_reader(url, NGram({0: ["id"], 1: ["id"]}, 1, "id"), seed=3),
+    "n-grams": lambda url: make_reader(url, PAIRS, seed=3),
     "elastic": lambda url: make_batch_reader(url, num_epochs=2, seed=3, order="elastic"),
 }
 
@@ -72,11 +74,19 @@ def test_a_state_can_be_loaded_at_the_end(thirty: str) -> None:
         assert described(next(reader)) == first
 
 
-def test_a_seed_of_the_system_is_in_the_state(thirty: str) -> None:
-    with make_batch_reader(thirty, shuffle_rows=True) as reader:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda url: make_batch_reader(url, shuffle_rows=True),
+        lambda url: make_reader(url, PAIRS, cur_shard=0, shard_count=2, seed=next(SEEDS)),
+    ],
+    ids=["of the system", "n-grams of a rank"],
+)
+def test_the_seed_is_in_the_state(thirty: str, make: Callable[[str], Any]) -> None:
+    with make(thirty) as reader:
         state = reader.state_dict()
         expected = [described(item) for item in reader]
-    with make_batch_reader(thirty, shuffle_rows=True) as other:
+    with make(thirty) as other:
         other.load_state_dict(state)
         assert [described(item) for item in other] == expected
 

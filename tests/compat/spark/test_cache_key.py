@@ -86,11 +86,14 @@ def test_a_copy_that_was_made_without_a_name_gets_one(spark: Any, cache_dir: Pat
     assert first.cache_dir_url == named.cache_dir_url == found.cache_dir_url
 
 
-@pytest.mark.parametrize("content", ["", '{"directory": "file:///nowhere"}'])
-def test_a_damaged_note_is_no_obstacle(spark: Any, cache_dir: Path, content: str) -> None:
+@pytest.mark.parametrize("content", ["", '{"directory": "file:///nowhere"}', None])
+def test_a_note_of_no_use_is_no_obstacle(spark: Any, cache_dir: Path, content: str | None) -> None:
     first = make_spark_converter(spark.range(5), cache_key="rows")
     (note,) = cache_dir.glob("_mdstorm_cache_key_*")
-    note.write_text(content)
+    if content is None:
+        first.delete()  # the note stays
+    else:
+        note.write_text(content)
     second = make_spark_converter(spark.range(6), cache_key="rows")
     assert second.cache_dir_url != first.cache_dir_url
     assert len(second) == 6
