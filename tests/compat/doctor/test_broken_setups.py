@@ -98,11 +98,14 @@ BROKEN = {
         "PYSPARK_PYTHON=/nowhere/python is not a program here",
         f"export PYSPARK_PYTHON={sys.executable}",
     ),
-    "PYSPARK_PYTHON of another version": Broken(
-        worker("""echo '{"python": [3, 8]}'"""),
+    "PYSPARK_PYTHON of an older version": Broken(
+        worker("""echo '{"python": [3, 1]}'"""),
         "workers",
-        "is Python 3.8, and this one is",
+        "is Python 3.1, and this one is",
         "export PYSPARK_PYTHON=",
+    ),
+    "PYSPARK_PYTHON of a newer version": Broken(
+        worker("""echo '{"python": [3, 99]}'"""), "workers", "is Python 3.99, and this", "export"
     ),
     "PYSPARK_PYTHON without mdstorm": Broken(
         worker(f'exec {sys.executable} -S -E "$@"'),
@@ -256,7 +259,12 @@ BROKEN = {
 
 #: What can be broken at once, since none of it hides another; anything else is broken alone.
 TOGETHER = [
-    ("no Java", "old pandas", "a cache of shards that is a file"),
+    (
+        "no Java",
+        "PYSPARK_PYTHON of a newer version",
+        "old pandas",
+        "a cache of shards that is a file",
+    ),
     (
         "JAVA_HOME without Java",
         "old NumPy",
@@ -270,7 +278,7 @@ TOGETHER = [
         "a cache of shards that is a link",
     ),
     (
-        "PYSPARK_PYTHON of another version",
+        "PYSPARK_PYTHON of an older version",
         "SPARK_HOME of another version",
         "a rank without a world",
         "a scheme that is not known",
