@@ -25,6 +25,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mixed, with: blanks %.py").write_text(MIXED)
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "gone.py").symlink_to("nowhere.py")
+    (tmp_path / "link.py").symlink_to(tmp_path)  # left out, and no failure
     return tmp_path
 
 

@@ -133,11 +133,12 @@ MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s
         # of files with one name, the neighbour is meant
         (
             {
+                "schema.py": SCHEMA,
                 "a/schema.py": SCHEMA,
                 "b/schema.py": SCHEMA,
                 "a/work.py": WORKER + "from schema import SCHEMA\n",
             },
-            ["b/schema.py"],
+            ["b/schema.py", "schema.py"],
         ),
     ],
 )
