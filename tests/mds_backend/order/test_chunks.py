@@ -71,3 +71,9 @@ def test_windows_are_read_in_any_parts(
         half for chunk in part for half in (chunk[: len(chunk) // 2], chunk[len(chunk) // 2 :])
     )
     assert list(chain.from_iterable(map(numbers_of, halves))) == samples[start:stop]
+
+
+def test_windows_of_one_size_are_permuted_differently() -> None:
+    bounds, order = np.array([0, 50, 100]), ExactOrder(seed=1, shuffle_rows=True)
+    first, second = map(numbers_of, order.chunks(bounds, range(100), 0, range(100)))
+    assert [number + 50 for number in first] != second

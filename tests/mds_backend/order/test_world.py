@@ -162,6 +162,7 @@ def test_ranks_are_numbered_node_by_node() -> None:
         (World(13, 16, 4), 2, World(6, 8, 4)),
         (World(7, 8, 4), 4, World(1, 2, 2)),  # one node has them all
         (World(5, 6, 3), 3, World(1, 2, 2)),
+        (World(5, 12, 4), 2, World(2, 6, 6)),  # nor do nodes of four divide them
     ],
 )
 def test_replicated_ranks_count_as_one(
