@@ -57,21 +57,21 @@ def test_columns_of_batches(tmp_path: Path, values: Any, type_: Any, expected: A
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("unit", ["us", "ms"])
-def test_timestamps_that_nanoseconds_cannot_hold(tmp_path: Path, unit: str) -> None:
+@pytest.mark.parametrize(("unit", "far"), [("us", "1066-10-14"), ("ms", "9999-12-31")])
+def test_timestamps_that_nanoseconds_cannot_hold(tmp_path: Path, unit: str, far: str) -> None:
     """A warning when the data is opened, and an error at their batch."""
-    times = pa.array([dt.datetime(2000, 1, 1), dt.datetime(9999, 12, 31)], pa.timestamp(unit))
+    times = pa.array([dt.datetime(2000, 1, 1), dt.datetime.fromisoformat(far)], pa.timestamp(unit))
     pq.write_table(pa.table({"n": [1, 2], "valid_to": times}), tmp_path / "a.parquet")
     url = f"file://{tmp_path}"
-    with pytest.warns(UserWarning, match="'valid_to' of .* as far as 9999-12-31T00:00:00"):
+    with pytest.warns(UserWarning, match=f"'valid_to' of .* as far as {far}T00:00:00"):
         reader = make_batch_reader(url)
     with reader, pytest.raises(ValueError, match="would result in out of bounds timestamp"):
         next(reader)
-    with pytest.warns(UserWarning, match="as far as 9999-12-31"):
+    with pytest.warns(UserWarning, match=f"as far as {far}"):
         convert(url, f"{url}-mds")
     with make_batch_reader(url, schema_fields=["n"]) as reader:
         assert next(reader).n.tolist() == [1, 2]
-    with make_batch_reader(url, filters=[("valid_to", "<", dt.datetime(2100, 1, 1))]) as reader:
+    with make_batch_reader(url, filters=[("valid_to", "=", dt.datetime(2000, 1, 1))]) as reader:
         assert next(reader).n.tolist() == [1]
 
 

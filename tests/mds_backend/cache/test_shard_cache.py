@@ -374,9 +374,15 @@ def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
     assert bytes(checked.open(info)) == contents([info])[0]
 
 
-def test_somebody_elses_damaged_file_is_named_and_left_alone(source: Path, local: Path) -> None:
+@pytest.mark.parametrize("replaces", [False, True], ids=["alone", "for one that was checked"])
+def test_somebody_elses_damaged_file_is_named_and_left_alone(
+    replaces: bool, source: Path, local: Path
+) -> None:
     (info,) = make_shards(source, 1)
     local.mkdir()
+    if replaces:
+        cache(source, directory=local, validate_hash="sha1").open(info)
+        (local / info.raw_data.basename).unlink()
     damaged(str(source / info.raw_data.basename), str(local / info.raw_data.basename))
     with pytest.raises(CorruptDatasetError, match=f"{local}.* has the sha1"):
         cache(source, directory=local, validate_hash="sha1").open(info)

@@ -207,10 +207,13 @@ def test_of_worlds_that_read_nothing_a_place_says_nothing() -> None:
     assert place.lanes == (Lanes(0, 2), Lanes(8, 4))
 
 
-def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved() -> None:
-    sampler = ExactSampler(ExactOrder(world_size=3), np.array([0, 25]), 4, num_parts=2)
+@pytest.mark.parametrize("halved", [[4, 4, 2, 3], [5, 5, 3, 3]], ids=str)
+def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved(halved: list[int]) -> None:
+    bounds = np.array([0, 9 * halved[0] + 1])
+    sampler = ExactSampler(ExactOrder(world_size=3), bounds, halved[0], num_parts=2)
     begun = sampler.begun(Place())
     batches = batches_of(sampler, begun)
+    assert list(map(len, batches)) == halved
     for part in range(2):
         place, skipped, left = sampler.after_part(begun, 0, part, 4)
         chunks, sizes = sampler.part(place, left, skipped)

@@ -209,6 +209,12 @@ def test_rows_stay_dead_in_row_groups_and_with_several_delete_files(table: Table
     assert numbers(table) == list(range(5, 10))
 
 
+def test_a_file_of_deletes_may_name_several_files(table: Table) -> None:
+    files = {numbers_in(path)[0]: path for path in tables.live_files(table)}
+    tables.commit(table, tables.positions(table, {files[0]: [0, 3], files[5]: [1]}))
+    assert numbers(table) == [1, 2, 4, 5, 7, 8, 9]
+
+
 def test_vectors_of_format_3_are_applied(table: Table) -> None:
     files = list(tables.live_files(table))
     tables.commit(table, tables.vectors(table, {files[0]: range(4), files[1]: [2]}))

@@ -11,7 +11,7 @@ import pyspark
 import pytest
 from tests.mds_backend.small_datasets import plan
 
-from mdstorm_backend.errors import ArgumentTypeError, EncodingError
+from mdstorm_backend.errors import ArgumentTypeError, EncodingError, WriteError
 from mdstorm_backend.executors.tasks import PartitionJob, write_frames, write_partition
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_buffer import ShardFormat
@@ -49,13 +49,19 @@ def write_samples(target: Path, to_samples: Any) -> None:
     list(write_frames(frames, job=job, **columns, to_samples=to_samples, arguments={}))
 
 
-def test_an_attempt_that_fails_leaves_nothing(target: Path) -> None:
+def test_an_attempt_that_fails_leaves_nothing(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         for n in frame["n"]:
             yield {"x": "bad" if n == 90 else int(n)}
 
     with pytest.raises(EncodingError, match="column 'x'"):
         write_samples(target, failing)
+    assert list(target.rglob("*")) == []
+    monkeypatch.delattr(Location, "write")  # noticed when all is written
+    with pytest.raises(WriteError):
+        write_samples(target, lambda frame: [{"x": 1}])
     assert list(target.rglob("*")) == []
 
 
