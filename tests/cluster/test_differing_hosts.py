@@ -81,7 +81,7 @@ def different(
 def newer(hosts: list[Host], elsewhere: list[object]) -> list[object]:
     """A version of mdstorm on the second host whose states and caches have newer formats."""
     engine = hosts[1].disk / "tmp" / "elsewhere" / "mds_backend" / "mdstorm_backend"
-    for file in ("loaders/state_values.py", "cache/directory.py"):
+    for file in ("loaders/state.py", "cache/directory.py"):
         raised, times = re.subn(
             r"^(_?VERSION) = (\d)$", r"\1 = \g<2>9", (engine / file).read_text(), flags=re.MULTILINE
         )

@@ -131,7 +131,11 @@ class ExactOrder:
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
         """Return what else decides the samples of an epoch, in plain values."""
-        return {"shuffle": [self.shuffle_shards, self.shuffle_rows, self.window]}
+        return {
+            "shuffle_shards": self.shuffle_shards,
+            "shuffle_rows": self.shuffles,
+            "window": self.window,
+        }
 
     @property
     def shuffles(self) -> bool:

@@ -27,9 +27,9 @@ SHUFFLED = {"seed": 5, "window": ROWS}
         ({"num_epochs": 2}, "num_epochs"),
         ({"num_epochs": None}, "num_epochs"),
         ({"transform": Same()}, "transform"),
-        ({"shuffle": {"window": ROWS}}, "shuffle"),
-        ({"shuffle": {"shuffle_rows": True}}, "shuffle"),
-        ({"shuffle": {"shuffle_shards": True}}, "shuffle"),
+        ({"shuffle": {"window": ROWS}}, "window"),
+        ({"shuffle": {"shuffle_rows": True}}, "shuffle_rows"),
+        ({"shuffle": {"shuffle_shards": True}}, "shuffle_shards"),
     ],
 )
 def test_a_state_of_another_reading_is_refused(

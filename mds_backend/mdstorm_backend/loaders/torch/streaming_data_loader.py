@@ -389,8 +389,8 @@ def _check_order(options: Mapping[str, Any]) -> None:
     if given := [n for n in _SAMPLERS if options.get(n) not in (None, False)]:
         raise InvalidArgumentError(
             f"{', '.join(given)}: the order of the samples is that of the dataset. Shuffle with "
-            "StreamingDataset(…, shuffle=True), select samples with its streams, and pass "
-            "batch_size"
+            "StreamingDataset(…, shuffle=True) or order=ExactOrder(shuffle_rows=True), select "
+            "samples with its streams, and pass batch_size"
         )
     if not options.get("in_order", True):
         raise InvalidArgumentError(
