@@ -34,7 +34,7 @@ from mdstorm_backend.errors import (
     StorageError,
 )
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
-from mdstorm_backend.format.shard_info import MARKER_NAME
+from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.storage import Arrival, Buffer, Location
 from mdstorm_backend.storage.local_files import NotAFileError
 from mdstorm_backend.tables import other_format
@@ -377,7 +377,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 def _unfinished(location: Location) -> str | None:
     """Return what there is to say of a directory in which a job has begun to write a dataset."""
     with suppress(MDStormError, OSError):
-        if location.exists(MARKER_NAME):
+        if location.exists(MARKER_NAME) or location.exists(CLAIM_NAME):
             return (
                 f"there is no dataset at {location.url} yet: the job that writes it is not "
                 f"finished, or was killed, since there is no {INDEX_NAME}. Wait for it, or write "

@@ -14,6 +14,8 @@ from mdstorm_backend.format.compression import EXTENSIONS
 INDEX_NAME = "index.json"
 #: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
 MARKER_NAME = "_mdstorm"
+#: Is there while a writer is at work, which then holds a lock on it, and after one was killed.
+CLAIM_NAME = "_mdstorm_writing"
 #: Version of the format, which stands in the index and again for every shard.
 INDEX_VERSION = 2
 #: Offsets inside a shard are uint32, and the last one is the length of the uncompressed file.

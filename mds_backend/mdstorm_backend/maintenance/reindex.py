@@ -21,6 +21,7 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
 from mdstorm_backend.format.layout import num_samples, read_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import (
+    CLAIM_NAME,
     MAX_SHARD_BYTES,
     ShardName,
     missing_numbers,
@@ -133,6 +134,8 @@ def reindex(
     with progress("Reading shards", "shards", on_progress) as shown:
         found = list(each(lambda name: _read(location, name), names, threads, shown))
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
+    if CLAIM_NAME in listed and not exists:
+        notes.append(Problem(CLAIM_NAME, "is of a writer that was killed: later rows are missing"))
     index = _index_of(location, names, found)
     if exists and index.extra:
         with suppress(CorruptDatasetError):

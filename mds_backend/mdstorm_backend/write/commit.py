@@ -28,11 +28,10 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
-from mdstorm_backend.format.shard_info import MARKER_NAME
+from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.format.stored_schema import with_form
 from mdstorm_backend.storage import Location, seconds_of
 from mdstorm_backend.write.directories import (
-    CLAIM_NAME,
     DEFAULT_RETRY,
     check_free,
     retried,

@@ -31,7 +31,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.compression import EXTENSIONS, extension
 from mdstorm_backend.format.index import INDEX_NAME, Index
-from mdstorm_backend.format.shard_info import MARKER_NAME
+from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location
 
 #: How often writing a file is tried again.
@@ -105,10 +105,6 @@ def _may_get_better(error: Exception) -> bool:
     if isinstance(error, MDStormError):
         return isinstance(error, StorageError)
     return not isinstance(error, (FileNotFoundError, PermissionError))
-
-
-#: Is there while a writer is at work, which then holds a lock on it, and after one was killed.
-CLAIM_NAME = "_mdstorm_writing"
 
 
 class Claim:

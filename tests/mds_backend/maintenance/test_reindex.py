@@ -24,6 +24,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
+from mdstorm_backend.write.mds_writer import MDSWriter
 
 
 def lose_index(directory: Path) -> bytes:
@@ -212,3 +213,14 @@ def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:
     for directory in (tmp_path, tmp_path / "no such"):
         with pytest.raises(DatasetNotFoundError, match="no shards"):
             reindex(str(directory))
+
+
+def test_what_is_left_of_a_killed_writer_is_told(tmp_path: Path) -> None:
+    writer = MDSWriter(out=tmp_path, columns={"n": "int"}, size_limit=1000)
+    for number in range(500):
+        writer.write({"n": number})
+    with pytest.raises(DatasetNotFoundError, match="is not finished, or was killed"):
+        open_dataset(str(tmp_path))
+    report = reindex(str(tmp_path))
+    assert "later rows are missing" in str(report.notes)
+    assert report.rows < 500

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from mdstorm_backend.errors import DatasetExistsError, WriteError
+from mdstorm_backend.format.shard_info import CLAIM_NAME
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
-from mdstorm_backend.write.directories import CLAIM_NAME, Claim
+from mdstorm_backend.write.directories import Claim
 
 
 def take(directory: Path) -> Claim | None:
