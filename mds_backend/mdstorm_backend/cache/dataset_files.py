@@ -355,7 +355,9 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
     def attempt() -> tuple[bytes, str | None]:
         if location.is_local_disk:
-            written = location.modified(INDEX_NAME)
+            written = None
+            with suppress(OSError):  # to read it says what is wrong
+                written = location.modified(INDEX_NAME)
             return bytes(location.read(INDEX_NAME)), written
         return watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
 
