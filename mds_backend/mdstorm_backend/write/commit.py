@@ -94,11 +94,12 @@ def commit(
         raise _published_meanwhile(location)
     index = build_index(schema, reports)
     index = replace(index, extra={**(extra or {}), **index.extra})
-    old = _names_in_index(location) if replaced else []
     write_index(location, index)
-    ours = {*old, *shards_of(job, sizes, attempt)}
-    if replaced and attempt is None:  # nobody else writes here: also what killed jobs have left
-        ours.update(filter(is_ours, sizes))
+    ours = set(shards_of(job, sizes, attempt))
+    if replaced:
+        # Where nobody else writes, also what killed jobs have left.
+        left = () if attempt is not None else sizes
+        ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
     if attempt is not None and location.is_in_file_tree:  # a mount may not list the latest notes
         ours.update(f"{name.partition('.')[0]}.done" for name in names)
     for name in ours - names:
@@ -254,7 +255,8 @@ def remove_dataset(location: Location) -> list[str]:
         return names
     known = set(names)
     if location.is_in_file_tree:  # a mount may remember an older listing
-        known.update(_names_in_index(location))
+        with suppress(OSError):
+            known.update(_names_in(bytes(location.read(INDEX_NAME)), location))
     ours = [n for n in known if is_ours(n) or _TEMPORARY.fullmatch(n)]
     ours = [INDEX_NAME, *ours, CLAIM_NAME, MARKER_NAME]
     for name in ours:
@@ -265,11 +267,11 @@ def remove_dataset(location: Location) -> list[str]:
     return rest
 
 
-def _names_in_index(location: Location) -> list[str]:
-    """Return the names of the shards of a dataset; none if there is no index that can be read."""
-    with suppress(OSError, MDStormError):
-        index = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=location.url)
-        return [shard.stored.basename for shard in index.shards]
+def _names_in(index: bytes, location: Location) -> list[str]:
+    """Return the names of the shards in an index; none if it cannot be parsed."""
+    with suppress(MDStormError):
+        shards = Index.from_bytes(index, url=location.url).shards
+        return [shard.stored.basename for shard in shards]
     return []
 
 
