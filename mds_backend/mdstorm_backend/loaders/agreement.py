@@ -280,7 +280,7 @@ def _warn_of_shares(rest: Rest, num_ranks: int) -> None:
             f"{num_ranks} ranks, so some shares are nobody's: pass shard_count={num_ranks}, or "
             'cur_shard="auto"'
         )
-    if getattr(options.transform, "leaves_out_rows", False) and rest.sampler.spans_epochs:
+    if options.leaves_out_rows and rest.sampler.spans_epochs:
         _warn_once(
             "a predicate or filters leave out rows, so ranks may have different numbers of "
             "batches, and those with more would wait for the others forever: filter before "

@@ -64,7 +64,7 @@ def write_state(
         "lanes": [list(lanes) for lanes in place.lanes],
         **selection_of(options),
     }
-    if isinstance(sampler_of(options, batching), PieceSampler):
+    if not sampler_of(options, batching).has_numbers:
         ours |= {"rank": order.world.rank, "row": place.row, "batch_size": batching.batch_size}
     if skipped:
         ours["skipped"] = skipped

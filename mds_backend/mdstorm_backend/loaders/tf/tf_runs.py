@@ -80,7 +80,7 @@ class TFRun:
     def let_go(self, resources: list[Any]) -> None:
         """Have a thread let go of TensorFlow's iterator, and wait for the end of what is read.
 
-        TensorFlow often waits for the next round of its autotuner, which may be a minute away.
+        TensorFlow may take seconds to end its threads, in which training would stand still.
         """
         thread, start = threading.Thread(target=resources.clear), self.loop.clock()
         if not sys.is_finalizing():

@@ -25,6 +25,14 @@ def make(dataset: Dataset) -> Any:
     return make_tf_dataset(lambda: ReaderOptions(dataset, ExactOrder(seed=3)), batch_size=BATCH)
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What recorders of new iterations go by."""
+    clock = Clock()
+    monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
+    return clock
+
+
 def test_a_loop_of_python_is_what_waits(numbers: Dataset) -> None:
     dataset = make(numbers)
     assert dataset.statistics().batches == 0
@@ -39,10 +47,8 @@ def test_a_loop_of_python_is_what_waits(numbers: Dataset) -> None:
 
 
 def test_all_of_the_time_of_a_loop_is_accounted_for(
-    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
+    numbers: Dataset, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock()
-    monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
     dataset = make(numbers)
     begin = tf.data.Dataset.__iter__
 
@@ -69,11 +75,7 @@ def test_where_tensorflow_takes_the_batches_its_pipeline_waits(numbers: Dataset)
     assert found.order == "exact"
 
 
-def test_all_of_the_time_of_the_pipeline_is_accounted_for(
-    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
+def test_all_of_the_time_of_the_pipeline_is_accounted_for(numbers: Dataset, clock: Clock) -> None:
     dataset = make(numbers)
 
     @tf.function
