@@ -186,12 +186,21 @@ def with_cardinality(dataset: Any, batches: int | None) -> Any:
     if batches is None:
         return dataset
     # A choice between datasets is taken for infinite as soon as one of them is. It is always the
-    # first one that is chosen, and the choice ends with it.
+    # first one that is chosen, and the choice ends with it. TensorFlow begins both.
     first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+    never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
     endless = tf.data.Dataset.choose_from_datasets(
-        [dataset, dataset.repeat()], first, stop_on_empty_dataset=True
+        [dataset, never.repeat()], first, stop_on_empty_dataset=True
     )
     return endless if batches == INFINITE else endless.take(batches)
+
+
+def _value_of(spec: Any) -> Any:
+    """Return a small value that is as a ``TypeSpec`` says."""
+    if isinstance(spec, tf.RaggedTensorSpec):
+        inner = _value_of(tf.TensorSpec(spec.shape[spec.ragged_rank :], spec.dtype))
+        return tf.RaggedTensor.from_nested_row_splits(inner, [[0, 1]] * spec.ragged_rank)
+    return tf.zeros([size or 1 for size in spec.shape] if spec.shape.rank else [], spec.dtype)
 
 
 @lru_cache(maxsize=1)
