@@ -191,8 +191,8 @@ class ShardsAhead(PoolContext):
                 rows, first = waiting.popleft()
                 samples -= rows
                 yield first
-        for _, block in waiting:
-            yield block
+        while waiting:  # none of them is kept once it is used
+            yield waiting.popleft()[1]
 
     def _are_many(self) -> bool:
         if self._pool is None:

@@ -1,6 +1,7 @@
 """Samples by number, in batches: any order, repetitions, shards of several layouts."""
 
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,16 @@ def test_threads_open_together_what_is_not_only_mapped(
     assert found == list(range(100))
     assert dataset.threads == {"mdstorm-open_"}
     assert sorted(dataset.opened) == list(range(10))
+
+
+@pytest.mark.parametrize("samples_ahead", [20, 1000])
+def test_blocks_are_let_go_once_they_were_used(tmp_path: Path, samples_ahead: int) -> None:
+    dataset = write_numbers(tmp_path, 100, tasks=10)
+    used = []
+    for block in exact(dataset, batch_size=10, block_rows=10, samples_ahead=samples_ahead):
+        used.append(weakref.ref(block))
+        assert sum(one() is not None for one in used) <= 3
+    assert len(used) == 10
 
 
 def test_many_shards_do_not_delay_the_first_batch(tmp_path: Path) -> None:
