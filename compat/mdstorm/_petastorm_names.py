@@ -16,30 +16,8 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "etl.dataset_metadata": {
         "FilesystemResolver": "fs_utils",
         "Unischema": "unischema",
-        "depickle_legacy_package_name_compatible": "etl.legacy",
         "get_dataset_path": "fs_utils",
         "get_filesystem_and_path_or_paths": "fs_utils",
-    },
-    "etl.petastorm_generate_metadata": {
-        "FilesystemResolver": "fs_utils",
-        "Unischema": "unischema",
-        "add_to_dataset_metadata": "utils",
-        "get_schema": "etl.dataset_metadata",
-        "materialize_dataset": "etl.dataset_metadata",
-    },
-    "etl.rowgroup_indexers": {
-        "RowGroupIndexerBase": "etl",
-    },
-    "etl.rowgroup_indexing": {
-        "FilesystemResolver": "fs_utils",
-        "depickle_legacy_package_name_compatible": "etl.legacy",
-    },
-    "local_disk_cache": {
-        "CacheBase": "cache",
-    },
-    "ngram": {
-        "UnischemaField": "unischema",
-        "match_unischema_fields": "unischema",
     },
     "pytorch": {
         "BatchedNoopShufflingBuffer": "reader_impl.pytorch_shuffling_buffer",
@@ -48,36 +26,20 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "RandomShufflingBuffer": "reader_impl.shuffling_buffer",
     },
     "reader": {
-        "ArrowTableSerializer": "reader_impl.arrow_table_serializer",
-        "DummyPool": "workers_pool.dummy_pool",
         "LocalDiskCache": "local_disk_cache",
         "NGram": "ngram",
         "NoDataAvailableError": "errors",
         "NullCache": "cache",
         "PetastormMetadataError": "etl.dataset_metadata",
-        "PickleSerializer": "reader_impl.pickle_serializer",
         "PredicateBase": "predicates",
-        "ProcessPool": "workers_pool.process_pool",
         "RowGroupSelectorBase": "selectors",
-        "ThreadPool": "workers_pool.thread_pool",
         "get_filesystem_and_path_or_paths": "fs_utils",
         "infer_or_load_unischema": "etl.dataset_metadata",
         "normalize_dir_url": "fs_utils",
         "transform_schema": "transform",
     },
     "spark.spark_dataset_converter": {
-        "FilesystemResolver": "fs_utils",
-        "get_filesystem_and_path_or_paths": "fs_utils",
         "make_batch_reader": "reader",
-        "normalize_dir_url": "fs_utils",
-    },
-    "spark_utils": {
-        "FilesystemResolver": "fs_utils",
-        "get_schema_from_dataset_url": "etl.dataset_metadata",
-    },
-    "transform": {
-        "Unischema": "unischema",
-        "UnischemaField": "unischema",
     },
 }
 
@@ -88,15 +50,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "py_dict_reader_worker",
         "pyarrow_helpers",
         "reader.ArrowReaderWorker",
+        "reader.ArrowTableSerializer",
         "reader.ConcurrentVentilator",
+        "reader.DummyPool",
+        "reader.PickleSerializer",
+        "reader.ProcessPool",
         "reader.PyDictReaderWorker",
-        "workers_pool.EmptyResultError",
-        "workers_pool.TimeoutWaitingForResultError",
-        "workers_pool.VentilatedItemProcessedMessage",
-        "workers_pool.exec_in_new_process",
-        "workers_pool.exec_in_new_process_entrypoint",
-        "workers_pool.ventilator",
-        "workers_pool.worker_base",
+        "reader.ThreadPool",
+        "reader_impl.arrow_table_serializer",
+        "reader_impl.pickle_serializer",
+        "workers_pool",
     ),
     "name-nodes-of-hdfs": (
         "fs_utils.HdfsConnector",
@@ -112,7 +75,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "etl.dataset_metadata._split_row_groups",
         "etl.dataset_metadata._split_row_groups_from_footers",
     ),
-    "unpicklers": ("etl.legacy.RestrictedUnpickler",),
+    "unpicklers": ("etl.legacy",),
     "types-of-rows": (
         "namedtuple_gt_255_fields",
         "unischema._NamedtupleCache",
@@ -133,11 +96,15 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "spark.spark_dataset_converter._materialize_df",
         "spark.spark_dataset_converter._wait_file_available",
     ),
+    "tools-and-benchmarks": (
+        "benchmark",
+        "etl.metadata_util",
+        "tools",
+    ),
     "tests-and-their-helpers": (
-        "benchmark.dummy_reader",
-        "test_util.shuffling_analysis",
+        "generator",
+        "test_util",
         "tests",
-        "workers_pool.tests",
     ),
 }
 

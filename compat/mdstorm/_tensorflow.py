@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._readers.options import draws_seed
-from mdstorm._readers.reader import DatasetReader, ReaderPasses, can_pass_over
+from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
 from mdstorm._transforms.row_transform import declared_dtype
 from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
 from mdstorm.unischema import Unischema
@@ -97,7 +97,7 @@ def dataset_of_ngrams(reader: Any) -> Any:
 
 def warn_of_decimals_in(reader: Any) -> None:
     """Warn if a reader delivers decimals although the user chose no form."""
-    if isinstance(reader, DatasetReader):
+    if isinstance(reader, Reader):
         reader._mdstorm_warn_of_decimals("TensorFlow")
 
 
@@ -122,7 +122,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     """
     if (
         tf_loaders.in_cluster()
-        and isinstance(reader, DatasetReader)
+        and isinstance(reader, Reader)
         and draws_seed(reader._mdstorm_arguments)
     ):
         raise InvalidArgumentError(
@@ -187,7 +187,7 @@ class Elements:
 
     Attributes
     ----------
-    reader : DatasetReader
+    reader : Reader
         What is read.
     specs : sequence of ColumnSpec
         How its columns arrive.
@@ -258,7 +258,7 @@ class NGrams:
 
     Attributes
     ----------
-    reader : DatasetReader
+    reader : Reader
         What is read.
     specs : dict of int to sequence of ColumnSpec
         How the columns of each offset arrive.
@@ -269,7 +269,7 @@ class NGrams:
     _begun: bool = False
 
     def __call__(self) -> Iterator[Any]:
-        if self._begun and isinstance(self.reader, DatasetReader):
+        if self._begun and isinstance(self.reader, Reader):
             self.reader._mdstorm_restart()
         self._begun = True
         for item in _from_its_place(self.reader):
@@ -288,7 +288,7 @@ def _from_its_place(reader: Any) -> Iterator[Any]:
     yield from reader
 
 
-def _rows_at_a_time(reader: DatasetReader) -> int:
+def _rows_at_a_time(reader: Reader) -> int:
     source = reader._mdstorm_options().dataset
     per_row = source.nbytes // max(len(source), 1)
     return max(1, min(_BYTES_AT_A_TIME // max(per_row, 1), _MOST_ROWS))

@@ -14,7 +14,7 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.reader import DatasetReader, ReaderPasses
+from mdstorm._readers.reader import Reader, ReaderPasses
 from mdstorm._torch import loader as loaders
 from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
 from mdstorm._torch.loader import LoaderBase
@@ -116,7 +116,7 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         check_function("collate_fn", collate_fn)
         self.collate_fn = collate_fn
-        if isinstance(reader, DatasetReader) and not self._mdstorm_collates:
+        if isinstance(reader, Reader) and not self._mdstorm_collates:
             reader._mdstorm_warn_of_decimals("PyTorch")
         self._batch_acc = []
 

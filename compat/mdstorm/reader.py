@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers import open_reader
 from mdstorm._readers.keywords import AddedReaderKeywords, signature_of
-from mdstorm._readers.open_reader import Reader, normalize_dataset_url_or_urls
+from mdstorm._readers.open_reader import normalize_dataset_url_or_urls
+from mdstorm._readers.reader import Reader
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase

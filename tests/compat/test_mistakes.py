@@ -1,10 +1,8 @@
 """What people get wrong with a converter and its loaders: each message has the remedy."""
 
-import argparse
 import copy
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm.tools.spark_session_cli import configure_spark
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 convert: Any = make_spark_converter
@@ -72,11 +69,6 @@ def table_of_text(mds: str) -> str:
 def cached(location: str, limit: Any = 1 << 30, row: Any = 100) -> dict[str, Any]:
     sizes = {"cache_size_limit": limit, "cache_row_size_estimate": row}
     return {"cache_type": "local-disk", "cache_location": location.removeprefix("file://"), **sizes}
-
-
-def configured(*settings: str) -> Any:
-    given = argparse.Namespace(spark_session_config=settings, master=None)
-    return configure_spark(SimpleNamespace(config=print), given)
 
 
 def streamed(mds: str) -> Any:
@@ -146,7 +138,6 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, filters=[("no", "=", 1)]), ValueError, "among ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, filters="id > 3"), ValueError, "(column, operator, value)"),
     (lambda p, m: torch_batch(m, filters=[("id", "=", "a")]), ValueError, "the column's type"),
-    (lambda p, m: configured("a=1", "=2"), ValueError, "key=value format. Got: '=2'"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
     # when the loader is made
     (lambda p, m: loader(m, batch_size=1.5), ValueError, "integer or None, found 1.5"),

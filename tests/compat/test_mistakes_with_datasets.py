@@ -13,7 +13,6 @@ from tests.compat.mistakes import Mistake, Row, beside, check, told
 import mdstorm
 import mdstorm_backend
 from mdstorm import codecs, make_batch_reader, unischema
-from mdstorm.etl.legacy import depickle_legacy_package_name_compatible as unpickle
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import open_dataset
 
@@ -145,7 +144,6 @@ MISTAKES: list[Row] = [
     ),
     (lambda p, m: resumed(m, {}), ValueError, "the whole dict that state_dict()"),
     (lambda p, m: resumed(m, exact_state(m)), ValueError, "not taken in the order 'elastic'"),
-    (lambda p, m: unpickle(b"no pickle"), ValueError, "Petastorm would not write this pickle"),
     # conversions
     (lambda p, m: mdstorm.convert(p, m), FileExistsError, "overwrite=True"),
     (lambda p, m: mdstorm.convert(p, f"{p}/mds"), ValueError, "or is inside what you convert"),

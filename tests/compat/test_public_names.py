@@ -75,9 +75,7 @@ def test_a_program_that_imports_the_package_alone_finds_all_that_petastorm_has_t
     paths = [
         "etl.dataset_metadata.materialize_dataset",
         "etl.rowgroup_indexing.build_rowgroup_index",
-        "etl.legacy.restricted_loads",
-        "reader_impl.pickle_serializer.PickleSerializer",
-        "workers_pool.thread_pool.ThreadPool",
+        "reader_impl.shuffling_buffer.RandomShufflingBuffer",
         "local_disk_cache.LocalDiskCache",
     ]
     program = "\n".join([install, f"import {name}", *(f"{name}.{path}" for path in paths)])

@@ -1,4 +1,4 @@
-"""`DatasetReader`: iterate over rows or batches of a dataset, and run loaders over it."""
+"""`Reader`: iterate over rows or batches of a dataset, and run loaders over it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from mdstorm import errors
 from mdstorm._datasets.sources import Opened, ReadDataset
+from mdstorm._petastorm_names import public
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
 from mdstorm._readers.schema_fields import delivered_schema
@@ -30,7 +31,8 @@ ColumnOf: TypeAlias = Callable[[str], Column | None]
 MakeItems: TypeAlias = Callable[[Batch], Iterator[Any]]
 
 
-class DatasetReader(Described, OwnContext):
+@public("mdstorm.reader")
+class Reader(Described, OwnContext):
     """Iterates over a dataset: in rows from `make_reader`, in batches from `make_batch_reader`.
 
     A batch holds this rank's rows of one shard: a Parquet row group, or an MDS shard. A reader has
@@ -65,6 +67,11 @@ class DatasetReader(Described, OwnContext):
         *,
         batched: bool,
     ) -> None:
+        if not isinstance(opened, Opened):
+            raise errors.UnsupportedArgumentError(
+                "a Reader is not made by hand: call make_reader or make_batch_reader with the URL "
+                "of the dataset. See docs/differences.md#workers-and-their-queues of mdstorm"
+            )
         self._mdstorm_arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
         order = reading.sample_order(arguments)
@@ -142,7 +149,7 @@ class DatasetReader(Described, OwnContext):
         """Whether the reader yields batches."""
         return self.is_batched_reader
 
-    def __iter__(self) -> DatasetReader:
+    def __iter__(self) -> Reader:
         return self
 
     def __next__(self) -> Row:
@@ -426,7 +433,7 @@ def ngrams_of(
 
 def can_pass_over(reader: Any) -> bool:
     """Whether a reader is of ours, and delivers rows rather than what is made of several rows."""
-    return isinstance(reader, DatasetReader) and not reader.ngram
+    return isinstance(reader, Reader) and not reader.ngram
 
 
 class ReaderPasses:
@@ -434,7 +441,7 @@ class ReaderPasses:
 
     Parameters
     ----------
-    reader : DatasetReader
+    reader : Reader
         Says what is read and how; its own place is not moved.
     batch_size : int or None
         Rows of a batch; None, 0 or less: all rows of all epochs.
@@ -448,7 +455,7 @@ class ReaderPasses:
 
     def __init__(
         self,
-        reader: DatasetReader,
+        reader: Reader,
         batch_size: int | None,
         window: int = 0,
         *,

@@ -10,7 +10,7 @@ from mdstorm._datasets.sources import opened
 from mdstorm._petastorm_names import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
-from mdstorm._readers.open_reader import Reader, reader_over
+from mdstorm._readers.reader import Reader
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
@@ -115,7 +115,7 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
 
             self.loader = make_loader(self._files, self.batch_size, len(dataset))
             return cast(_Loader, self.loader)
-        self.reader = reader_over(
+        self.reader = Reader(
             opened(dataset, decode=False, decimals=arguments.decimals),
             replace(arguments, shuffling_queue_capacity=0),
             batched=True,

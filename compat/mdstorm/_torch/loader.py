@@ -20,7 +20,7 @@ import pyarrow as pa
 import torch
 
 from mdstorm._readers.arguments import check_reader, rows_of_batch
-from mdstorm._readers.reader import DatasetReader, ReaderPasses, can_pass_over
+from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl import pytorch_shuffling_buffer as column_buffers
@@ -66,7 +66,7 @@ class LoaderBase:
                 "create a loader, for each pass"
             )
         if self._in_iter is not None or getattr(self.reader, "last_row_consumed", False):
-            if isinstance(self.reader, DatasetReader):
+            if isinstance(self.reader, Reader):
                 self.reader._mdstorm_restart()
             else:
                 self.reader.reset()
@@ -144,7 +144,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         UnsupportedArgumentError
             If the reader is of another kind, which counts nothing.
         """
-        if not isinstance(self.reader, DatasetReader):
+        if not isinstance(self.reader, Reader):
             raise UnsupportedArgumentError(
                 f"{type(self.reader).__name__} has no statistics: create the loader over a reader "
                 "from make_reader or make_batch_reader"
@@ -369,7 +369,7 @@ class ColumnLoader(ReaderLoader):
 
 
 def tensors(
-    reader: DatasetReader,
+    reader: Reader,
     options: loaders.ReaderOptions,
     convert: Callable[[Values, Column | None, str], tensor_loaders.TorchValues] | None = None,
 ) -> loaders.Convert:
@@ -384,7 +384,7 @@ def tensors(
 
 
 def transformed(
-    reader: DatasetReader, options: loaders.ReaderOptions, function: Callable[[Any], Any]
+    reader: Reader, options: loaders.ReaderOptions, function: Callable[[Any], Any]
 ) -> loaders.Convert:
     """Return what makes tensors of blocks, by a function of the user's from arrays."""
 
@@ -395,7 +395,7 @@ def transformed(
     return tensors(reader, options, to_tensor)
 
 
-def collated(reader: DatasetReader, collate: tensor_loaders.Collate) -> loaders.Convert:
+def collated(reader: Reader, collate: tensor_loaders.Collate) -> loaders.Convert:
     """Return what makes a batch of the list of its rows."""
 
     def rows(batch: Batch) -> list[Any]:

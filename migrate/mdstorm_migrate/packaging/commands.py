@@ -42,7 +42,7 @@ _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(
 #: Between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 
-#: A module that Python runs, ``python -m petastorm.tools.copy_dataset``, or a script that runs one.
+#: A module that Python runs, ``python -m petastorm.etl.x``, or a script that runs one.
 _RUN = re.compile(
     rf"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-m[ \t]+(?P<path>{OLD_ROOT}(?:\.\w+)+)
     | (?:^|[;&|(!]|\b(?:RUN|do|then|else|sudo|time|exec)(?=[ \t]))[ \t]*

@@ -9,11 +9,10 @@ from __future__ import annotations
 from mdstorm_migrate.petastorm.names import HOMES, OLD_ROOT, PUBLIC, words
 
 _BELOW = (
-    "arrow_reader_worker benchmark.dummy_reader hdfs hdfs.tests "
+    "arrow_reader_worker benchmark etl.legacy etl.metadata_util generator hdfs hdfs.tests "
     "namedtuple_gt_255_fields py_dict_reader_worker pyarrow_helpers "
-    "test_util.shuffling_analysis tests workers_pool.exec_in_new_process "
-    "workers_pool.exec_in_new_process_entrypoint workers_pool.tests "
-    "workers_pool.ventilator workers_pool.worker_base"
+    "reader_impl.arrow_table_serializer reader_impl.pickle_serializer test_util tests tools "
+    "workers_pool"
 )
 #: Modules and packages.
 _MODULES = frozenset(f"petastorm.{name}" for name in _BELOW.split())
@@ -21,34 +20,16 @@ _MODULES = frozenset(f"petastorm.{name}" for name in _BELOW.split())
 _NAMES: dict[str, frozenset[str]] = {
     module: words(names)
     for module, names in {
-        "petastorm.benchmark.cli": (
-            "ReadMethod WorkerPoolType _main _parse_args argparse logger logging "
-            "reader_throughput sys"
-        ),
-        "petastorm.benchmark.throughput": (
-            "DummyPool Enum PickleSerializer ProcessPool ProcessPoolExecutor ThreadPool "
-            "ThreadPoolExecutor _create_concurrent_executor _create_worker_pool "
-            "_time_multiple_iterations _time_warmup_and_work _time_warmup_and_work_tf copy "
-            "get_schema_from_dataset_url logger logging make_reader match_unischema_fields "
-            "namedtuple psutil six tf tf_tensors time"
-        ),
         "petastorm.codecs": "_is_compliant_shape",
         "petastorm.etl.dataset_metadata": (
             "_cleanup_spark _generate_num_row_groups_per_file _generate_unischema_metadata "
             "_init_spark _split_piece _split_row_groups _split_row_groups_from_footers"
-        ),
-        "petastorm.etl.legacy": "RestrictedUnpickler io logger logging pickle safe_modules",
-        "petastorm.etl.metadata_util": (
-            "FilesystemResolver argparse args dataset dataset_metadata index_dict parser pq "
-            "print_all resolver rowgroup_indexing"
         ),
         "petastorm.etl.petastorm_generate_metadata": "_main example_text",
         "petastorm.etl.rowgroup_indexing": "_combine_indexers _index_columns range",
         "petastorm.predicates": "_string_to_bucket",
         "petastorm.pytorch": "_PARALLEL_ITER_ERROR _TORCH_BEFORE_1_1 _string_classes",
         "petastorm.reader": "_VENTILATE_EXTRA_ROWGROUPS",
-        "petastorm.reader_impl.arrow_table_serializer": "pa",
-        "petastorm.reader_impl.pickle_serializer": "pickle",
         "petastorm.reader_impl.pytorch_shuffling_buffer": "abc six torch",
         "petastorm.reader_impl.shuffling_buffer": "abc deque np six",
         "petastorm.spark.spark_dataset_converter": (
@@ -69,32 +50,9 @@ _NAMES: dict[str, frozenset[str]] = {
             "_set_shape_to_named_tuple _shuffling_queue _tf_tensors_ngram _tf_tensors_nonngram "
             "_unflatten_and_set_shape"
         ),
-        "petastorm.tools.copy_dataset": (
-            "FilesystemResolver SparkSession add_configure_spark_arguments argparse "
-            "configure_spark get_schema_from_dataset_url logging match_unischema_fields "
-            "materialize_dataset operator reduce sys"
-        ),
-        "petastorm.tools.spark_session_cli": "_cli_spark_session_config_to_dict",
         "petastorm.unischema": (
             "_NamedtupleCache _UNISCHEMA_FIELD_ORDER _fields_as_tuple _fullmatch "
             "_new_gt_255_compatible_namedtuple"
-        ),
-        "petastorm.workers_pool": (
-            "EmptyResultError TimeoutWaitingForResultError VentilatedItemProcessedMessage"
-        ),
-        "petastorm.workers_pool.dummy_pool": "EmptyResultError sleep",
-        "petastorm.workers_pool.process_pool": (
-            "EmptyResultError PickleSerializer Thread VentilatedItemProcessedMessage ZMQBaseError "
-            "_CONTROL_FINISHED _KEEP_TRYING_WHILE_ZMQ_AGAIN_IS_RAIZED_TIMEOUT_S _SOCKET_LINGER_MS "
-            "_VERIFY_END_OF_VENTILATION_PERIOD _WORKERS_STARTED_TIMEOUT_S "
-            "_WORKER_STARTED_INDICATOR _keep_retrying_while_zmq_again _monitor_thread_function "
-            "_serialize_result_and_send _setsockopt _worker_bootstrap exec_in_new_process "
-            "format_exc logger logging os pickle pid_exists sleep sys time zmq"
-        ),
-        "petastorm.workers_pool.thread_pool": (
-            "EmptyResultError Event IO_TIMEOUT_INTERVAL_S Thread VentilatedItemProcessedMessage "
-            "WorkerTerminationRequested WorkerThread _VERIFY_END_OF_VENTILATION_PERIOD cProfile "
-            "format_exc pstats queue sys"
         ),
     }.items()
 }
@@ -118,10 +76,9 @@ def home_of(name: str) -> str | None:
 SECTIONS: dict[str, frozenset[str]] = {
     "workers-and-their-queues": words(
         "arrow_reader_worker py_dict_reader_worker pyarrow_helpers reader.ArrowReaderWorker "
-        "reader.ConcurrentVentilator reader.PyDictReaderWorker workers_pool.EmptyResultError "
-        "workers_pool.TimeoutWaitingForResultError workers_pool.VentilatedItemProcessedMessage "
-        "workers_pool.exec_in_new_process workers_pool.exec_in_new_process_entrypoint "
-        "workers_pool.ventilator workers_pool.worker_base"
+        "reader.ArrowTableSerializer reader.ConcurrentVentilator reader.DummyPool "
+        "reader.PickleSerializer reader.ProcessPool reader.PyDictReaderWorker reader.ThreadPool "
+        "reader_impl.arrow_table_serializer reader_impl.pickle_serializer workers_pool"
     ),
     "name-nodes-of-hdfs": words("fs_utils.HdfsConnector fs_utils.HdfsNamenodeResolver hdfs"),
     "steps-of-materialize_dataset": words(
@@ -131,7 +88,7 @@ SECTIONS: dict[str, frozenset[str]] = {
         "etl.dataset_metadata._split_piece etl.dataset_metadata._split_row_groups "
         "etl.dataset_metadata._split_row_groups_from_footers"
     ),
-    "unpicklers": words("etl.legacy.RestrictedUnpickler"),
+    "unpicklers": words("etl.legacy"),
     "types-of-rows": words(
         "namedtuple_gt_255_fields unischema._NamedtupleCache unischema._UNISCHEMA_FIELD_ORDER "
         "unischema._new_gt_255_compatible_namedtuple"
@@ -149,9 +106,8 @@ SECTIONS: dict[str, frozenset[str]] = {
         "spark.spark_dataset_converter._materialize_df "
         "spark.spark_dataset_converter._wait_file_available"
     ),
-    "tests-and-their-helpers": words(
-        "benchmark.dummy_reader test_util.shuffling_analysis tests workers_pool.tests"
-    ),
+    "tools-and-benchmarks": words("benchmark etl.metadata_util tools"),
+    "tests-and-their-helpers": words("generator test_util tests"),
 }
 
 _SECTION_OF = {
@@ -177,41 +133,44 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
         "petastorm.codecs": "BytesIO OPENCV_AVAILABLE abstractmethod cv2 np",
         "petastorm.etl": "abc legacy six",
         "petastorm.etl.dataset_metadata": (
-            "attrgetter contextmanager futures json logger logging os pickle pq urlparse utils "
+            "attrgetter contextmanager depickle_legacy_package_name_compatible futures json logger "
+            "logging os pickle pq urlparse utils "
             "version"
         ),
         "petastorm.etl.petastorm_generate_metadata": (
-            "ROWGROUPS_INDEX_KEY ROW_GROUPS_PER_FILE_KEY SparkSession argparse locate pq sys"
+            "FilesystemResolver ROWGROUPS_INDEX_KEY ROW_GROUPS_PER_FILE_KEY SparkSession Unischema "
+            "add_to_dataset_metadata argparse get_schema locate materialize_dataset pq sys"
         ),
-        "petastorm.etl.rowgroup_indexers": "defaultdict np",
+        "petastorm.etl.rowgroup_indexers": "RowGroupIndexerBase defaultdict np",
         "petastorm.etl.rowgroup_indexing": (
-            "PARALLEL_SLICE_NUM dataset_metadata logger logging namedtuple pickle pq time utils"
+            "FilesystemResolver PARALLEL_SLICE_NUM dataset_metadata "
+            "depickle_legacy_package_name_compatible logger logging namedtuple pickle pq time utils"
         ),
         "petastorm.fs_utils": (
             "HdfsConnector HdfsNamenodeResolver fsspec logger logging pyarrow six strip_protocol "
             "update_storage_options urlparse urlunparse"
         ),
-        "petastorm.generator": "LIST_SIZE np rand",
-        "petastorm.local_disk_cache": "FanoutCache pickle shutil",
-        "petastorm.ngram": "numbers string_types",
+        "petastorm.local_disk_cache": "CacheBase FanoutCache pickle shutil",
+        "petastorm.ngram": "UnischemaField match_unischema_fields numbers string_types",
         "petastorm.predicates": "abc collections hashlib np six sys",
         "petastorm.pytorch": (
             "PY2 collections decimal default_collate logger logging np re torch version"
         ),
         "petastorm.reader": (
-            "ArrowReaderWorker ConcurrentVentilator PyDictReaderWorker collections "
+            "ArrowReaderWorker ArrowTableSerializer ConcurrentVentilator DummyPool "
+            "PickleSerializer ProcessPool PyDictReaderWorker ThreadPool collections "
             "dataset_metadata logger logging pq rowgroup_indexing six warnings"
         ),
         "petastorm.selectors": "abc six",
         "petastorm.spark.spark_dataset_converter": (
-            "Any ArrayType DoubleType FloatType List LocalFileSystem LooseVersion SparkSession "
-            "ThreadPool atexit datetime logger logging os pyspark shutil strip_protocol threading "
-            "time urlparse uuid vector_to_array"
+            "Any ArrayType DoubleType FilesystemResolver FloatType List LocalFileSystem "
+            "LooseVersion SparkSession ThreadPool atexit datetime "
+            "get_filesystem_and_path_or_paths logger logging normalize_dir_url os pyspark shutil "
+            "strip_protocol threading time urlparse uuid vector_to_array"
         ),
-        "petastorm.spark_utils": "urlparse utils",
-        "petastorm.test_util.reader_mock": "Decimal np",
+        "petastorm.spark_utils": "FilesystemResolver get_schema_from_dataset_url urlparse utils",
         "petastorm.tf_utils": ("Decimal OrderedDict datetime namedtuple np sys tf timegm warnings"),
-        "petastorm.transform": "warnings",
+        "petastorm.transform": "Unischema UnischemaField warnings",
         "petastorm.unischema": (
             "Any Decimal Dict ListType NamedTuple Optional OrderedDict Tuple copy namedtuple np pa "
             "pyStructType re six string_types sys warnings"
@@ -229,15 +188,6 @@ def incidental_of(module: str) -> frozenset[str]:
     return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
 
 
-_POOL = words(
-    "all_workers_done current_worker_done diagnostics get_results join make_publish_func "
-    "results_qsize start stop ventilate _context _control_sender "
-    "_create_local_socket_on_random_port _get_results_worker_id _profiling_enabled "
-    "_results_queue _results_queue_size _results_queues _results_receiver "
-    "_results_receiver_poller _serializer _stop_aware_put _stop_event _ventilated_items "
-    "_ventilator _ventilator_queue _ventilator_queues _ventilator_send _worker _workers "
-    "_zmq_copy_buffers"
-)
 _READER = words(
     "_apply_predicate_to_row_groups _apply_row_group_selector _create_ventilator "
     "_filter_row_groups _normalize_shuffle_options _partition_row_groups "
@@ -255,9 +205,6 @@ LACKING: dict[str, frozenset[str]] = {
     "make_reader": _READER,
     "make_batch_reader": _READER,
     "Reader": _READER,
-    "ThreadPool": _POOL,
-    "ProcessPool": _POOL,
-    "DummyPool": _POOL,
     "make_tf_dataset": words(
         "parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity"
     ),

@@ -33,11 +33,6 @@ PUBLIC: dict[str, frozenset[str]] = {
     module: words(names)
     for module, names in {
         "petastorm": "NoDataAvailableError TransformSpec __version__ make_batch_reader make_reader",
-        "petastorm.benchmark": "",
-        "petastorm.benchmark.cli": "main",
-        "petastorm.benchmark.throughput": (
-            "BenchmarkResult ReadMethod WorkerPoolType reader_throughput"
-        ),
         "petastorm.cache": "CacheBase NullCache",
         "petastorm.codecs": (
             "CompressedImageCodec CompressedNdarrayCodec DataframeColumnCodec NdarrayCodec "
@@ -53,8 +48,6 @@ PUBLIC: dict[str, frozenset[str]] = {
             "UNISCHEMA_KEY get_schema get_schema_from_dataset_url infer_or_load_unischema "
             "load_row_groups materialize_dataset"
         ),
-        "petastorm.etl.legacy": "depickle_legacy_package_name_compatible restricted_loads",
-        "petastorm.etl.metadata_util": "main",
         "petastorm.etl.petastorm_generate_metadata": "generate_petastorm_metadata main",
         "petastorm.etl.rowgroup_indexers": "FieldNotNullIndexer SingleFieldIndexer",
         "petastorm.etl.rowgroup_indexing": (
@@ -63,7 +56,6 @@ PUBLIC: dict[str, frozenset[str]] = {
         "petastorm.fs_utils": (
             "FilesystemResolver get_dataset_path get_filesystem_and_path_or_paths normalize_dir_url"
         ),
-        "petastorm.generator": "generate_datapoint",
         "petastorm.local_disk_cache": "LocalDiskCache",
         "petastorm.ngram": "NGram",
         "petastorm.predicates": (
@@ -79,8 +71,6 @@ PUBLIC: dict[str, frozenset[str]] = {
             "normalize_dataset_url_or_urls"
         ),
         "petastorm.reader_impl": "",
-        "petastorm.reader_impl.arrow_table_serializer": "ArrowTableSerializer",
-        "petastorm.reader_impl.pickle_serializer": "PickleSerializer",
         "petastorm.reader_impl.pytorch_shuffling_buffer": (
             "BatchedNoopShufflingBuffer BatchedRandomShufflingBuffer BatchedShufflingBufferBase"
         ),
@@ -97,15 +87,10 @@ PUBLIC: dict[str, frozenset[str]] = {
             "register_delete_dir_handler"
         ),
         "petastorm.spark_utils": "dataset_as_rdd",
-        "petastorm.test_util": "",
-        "petastorm.test_util.reader_mock": "ReaderMock schema_data_generator_example",
         "petastorm.tf_utils": (
             "RANDOM_SHUFFLING_QUEUE_SIZE date_to_nsec_from_epoch make_namedtuple_tf_ngram "
             "make_petastorm_dataset tf_tensors"
         ),
-        "petastorm.tools": "",
-        "petastorm.tools.copy_dataset": "_main args_parser copy_dataset main",
-        "petastorm.tools.spark_session_cli": "add_configure_spark_arguments configure_spark",
         "petastorm.transform": "TransformSpec edit_field transform_schema",
         "petastorm.unischema": (
             "Unischema UnischemaField _field_spark_dtype _numpy_and_codec_from_arrow_type "
@@ -114,10 +99,6 @@ PUBLIC: dict[str, frozenset[str]] = {
         ),
         "petastorm.utils": "DecodeFieldError add_to_dataset_metadata decode_row run_in_subprocess",
         "petastorm.weighted_sampling_reader": "WeightedSamplingReader",
-        "petastorm.workers_pool": "",
-        "petastorm.workers_pool.dummy_pool": "DummyPool",
-        "petastorm.workers_pool.process_pool": "ProcessPool",
-        "petastorm.workers_pool.thread_pool": "ThreadPool",
     }.items()
 }
 
@@ -126,26 +107,8 @@ HOMES: dict[str, dict[str, str]] = {
     "petastorm.etl.dataset_metadata": {
         "FilesystemResolver": "petastorm.fs_utils",
         "Unischema": "petastorm.unischema",
-        "depickle_legacy_package_name_compatible": "petastorm.etl.legacy",
         "get_dataset_path": "petastorm.fs_utils",
         "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
-    },
-    "petastorm.etl.petastorm_generate_metadata": {
-        "FilesystemResolver": "petastorm.fs_utils",
-        "Unischema": "petastorm.unischema",
-        "add_to_dataset_metadata": "petastorm.utils",
-        "get_schema": "petastorm.etl.dataset_metadata",
-        "materialize_dataset": "petastorm.etl.dataset_metadata",
-    },
-    "petastorm.etl.rowgroup_indexers": {"RowGroupIndexerBase": "petastorm.etl"},
-    "petastorm.etl.rowgroup_indexing": {
-        "FilesystemResolver": "petastorm.fs_utils",
-        "depickle_legacy_package_name_compatible": "petastorm.etl.legacy",
-    },
-    "petastorm.local_disk_cache": {"CacheBase": "petastorm.cache"},
-    "petastorm.ngram": {
-        "UnischemaField": "petastorm.unischema",
-        "match_unischema_fields": "petastorm.unischema",
     },
     "petastorm.pytorch": {
         "BatchedNoopShufflingBuffer": "petastorm.reader_impl.pytorch_shuffling_buffer",
@@ -154,36 +117,20 @@ HOMES: dict[str, dict[str, str]] = {
         "RandomShufflingBuffer": "petastorm.reader_impl.shuffling_buffer",
     },
     "petastorm.reader": {
-        "ArrowTableSerializer": "petastorm.reader_impl.arrow_table_serializer",
-        "DummyPool": "petastorm.workers_pool.dummy_pool",
         "LocalDiskCache": "petastorm.local_disk_cache",
         "NGram": "petastorm.ngram",
         "NoDataAvailableError": "petastorm.errors",
         "NullCache": "petastorm.cache",
         "PetastormMetadataError": "petastorm.etl.dataset_metadata",
-        "PickleSerializer": "petastorm.reader_impl.pickle_serializer",
         "PredicateBase": "petastorm.predicates",
-        "ProcessPool": "petastorm.workers_pool.process_pool",
         "RowGroupSelectorBase": "petastorm.selectors",
-        "ThreadPool": "petastorm.workers_pool.thread_pool",
         "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
         "infer_or_load_unischema": "petastorm.etl.dataset_metadata",
         "normalize_dir_url": "petastorm.fs_utils",
         "transform_schema": "petastorm.transform",
     },
     "petastorm.spark.spark_dataset_converter": {
-        "FilesystemResolver": "petastorm.fs_utils",
-        "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
         "make_batch_reader": "petastorm.reader",
-        "normalize_dir_url": "petastorm.fs_utils",
-    },
-    "petastorm.spark_utils": {
-        "FilesystemResolver": "petastorm.fs_utils",
-        "get_schema_from_dataset_url": "petastorm.etl.dataset_metadata",
-    },
-    "petastorm.transform": {
-        "Unischema": "petastorm.unischema",
-        "UnischemaField": "petastorm.unischema",
     },
 }
 
@@ -208,11 +155,12 @@ ENTRIES = frozenset(
 
 #: What takes and gives plain values alone, so that it may stay beside what moves.
 _INDEPENDENT = (
-    "petastorm.benchmark.dummy_reader",
+    "petastorm.benchmark",
     "petastorm.namedtuple_gt_255_fields",
     "petastorm.spark.spark_dataset_converter._get_horovod_rank_and_size",
     "petastorm.spark.spark_dataset_converter._wait_file_available",
     "petastorm.test_util.shuffling_analysis",
+    "petastorm.tools.spark_session_cli",
     "petastorm.tf_utils._numpy_to_tf_dtypes",
     "petastorm.unischema._NamedtupleCache",
     "petastorm.unischema._fullmatch",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -25,17 +24,11 @@ KIND = "python"
 #: Why a file waits for a version that it compares.
 _DECIDES = "its branches depend on Petastorm's version"
 _PATCHED = "the patch is made for Petastorm's code"
-#: Arguments of `Reader` that mdstorm's does not take, and what to do instead.
-_PARTS = {
-    "cache": (
-        "call make_reader or make_batch_reader with cache_type='local-disk', or keep this file "
-        "on Petastorm"
-    ),
-    "worker_class": (
-        "leave it out, and pass is_batched_reader=True for batches: "
-        "see mdstorm's docs/differences.md#workers-and-their-queues"
-    ),
-}
+_MADE = "mdstorm's `Reader` raises an error if it is made by hand"
+_BY_HAND = (
+    "a `Reader` of mdstorm is made by make_reader or make_batch_reader alone: call one of them "
+    "with the URL: see mdstorm's docs/differences.md#workers-and-their-queues"
+)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -68,7 +61,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for (_, state, advice), places in places_by_advice.items():
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
-    yield from _parts_of_readers(module)
+    yield from _readers_by_hand(module)
 
 
 def _replaced(module: PythonModule, use: Use) -> Finding:
@@ -78,17 +71,14 @@ def _replaced(module: PythonModule, use: Use) -> Finding:
     return Finding(CODE, CLASS, *span, what, remedy, holds=use.path, because=_PATCHED)
 
 
-def _parts_of_readers(module: PythonModule) -> Iterator[Finding]:
-    """Yield a finding for each part of its own that code gives to `Reader`."""
+def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
+    """Yield a finding for each `Reader` that code makes itself."""
     for given in given_arguments(module):
-        for word in given.call.keywords if given.function == "Reader" else ():
-            is_nothing = re.fullmatch(r"None|(?:\w+\.)*NullCache\(\)", ast.unparse(word.value))
-            if word.arg in _PARTS and not is_nothing:
-                what = f"mdstorm's `Reader` takes no `{word.arg}`"
-                because = f"mdstorm's `Reader` raises an error for `{word.arg}`"
-                remedy, span = f"{what}: {_PARTS[word.arg]}", module.span(word)
-                holds = f"Reader({word.arg}=)"
-                yield Finding(CODE, CLASS, *span, what, remedy, holds=holds, because=because)
+        if given.function == "Reader":
+            what = "this makes a `Reader` by hand"
+            span = module.span(given.call)
+            remedy = f"{what}: {_BY_HAND}"
+            yield Finding(CODE, CLASS, *span, what, remedy, holds="Reader()", because=_MADE)
 
 
 def _of_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:

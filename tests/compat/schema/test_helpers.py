@@ -1,4 +1,4 @@
-"""The helpers around schemas: rows decoded one by one, random rows, processes, file systems."""
+"""The helpers around schemas: rows decoded one by one, processes, file systems."""
 
 import pickle
 from decimal import Decimal
@@ -8,13 +8,11 @@ from urllib.parse import urlparse
 
 import numpy as np
 import pytest
-from tests.compat.schema.schemas import EVERYTHING
 
 from mdstorm.codecs import NdarrayCodec
-from mdstorm.errors import DecodeFieldError, InvalidArgumentError
+from mdstorm.errors import DecodeFieldError
 from mdstorm.fs_utils import FilesystemResolver, get_dataset_path, get_filesystem_and_path_or_paths
-from mdstorm.generator import generate_datapoint
-from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
+from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import decode_row
 from mdstorm_backend.errors import NameNodeError
 
@@ -55,37 +53,6 @@ def test_values_that_cannot_be_decoded_are_named(row: dict[str, Any]) -> None:
     with pytest.raises(DecodeFieldError, match=f'Decoding field "{name}" failed') as caught:
         decode_row(row, SCHEMA)
     assert isinstance(caught.value, RuntimeError)
-
-
-def test_random_rows_fit_their_schema() -> None:
-    pytest.importorskip("pyspark")
-    schema = EVERYTHING.create_schema_view(["id", "name", "price", "flag", "vec", "mat", "png"])
-    for _ in range(20):
-        row = generate_datapoint(schema)
-        dict_to_spark_row(schema, row)
-    assert row["vec"].shape == (3,)
-    assert row["mat"].shape[0] == row["png"].shape[0]
-    assert isinstance(row["price"], Decimal)
-    assert type(row["id"]) is np.int64
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.uint64, np.bytes_, np.datetime64, np.bool_])
-def test_random_values_have_the_type_of_their_field(dtype: Any) -> None:
-    schema = Unischema("S", [UnischemaField("a", dtype, ()), UnischemaField("b", dtype, (2, 3))])
-    row = generate_datapoint(schema)
-    assert type(row["a"]) is dtype
-    assert row["b"].dtype.type is dtype
-    assert row["b"].shape == (2, 3)
-
-
-def test_random_decimals_have_a_shape() -> None:
-    schema = Unischema("S", [UnischemaField("a", Decimal, (2, 2))])
-    assert generate_datapoint(schema)["a"].shape == (2, 2)
-
-
-def test_there_are_no_random_objects() -> None:
-    with pytest.raises(InvalidArgumentError, match="random values for field 'a' of object"):
-        generate_datapoint(Unischema("S", [UnischemaField("a", np.object_, ())]))
 
 
 @pytest.mark.parametrize(

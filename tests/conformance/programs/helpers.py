@@ -15,7 +15,6 @@ from petastorm.fs_utils import (
     normalize_dir_url,
 )
 from petastorm.reader import normalize_dataset_url_or_urls
-from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
 from petastorm.unischema import Unischema, UnischemaField
 from petastorm.utils import run_in_subprocess
 from petastorm.weighted_sampling_reader import WeightedSamplingReader
@@ -51,17 +50,6 @@ def a_cache_that_keeps_nothing(place: Place) -> Any:
 def indexers_know_their_names(place: Place) -> Any:
     found = [SingleFieldIndexer("one", "id"), FieldNotNullIndexer("two", "id")]
     return [[indexer.index_name, sorted(indexer.column_names)] for indexer in found]
-
-
-def a_reader_that_is_a_mock(place: Place) -> Any:
-    mock = ReaderMock(_SCHEMA, lambda schema: {"id": np.int64(5)})
-    row = next(mock)
-    return [row, mock.batched_output, mock.ngram, list(mock.schema.fields)]
-
-
-def a_mock_with_generated_rows(place: Place) -> Any:
-    with ReaderMock(_SCHEMA, schema_data_generator_example) as mock:
-        return [type(next(mock)).__name__, next(mock)._fields]
 
 
 def functions_run_in_processes(place: Place) -> Any:

@@ -1,6 +1,5 @@
 """What code reads of a reader and matches in its messages."""
 
-from decimal import Decimal
 from typing import Any
 from urllib.parse import urlparse
 
@@ -9,7 +8,6 @@ from petastorm import make_batch_reader
 from petastorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
 from petastorm.local_disk_cache import LocalDiskCache
 from petastorm.predicates import in_lambda
-from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
 from petastorm.unischema import Unischema, UnischemaField, match_unischema_fields
 from tests.conformance.describing import error_of, warnings_of
 from tests.conformance.place import Place
@@ -120,12 +118,6 @@ def hdfs_that_is_not_configured(place: Place) -> Any:
         error_of(lambda: get_filesystem_and_path_or_paths("hdfs:///x")),
         error_of(lambda: make_batch_reader("hdfs:///x")),
     ]
-
-
-def made_up_decimals(place: Place) -> Any:
-    schema = Unischema("S", [UnischemaField("d", Decimal, (), None, False)])
-    row = next(ReaderMock(schema, schema_data_generator_example))
-    return [row, schema_data_generator_example(schema)]
 
 
 def a_schema_of_columns_that_have_no_field(place: Place) -> Any:

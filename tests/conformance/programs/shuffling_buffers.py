@@ -4,10 +4,7 @@ import itertools
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
-from petastorm.reader_impl.arrow_table_serializer import ArrowTableSerializer
-from petastorm.reader_impl.pickle_serializer import PickleSerializer
 from petastorm.reader_impl.pytorch_shuffling_buffer import (
     BatchedNoopShufflingBuffer,
     BatchedRandomShufflingBuffer,
@@ -104,12 +101,3 @@ def batches_that_are_too_few(place: Place) -> Any:
     buffer = BatchedRandomShufflingBuffer(10, 3, batch_size=2)
     buffer.add_many([[1, 2, 3]])
     return [error_of(buffer.retrieve, "Can not dequeue"), _state(buffer)]
-
-
-def serializers(place: Place) -> Any:
-    rows, table = [{"a": 1}], pa.table({"a": [1, 2]})
-    by_pickle, by_arrow = PickleSerializer(), ArrowTableSerializer()
-    return [
-        by_pickle.deserialize(by_pickle.serialize(rows)),
-        by_arrow.deserialize(by_arrow.serialize(table)).to_pydict(),
-    ]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 _START = "from mdstorm_backend.spark import start_session; start_session()"
-_COPY = "from mdstorm.tools.copy_dataset import main; main(['file:///a', 'file:///b'])"
 
 
 def run_with(
@@ -40,14 +39,6 @@ def test_a_command_says_in_one_line_that_java_is_missing(home: str, tmp_path: Pa
     assert line.startswith("error: Spark needs Java, and ")
     assert "Install Java 17" in line
     assert (f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH") in line
-
-
-@pytest.mark.long
-def test_the_tool_of_petastorm_does_so_too(tmp_path: Path) -> None:
-    done = run_with(["-c", _COPY], tmp_path)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("error: Spark needs Java, and there is no java on the PATH")
 
 
 def test_a_java_that_cannot_be_used_is_said_as_well(tmp_path: Path) -> None:

@@ -62,8 +62,7 @@ def test_homes_are_where_names_are_public() -> None:
     [
         ("petastorm", None),
         ("petastorm.spark.make_spark_converter.cache", None),
-        ("petastorm.workers_pool.thread_pool.ThreadPool", None),
-        ("petastorm.workers_pool.ventilator.Ventilator", "petastorm.workers_pool.ventilator"),
+        ("petastorm.workers_pool.thread_pool.ThreadPool", "petastorm.workers_pool"),
         ("petastorm.hdfs.namenode.HdfsConnector", "petastorm.hdfs"),
         ("petastorm.spark._x", "petastorm.spark._x"),
         ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),

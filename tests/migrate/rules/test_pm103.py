@@ -28,7 +28,7 @@ from mdstorm_migrate.api import migrate
         'autodoc_mock_imports = ["pyspark", "petastorm.spark"]',
         'autodoc_mock_imports: list[str] = ["petastorm.spark"]',
         'autodoc_mock_imports += ["petastorm.spark"]',
-        'run([sys.executable, "-m", "petastorm.benchmark.cli", url])',
+        'run([sys.executable, "-m", "petastorm.etl.dataset_metadata", url])',
         'try: f()\nexcept ImportError as e:\n    if e.name != "petastorm": raise',
         'try: f()\nexcept ImportError as e:\n    if "petastorm" in str(e): raise',
         'if "petastorm" in sys.modules: ...',

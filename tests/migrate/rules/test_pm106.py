@@ -26,7 +26,6 @@ def test_a_renamed_class_is_moved_on_request() -> None:
         ("args = dict(seed=1)\nargs.update(shuffle=1)\nmake_reader(url, **args)", "shuffle=1"),
         ("base = dict(shuffle=1)\nmake_reader(url, **{**base, 'seed': 1})", "shuffle=1"),
         ("base = dict(shuffle=1)\nmake_reader(url, **dict(base, seed=1))", "shuffle=1"),
-        ("Reader(fs, path, sequence=None)", "sequence=None"),
         ("DataLoader(reader, transform=resize)", "transform=resize"),
         ("BatchedDataLoader(r, inmemory_cache_all=True)", "inmemory_cache_all=True"),
         ("materialize_dataset(spark, u, s, pyarrow_filesystem=f)", "pyarrow_filesystem=f"),

@@ -9,7 +9,7 @@ from mdstorm.codecs import CompressedImageCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
 from mdstorm.ngram import NGram
-from mdstorm.reader import Reader, make_batch_reader, make_reader
+from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.transform import TransformSpec
 from mdstorm_migrate.api import migrate
@@ -55,7 +55,6 @@ def test_what_is_there_or_cannot_be_known_is_not_named(text: str) -> None:
         CompressedImageCodec,
         FilesystemResolver,
         NGram,
-        Reader,
         TransformSpec,
         get_filesystem_and_path_or_paths,
     ],

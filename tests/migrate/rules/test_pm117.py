@@ -15,7 +15,6 @@ from mdstorm.reader_impl.pytorch_shuffling_buffer import (
     BatchedRandomShufflingBuffer,
 )
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
-from mdstorm.workers_pool.thread_pool import ThreadPool
 from mdstorm_migrate.petastorm.lacked import LACKING, LACKING_BEHIND
 
 READER = (
@@ -106,7 +105,6 @@ def test_the_table_is_true(tmp_path: Path) -> None:
         "dataset": reader.dataset,
         "pieces": reader.dataset.pieces[0],
         "filesystem": FilesystemResolver(f"file://{tmp_path}").filesystem(),
-        "ThreadPool": ThreadPool(2),
         "LocalDiskCache": LocalDiskCache(str(tmp_path / "cache"), 1 << 20, 10),
         "RandomShufflingBuffer": RandomShufflingBuffer(10, 5),
         "BatchedNoopShufflingBuffer": BatchedNoopShufflingBuffer(),

@@ -95,7 +95,10 @@ def test_what_code_installs_by_conda_needs_manual_review(text: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["python3 -m {}.tools.copy_dataset a b", "pip install {0} && python -c 'import {0}.reader'"],
+    [
+        "python3 -m {}.etl.dataset_metadata a",
+        "pip install {0} && python -c 'import {0}.reader'",
+    ],
 )
 def test_commands_of_code_run_mdstorm(command: str) -> None:
     before, after = (f'run("{command.format(name)}")\n' for name in ("petastorm", "mdstorm"))

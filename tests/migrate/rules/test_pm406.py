@@ -19,8 +19,10 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
         ("pipenv install petastorm==0.9", "pipenv install mdstorm"),
         ("pip download petastorm==0.9 -d w", "pip download mdstorm -d w"),
         ("$(PIP) install petastorm", "$(PIP) install mdstorm"),
-        ("python -m petastorm.tools.copy_dataset a b", "python -m mdstorm.tools.copy_dataset a b"),
-        ("petastorm-copy-dataset.py a b", "python3 -m mdstorm.tools.copy_dataset a b"),
+        (
+            "python -m petastorm.etl.petastorm_generate_metadata a",
+            "python -m mdstorm.etl.petastorm_generate_metadata a",
+        ),
         (
             "python -c 'import a, petastorm as p; petastorm.reader.make_reader(\"petastorm\")'",
             "python -c 'import a, mdstorm as p; mdstorm.reader.make_reader(\"petastorm\")'",
@@ -30,8 +32,8 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
             'python -u -c "\nfrom mdstorm import make_reader as r, TransformSpec\n" && x',
         ),
         (
-            "x && petastorm-throughput.py file:///a",
-            "x && python3 -m mdstorm.benchmark.cli file:///a",
+            "x && petastorm-generate-metadata.py --dataset_url a",
+            "x && python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url a",
         ),
     ],
 )
@@ -55,7 +57,8 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         "python -c 'from petastorm.reader import make_reader, ArrowReaderWorker'\n",
         "python -c 'from petastorm.reader import (make_reader,\n  ArrowReaderWorker)'\n",
         "python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n",
-        "./petastorm-copy-dataset.py a\npetastorm-copy-dataset.py.bak\n",
+        "./petastorm-generate-metadata.py a\npetastorm-generate-metadata.py.bak\n",
+        "petastorm-throughput.py a\npython -m petastorm.tools.copy_dataset a b\n",
         "pip install -r petastorm.txt\n",
         "pip install --no-binary petastorm numpy\n",
         "pip install -e petastorm --target petastorm -c petastorm\n",

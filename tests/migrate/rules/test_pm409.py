@@ -15,8 +15,8 @@ from tests.migrate.checks import check_noop, check_rewrite
         ("a.yml", "run: |\n  pip install petastorm\n", "run: |\n  pip install mdstorm\n"),
         (
             "a.yml",
-            "- python -m petastorm.benchmark.cli x\n",
-            "- python -m mdstorm.benchmark.cli x\n",
+            "- python -m petastorm.etl.dataset_metadata x\n",
+            "- python -m mdstorm.etl.dataset_metadata x\n",
         ),
     ],
 )

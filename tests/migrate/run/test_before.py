@@ -355,7 +355,7 @@ def test_petastorm_leaves_from_beside_mdstorm_with_the_last_import(
 @pytest.mark.parametrize("code", [STAYS, "import numpy\n"])
 def test_what_else_says_petastorm_stays_with_its_requirement(tmp_path: Path, code: str) -> None:
     text = '[tool.poetry.dependencies]\npetastorm = "*"\n[tool.poetry.extras]\nx = ["petastorm"]\n'
-    command = "python -m petastorm.tools.copy_dataset a b\n"
+    command = "python -m petastorm.etl.dataset_metadata a\n"
     write(tmp_path, a_py=code)
     write_files(tmp_path, {"pyproject.toml": text, "copy.sh": command})
     assert after(tmp_path, "copy.sh") == command

@@ -21,7 +21,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     # Private parts, and parts that mdstorm does not have.
     "programs/custom_codec_pipeline.py": Expected(
-        {"legacy.safe_modules =": "safe_modules"}, keeps=True
+        {"import dataset_metadata, legacy": "petastorm.etl.legacy"}, keeps=True
     ),
     "programs/codec_registration.py": Expected(
         {"class RleCodec": "a custom codec"},
@@ -34,7 +34,9 @@ EXPECTED: dict[str, Expected] = {
         keeps=True,
     ),
     "programs/pools_compare.py": Expected(
-        {"import EmptyResultError": "EmptyResultError"}, keeps=True
+        {"import ThreadPool": "petastorm.workers_pool"},
+        listed=("import DummyPool", "import EmptyResultError"),
+        keeps=True,
     ),
     "programs/pickled_artifacts.py": Expected(
         {"_fields_as_tuple": "_fields_as_tuple"}, listed=("SAFE = (",), keeps=True
@@ -56,7 +58,12 @@ EXPECTED: dict[str, Expected] = {
         keeps=True,
     ),
     "programs/shuffling_analysis_tool.py": Expected(
-        {"import generate_shuffle_analysis_dataset": "not in mdstorm"}, keeps=True
+        {
+            "import generate_shuffle_analysis_dataset": "not in mdstorm",
+            "import throughput": "not in",
+        },
+        listed=("import configure_spark",),
+        keeps=True,
     ),
     "programs/pytest_suite/test_data_access.py": Expected(
         {"from petastorm.tests.test_common import": "petastorm.tests"},
@@ -105,7 +112,9 @@ EXPECTED: dict[str, Expected] = {
         becomes=("import mdstorm\n",), stays=("logger.warning('petastorm: %s', e)",)
     ),
     "programs/mocks_reader_mock.py": Expected(
-        becomes=("patch('mdstorm.reader.make_reader')", "patch('mdstorm.make_reader', ")
+        {"import generate_datapoint": "petastorm.generator"},
+        listed=("import ReaderMock",),
+        keeps=True,
     ),
     "programs/converter_cache_reuse.py": Expected(
         {"glob.glob(path": "points to MDS shards"},
@@ -218,11 +227,11 @@ EXPECTED: dict[str, Expected] = {
         becomes=("mdstorm[tf,torch]",), stays=("pyspark>=3.0",)
     ),
     "programs/cli_tools/run.sh": Expected(
-        becomes=(
-            "python -m mdstorm.tools.copy_dataset",
-            "python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url",
-            "python3 -m mdstorm.benchmark.cli file:///data/dst",
-        )
+        listed=("petastorm-copy-dataset.py", "petastorm-throughput.py", "petastorm.tools.copy"),
+        becomes=("python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url",),
+    ),
+    "programs/cli_tools/commands.py": Expected(
+        {"import copy_dataset": "petastorm.tools"}, keeps=True
     ),
     # What no test can run.
     "unrunnable/colab_mnist.ipynb": Expected(
@@ -339,14 +348,14 @@ EXPECTED: dict[str, Expected] = {
         stays=("name='our-petastorm-tools'", "ours=ours.petastorm_cli:main", "petastorm-tools'"),
     ),
     "unrunnable/pyproject.toml": Expected(
+        {"copyds = ": "entry point"},
         becomes=(
             '"mdstorm[torch]"',
             'petastorm = ["mdstorm"]',
-            'copyds = "mdstorm.tools.copy_dataset:main"',
             "mdstorm = {",
             'module = ["mdstorm.*"',
             'known_third_party = ["mdstorm"]',
-        )
+        ),
     ),
     "unrunnable/tox.ini": Expected(
         becomes=("petastorm011: mdstorm",), stays=("envlist = py{38,39}-petastorm{011,012}",)
@@ -361,7 +370,8 @@ EXPECTED: dict[str, Expected] = {
     "unrunnable/cluster.tf": Expected({"pypi { package = ": "Petastorm"}),
     "unrunnable/Makefile": Expected(
         {"PETASTORM ?=": "Petastorm"},
-        becomes=('pip install "mdstorm[tf]"', "python3 -m mdstorm.tools.copy_dataset $(URL)"),
+        listed=("petastorm-copy-dataset.py",),
+        becomes=('pip install "mdstorm[tf]"',),
         stays=("pip install $(PETASTORM)",),
     ),
     "unrunnable/bootstrap.sh": Expected(
