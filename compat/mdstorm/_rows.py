@@ -247,24 +247,6 @@ class TFDataset(Protocol[_Element]):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def batch(self, batch_size: int, *arguments: Any, **options: Any) -> TFDataset[_Element]:
-        """As of ``tf.data.Dataset``."""
-
-    def cache(self, filename: str = "") -> TFDataset[_Element]:
-        """As of ``tf.data.Dataset``."""
-
-    def map(self, map_func: Callable[..., Any], *arguments: Any, **options: Any) -> TFDataset[Any]:
-        """As of ``tf.data.Dataset``."""
-
-    def prefetch(self, buffer_size: Any) -> TFDataset[_Element]:
-        """As of ``tf.data.Dataset``."""
-
-    def repeat(self, count: int | None = None) -> TFDataset[_Element]:
-        """As of ``tf.data.Dataset``."""
-
-    def take(self, count: int) -> TFDataset[_Element]:
-        """As of ``tf.data.Dataset``."""
-
     def __getattr__(self, name: str) -> Any: ...
 
 

@@ -47,8 +47,8 @@ def train(converter: SparkDatasetConverter) -> None:
         frame.haed()  # mistake
     converter.make_torch_dataloader(batch_size="4")  # mistake
     converter.make_tf_dataset(num_epoch=1)  # mistake
-    for x in converter.make_torch_dataloader(features="x"):
-        x.mena()  # mistake
+    for batch in converter.make_torch_dataloader():
+        batch["x"].mena()  # mistake
 """
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from mdstorm._datasets.sources import directory_of
 from mdstorm._petastorm_names import public
@@ -22,7 +22,6 @@ from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
 
 if TYPE_CHECKING:
-    import torch
     from typing_extensions import TypeVar, Unpack
 
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
@@ -73,21 +72,6 @@ class SparkDatasetConverter(Described):
         self.file_urls = file_urls
         self.dataset_size = dataset_size
 
-    @overload  # first, since a name is a sequence of names, too
-    def make_torch_dataloader(
-        self,
-        batch_size: int | None = 32,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = 0,
-        data_loader_fn: None = None,
-        *,
-        features: str,
-        stack: bool = False,
-        device: Any = None,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> StreamingDataLoader[torch.Tensor]: ...
-
     @overload
     def make_torch_dataloader(
         self,
@@ -97,22 +81,6 @@ class SparkDatasetConverter(Described):
         shuffling_queue_capacity: int | None = 0,
         data_loader_fn: None = None,
         *,
-        features: Sequence[str],
-        stack: Literal[True],
-        device: Any = None,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> StreamingDataLoader[torch.Tensor]: ...
-
-    @overload
-    def make_torch_dataloader(
-        self,
-        batch_size: int | None = 32,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = 0,
-        data_loader_fn: None = None,
-        *,
-        features: Sequence[str] | None = None,
         batch_map: Callable[[TorchBatch], _Mapped] | None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
@@ -128,12 +96,12 @@ class SparkDatasetConverter(Described):
         data_loader_fn: None = None,
         *,
         features: ColumnNames | None = None,
-        labels: ColumnNames,
+        labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
         stack: bool = False,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> StreamingDataLoader[tuple[Any, ...]]: ...
+    ) -> StreamingDataLoader[Any]: ...
 
     @overload
     def make_torch_dataloader(
@@ -274,53 +242,12 @@ class SparkDatasetConverter(Described):
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = None,
         *,
-        features: str,
-        stack: bool = False,
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> ResumableTFDataset[Any]: ...
-
-    @overload
-    def make_tf_dataset(
-        self,
-        batch_size: int | None = None,
-        prefetch: int | None = None,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = None,
-        *,
-        features: Sequence[str],
-        stack: Literal[True],
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> ResumableTFDataset[Any]: ...
-
-    @overload
-    def make_tf_dataset(
-        self,
-        batch_size: int | None = None,
-        prefetch: int | None = None,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = None,
-        *,
-        features: Sequence[str],
-        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> ResumableTFDataset[dict[str, Any]]: ...
-
-    @overload
-    def make_tf_dataset(
-        self,
-        batch_size: int | None = None,
-        prefetch: int | None = None,
-        num_epochs: int | None = None,
-        workers_count: int | None = None,
-        shuffling_queue_capacity: int | None = None,
-        *,
         features: ColumnNames | None = None,
-        labels: ColumnNames,
+        labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
         stack: bool = False,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
-    ) -> ResumableTFDataset[tuple[Any, ...]]: ...
+    ) -> ResumableTFDataset[Any]: ...
 
     def make_tf_dataset(
         self,
