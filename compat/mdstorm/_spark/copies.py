@@ -9,9 +9,8 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_conversions: dict[str, CachedDataFrameMeta] = {}
+_conversions: dict[str, _Conversion] = {}
 #: Held through the look-up and the conversion: equal frames in several threads are written once.
 _lock = threading.RLock()
 #: What file systems tell of a file's version, whatever they call it.
@@ -54,47 +53,17 @@ _MODES = ("true", "false", "auto")
 _writable: set[tuple[str | None, str]] = set()
 
 
-@public("mdstorm.spark.spark_dataset_converter")
-@dataclass(frozen=True)
-class CachedDataFrameMeta:
-    """A conversion that this process remembers.
+class _Conversion(NamedTuple):
+    """A conversion that this process remembers: its copy, and the frame if plans are compared."""
 
-    Attributes
-    ----------
-    row_group_size : int
-        Largest size of a shard in bytes.
-    compression_codec : str or None
-        The compression of its shards.
-    dtype : str or None
-        What floating-point columns became.
-    parent_cache_dir_url, cache_dir_url : str
-        Where copies are kept, and the copy itself.
-    frame : pyspark.sql.DataFrame or None
-        The frame itself where a plan can be compared; None on Spark Connect.
-
-    Notes
-    -----
-    The attributes, but for `frame`, are those of Petastorm's class of this name.
-    """
-
-    row_group_size: int
-    compression_codec: str | None
-    dtype: str | None
-    parent_cache_dir_url: str
     cache_dir_url: str
-    frame: DataFrame | None = None
-
-    @property
-    def df_plan(self) -> Any:
-        """The analyzed plan of the frame, an object of the JVM; None on Spark Connect."""
-        return None if self.frame is None else self.frame._jdf.queryExecution().analyzed()
+    frame: DataFrame | None
 
 
 def find_or_convert(
     df: DataFrame,
     identity: Identity,
     parent_dir_url: str,
-    options: Mapping[str, Any],
     convert: Callable[[], str],
     cache_key: str | None = None,
 ) -> str:
@@ -108,9 +77,6 @@ def find_or_convert(
         Its identity, parent directory and options included.
     parent_dir_url : str
         Where copies, and the notes of named ones, are kept.
-    options : mapping
-        ``shard_size``, ``compression`` and ``dtype`` of the conversion, to be remembered, and
-        further ones, which the identity tells apart.
     convert : callable
         Writes the frame and returns the URL.
     cache_key : str, optional
@@ -121,14 +87,8 @@ def find_or_convert(
         dir_url = noted or _remembered(identity, df) or convert()
         if cache_key and dir_url != noted:
             _write_note(parent_dir_url, cache_key, identity, dir_url)
-        _conversions[identity.content] = CachedDataFrameMeta(
-            options["shard_size"],
-            options["compression"],
-            options["dtype"],
-            parent_dir_url,
-            dir_url,
-            df if hasattr(df, "_jdf") else None,
-        )
+        frame = df if hasattr(df, "_jdf") else None
+        _conversions[identity.content] = _Conversion(dir_url, frame)
         return dir_url
 
 

@@ -6,11 +6,10 @@ The names are those of ``petastorm.etl.dataset_metadata``.
 from __future__ import annotations
 
 import logging
-import os
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from mdstorm import errors
 from mdstorm._conversion import mds_plan
@@ -21,11 +20,12 @@ from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.stored_pickles import dump_unischema, load_unischema
 from mdstorm.errors import PetastormMetadataError, PetastormMetadataGenerationError
 from mdstorm.unischema import Unischema, infer_unischema
+from mdstorm_backend.base import check_one_of
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.spark import read_conf, session_conf
+from mdstorm_backend.spark import session_conf
 from mdstorm_backend.storage import Location, modification_of
 
 __all__ = [
@@ -47,8 +47,6 @@ _MIB = 1 << 20
 _FIRST_CHECK = "3"
 _logger = logging.getLogger(__name__)
 StorageFormat: TypeAlias = Literal["parquet", "mds"]
-CONF = "mdstorm.materialize.storageFormat"
-ENVIRONMENT_VARIABLE = "MDSTORM_MATERIALIZE_STORAGE_FORMAT"
 #: What Spark writes beside the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
 
@@ -62,7 +60,7 @@ def materialize_dataset(
     use_summary_metadata: bool = False,
     filesystem_factory: Callable[[], Any] | None = None,
     *,
-    storage_format: StorageFormat | None = None,
+    storage_format: StorageFormat = "parquet",
 ) -> Iterator[None]:
     """Add the schema and row groups to the Parquet files that a ``with`` block writes.
 
@@ -103,9 +101,8 @@ def materialize_dataset(
         Whether to write ``_metadata`` as well, a summary of all footers. It has no effect on MDS.
     filesystem_factory : callable, optional
         Returns the fsspec or pyarrow file system with which this process reads `dataset_url`.
-    storage_format : {"parquet", "mds", None}, keyword-only
-        Format of the dataset. None means the conf ``mdstorm.materialize.storageFormat``, else the
-        environment variable ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, else Parquet.
+    storage_format : {"parquet", "mds"}, keyword-only
+        Format of the dataset.
 
     Raises
     ------
@@ -141,8 +138,8 @@ def materialize_dataset(
         raise errors.InvalidArgumentError(
             f"row_group_size_mb must be a number, not negative, found {size!r}"
         )
-    format_ = chosen_storage_format(spark, storage_format)
-    if format_ == "parquet":
+    check_one_of("storage_format", storage_format, get_args(StorageFormat))
+    if storage_format == "parquet":
         dump_unischema(schema)  # refuses a codec before Spark runs
     if filesystem_factory is None:
         dataset_url = checked_urls(dataset_url)
@@ -150,7 +147,7 @@ def materialize_dataset(
     written = WrittenParquet(Location.of(dataset_url, filesystem=filesystem))
     with parquet_settings(spark, row_group_size_mb):
         yield
-    if format_ == "parquet":
+    if storage_format == "parquet":
         written.describe(schema, with_summary=use_summary_metadata)
     else:
         written.convert(schema)
@@ -336,39 +333,6 @@ def _hadoop_configuration(spark: Any) -> Any:
         return None if java_context is None else java_context.hadoopConfiguration()
     except Exception:  # each kind of session that refuses it raises an error of its own
         return None
-
-
-def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
-    """Return the storage format to write.
-
-    The first that is set takes precedence: `argument`, the conf
-    ``mdstorm.materialize.storageFormat`` of the session, the environment variable
-    ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, ``"parquet"``.
-
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession or None
-        The session.
-    argument : str or None
-        What the caller gave.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is neither ``"parquet"`` nor ``"mds"``.
-    """
-    given: dict[str, Any] = {
-        "storage_format": argument,
-        CONF: read_conf(spark, CONF),
-        ENVIRONMENT_VARIABLE: os.environ.get(ENVIRONMENT_VARIABLE),
-    }
-    for name, value in given.items():
-        if value is None or value == "":
-            continue
-        if value not in get_args(StorageFormat):
-            raise errors.InvalidArgumentError(f"{name} must be 'parquet' or 'mds', found {value!r}")
-        return cast(StorageFormat, value)
-    return "parquet"
 
 
 class WrittenParquet:

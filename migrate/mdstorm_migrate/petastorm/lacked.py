@@ -33,6 +33,7 @@ _NAMES: dict[str, frozenset[str]] = {
         "petastorm.reader_impl.pytorch_shuffling_buffer": "abc six torch",
         "petastorm.reader_impl.shuffling_buffer": "abc deque np six",
         "petastorm.spark.spark_dataset_converter": (
+            "CachedDataFrameMeta "
             "_FILE_AVAILABILITY_WAIT_TIMEOUT_SECS _cache_df_meta_list _cache_df_meta_list_lock "
             "_cache_df_or_retrieve_cache_data_url _check_dataset_file_median_size "
             "_check_parent_cache_dir_url _check_rank_and_size_consistent_with_horovod _check_url "

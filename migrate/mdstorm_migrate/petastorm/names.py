@@ -82,7 +82,7 @@ PUBLIC: dict[str, frozenset[str]] = {
         ),
         "petastorm.spark": "SparkDatasetConverter make_spark_converter",
         "petastorm.spark.spark_dataset_converter": (
-            "CachedDataFrameMeta DEFAULT_ROW_GROUP_SIZE_BYTES SparkDatasetConverter "
+            "DEFAULT_ROW_GROUP_SIZE_BYTES SparkDatasetConverter "
             "TFDatasetContextManager TorchDatasetContextManager make_spark_converter "
             "register_delete_dir_handler"
         ),

@@ -445,44 +445,12 @@ def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
     ):
         with pytest.raises(error), materialize_dataset(*arguments):  # type: ignore[arg-type]
             raise AssertionError
-
-
-class TestStorageFormat:
-    """MDS on request: an argument, a conf key, an environment variable."""
-
-    def make(self, directory: Path, spark: Any = None, **arguments: Any) -> str:
-        with materialize_dataset(spark, directory.as_uri(), IDS, **arguments):
-            write_ids(directory, "a.parquet", range(3))
-        return "mds" if (directory / "index.json").exists() else "parquet"
-
-    def test_it_is_set_for_whole_programs(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("MDSTORM_MATERIALIZE_STORAGE_FORMAT", "mds")
-        assert self.make(tmp_path / "a") == "mds"
-        assert self.make(tmp_path / "b", storage_format="parquet") == "parquet"
-
-    def test_the_conf_of_the_session_comes_before_the_environment(
-        self,
-        tmp_path: Path,
-        spark: Any,
-        set_conf: Callable[[str, str | None], None],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setenv("MDSTORM_MATERIALIZE_STORAGE_FORMAT", "parquet")
-        set_conf("mdstorm.materialize.storageFormat", "mds")
-        assert self.make(tmp_path / "a", spark) == "mds"
-        assert self.make(tmp_path / "b", spark, storage_format="parquet") == "parquet"
-
-    def test_other_formats_are_refused_before_the_block(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with pytest.raises(InvalidArgumentError, match="'parquet' or 'mds', found 'orc'"):
-            self.make(tmp_path, storage_format="orc")
-        monkeypatch.setenv("MDSTORM_MATERIALIZE_STORAGE_FORMAT", "MDS")
-        with pytest.raises(InvalidArgumentError, match="MDSTORM_MATERIALIZE_STORAGE_FORMAT must"):
-            self.make(tmp_path)
-        assert not content(tmp_path)
+    orc: Any = "orc"
+    with (
+        pytest.raises(InvalidArgumentError, match="storage_format"),
+        materialize_dataset(None, tmp_path.as_uri(), SCHEMA, storage_format=orc),
+    ):
+        raise AssertionError
 
 
 @pytest.mark.skipif(IS_REFUSING, reason="looks at Hadoop's options, which this session refuses")

@@ -9,9 +9,7 @@ import pytest
 from tests.compat.spark.converters import directories
 from tests.conftest import IS_REFUSING
 
-from mdstorm._spark import copies
 from mdstorm.spark import make_spark_converter
-from mdstorm.spark.spark_dataset_converter import CachedDataFrameMeta
 from mdstorm_backend.datasets.dataset import open_dataset
 
 Frames = Callable[[Any], tuple[Any, Any]]
@@ -176,24 +174,3 @@ def test_threads_that_convert_equal_frames_write_one_copy(spark: Any, cache_dir:
     assert len(urls) == 4
     assert len(set(urls)) == 1
     assert directories(cache_dir) == 1
-
-
-def test_a_conversion_is_remembered_with_its_options(cache_dir: Path, classic_spark: Any) -> None:
-    frame = classic_spark.range(3)
-    converter = make_spark_converter(frame, 1 << 20, "gzip", "float64")
-    found = [meta for meta in remembered() if meta.cache_dir_url == converter.cache_dir_url]
-    assert [(m.row_group_size, m.compression_codec, m.dtype) for m in found] == [
-        (1 << 20, "gz", "float64")
-    ]
-    assert isinstance(found[0], CachedDataFrameMeta)
-    assert found[0].parent_cache_dir_url == f"file://{cache_dir}"
-    if IS_REFUSING:
-        assert found[0].df_plan is None
-    else:
-        assert found[0].df_plan.sameResult(frame._jdf.queryExecution().analyzed())
-    converter.delete()
-    assert found[0] not in remembered()
-
-
-def remembered() -> list[CachedDataFrameMeta]:
-    return list(copies._conversions.values())
