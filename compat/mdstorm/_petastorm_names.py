@@ -20,8 +20,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "get_filesystem_and_path_or_paths": "fs_utils",
     },
     "pytorch": {
-        "BatchedNoopShufflingBuffer": "reader_impl.pytorch_shuffling_buffer",
-        "BatchedRandomShufflingBuffer": "reader_impl.pytorch_shuffling_buffer",
         "NoopShufflingBuffer": "reader_impl.shuffling_buffer",
         "RandomShufflingBuffer": "reader_impl.shuffling_buffer",
     },
@@ -74,6 +72,11 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "etl.dataset_metadata._split_piece",
         "etl.dataset_metadata._split_row_groups",
         "etl.dataset_metadata._split_row_groups_from_footers",
+    ),
+    "buffers-of-batches": (
+        "pytorch.BatchedNoopShufflingBuffer",
+        "pytorch.BatchedRandomShufflingBuffer",
+        "reader_impl.pytorch_shuffling_buffer",
     ),
     "unpicklers": ("etl.legacy",),
     "types-of-rows": (

@@ -18,7 +18,7 @@ from mdstorm._readers.reader import Reader, ReaderPasses
 from mdstorm._torch import loader as loaders
 from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
 from mdstorm._torch.loader import LoaderBase
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import OwnContext, check_function, is_integer
 from mdstorm_backend.loaders import Convert
 from mdstorm_backend.loaders.torch import BatchT, TorchBatch
@@ -176,6 +176,11 @@ class BatchedDataLoader(loaders.ColumnLoader):
         if not is_integer(batch_size) or batch_size < 1:
             raise InvalidArgumentError(
                 f"batch_size must be a positive number of rows, found {batch_size!r}"
+            )
+        if hasattr(self, "_yield_batches"):
+            raise UnsupportedArgumentError(
+                f"{type(self).__name__} has a method _yield_batches, which BatchedDataLoader does "
+                "not call: override _iter_impl, which yields the batches"
             )
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.transform_fn = transform_fn or torch.as_tensor

@@ -21,7 +21,7 @@ __all__ = ["ten"]
 _PETASTORMS: dict[str, str] = {
     "pytorch.LoaderBase": "_error _in_iter _iter_impl",
     "pytorch.DataLoader": "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches",
-    "pytorch.BatchedDataLoader": "_error _in_iter _iter_impl _shuffling_buffer _yield_batches",
+    "pytorch.BatchedDataLoader": "_error _in_iter _iter_impl",
     "pytorch.InMemBatchedDataLoader": "_batch_size _buffer _keys _num_epochs _seed _shuffle",
     "reader.Reader": "",
     "transform.TransformSpec": "",
@@ -52,12 +52,6 @@ _PETASTORMS: dict[str, str] = {
     "etl.rowgroup_indexers.SingleFieldIndexer": "_column_name _index_data _index_name",
     "etl.rowgroup_indexers.FieldNotNullIndexer": "_column_name _index_data _index_name",
     "reader_impl.shuffling_buffer.RandomShufflingBuffer": "_done_adding _items",
-    "reader_impl.pytorch_shuffling_buffer.BatchedNoopShufflingBuffer": (
-        "_add_many _done_adding _keys _size"
-    ),
-    "reader_impl.pytorch_shuffling_buffer.BatchedRandomShufflingBuffer": (
-        "_add_many _done_adding _keys _size"
-    ),
 }
 #: Names that Python and IPython look up.
 _OTHERS = {"_abc_impl", "_repr_html_"}

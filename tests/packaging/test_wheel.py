@@ -102,7 +102,6 @@ def test_base_install_shows_help(base_install: Path, tmp_path: Path) -> None:
     ("module", "extra"),
     [
         ("mdstorm.pytorch", "torch"),
-        ("mdstorm.reader_impl.pytorch_shuffling_buffer", "torch"),
         ("mdstorm.lightning", "torch"),
         ("mdstorm.transformers", "torch"),
         ("mdstorm.tf_utils", "tf"),

@@ -1,7 +1,7 @@
 """The loaders of `mdstorm.pytorch`: over blocks of our readers, or over the items of any reader.
 
 Code that copied ``petastorm.pytorch`` replaces `_iter_impl`, or only `_yield_batches`, and finds
-the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass both loaders work in these
+the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass `RowLoader` works in these
 parts over every reader; others use them only where rows come one by one.
 """
 
@@ -23,7 +23,6 @@ from mdstorm._readers.arguments import check_reader, rows_of_batch
 from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
-from mdstorm.reader_impl import pytorch_shuffling_buffer as column_buffers
 from mdstorm.reader_impl import shuffling_buffer as row_buffers
 from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, check_integer
@@ -222,8 +221,8 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
     def _mdstorm_has_own_parts(self) -> bool:
         """Whether a subclass makes its batches itself, of the items of the reader."""
-        methods = (getattr(type(self), name) for name in ("_iter_impl", "_yield_batches"))
-        return any(method.__module__ != __name__ for method in methods)
+        found = (getattr(type(self), name, None) for name in ("_iter_impl", "_yield_batches"))
+        return any(method is not None and method.__module__ != __name__ for method in found)
 
     def _mdstorm_queue(self) -> int:
         return max(self.shuffling_queue_capacity or 0, 0)
@@ -312,44 +311,14 @@ class ColumnLoader(ReaderLoader):
     """Batches of columns, which are tensors by `transform_fn`."""
 
     transform_fn: Callable[[Any], Any]
-    _shuffling_buffer: column_buffers.BatchedShufflingBufferBase
 
     def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
-        if self._mdstorm_has_own_parts():
-            yield from self._mdstorm_in_parts(batch_size)
-            return
         parts: Iterator[torch_columns.Columns] = map(self._mdstorm_tensors, self._mdstorm_parts())
         if self._mdstorm_queue():
             parts = torch_columns.shuffled(
                 parts, self._mdstorm_queue(), lambda rows: torch.randperm(rows).numpy()
             )
-        yield from torch_columns.cut(parts, batch_size)
-
-    def _mdstorm_in_parts(self, batch_size: int) -> Iterator[Any]:
-        least = self._mdstorm_queue() - 1
-        self._shuffling_buffer = (
-            column_buffers.BatchedRandomShufflingBuffer(least + batch_size, least, _ANY, batch_size)
-            if self._mdstorm_queue()
-            else column_buffers.BatchedNoopShufflingBuffer(batch_size)
-        )
-        keys: Sequence[Any] = ()
-        for columns in map(self._mdstorm_tensors, self._mdstorm_parts()):
-            keys = tuple(columns)
-            self._shuffling_buffer.add_many(columns.values())
-            yield from self._yield_batches(keys)
-        self._shuffling_buffer.finish()
-        yield from self._yield_batches(keys)
-
-    def _yield_batches(self, keys: Sequence[Any]) -> Iterator[Any]:
-        """Yield batches as long as the shuffling buffer gives them.
-
-        Parameters
-        ----------
-        keys : sequence of str
-            Fields of the columns in the buffer.
-        """
-        while self._shuffling_buffer.can_retrieve():
-            yield dict(zip(keys, self._shuffling_buffer.retrieve(), strict=True))
+        return torch_columns.cut(parts, batch_size)
 
     def _mdstorm_parts(self) -> Iterator[torch_columns.Columns]:
         """Yield columns of some rows each."""

@@ -11,8 +11,8 @@ from mdstorm_migrate.petastorm.names import HOMES, OLD_ROOT, PUBLIC, words
 _BELOW = (
     "arrow_reader_worker benchmark etl.legacy etl.metadata_util generator hdfs hdfs.tests "
     "namedtuple_gt_255_fields py_dict_reader_worker pyarrow_helpers "
-    "reader_impl.arrow_table_serializer reader_impl.pickle_serializer test_util tests tools "
-    "workers_pool"
+    "reader_impl.arrow_table_serializer reader_impl.pickle_serializer "
+    "reader_impl.pytorch_shuffling_buffer test_util tests tools workers_pool"
 )
 #: Modules and packages.
 _MODULES = frozenset(f"petastorm.{name}" for name in _BELOW.split())
@@ -30,7 +30,6 @@ _NAMES: dict[str, frozenset[str]] = {
         "petastorm.predicates": "_string_to_bucket",
         "petastorm.pytorch": "_PARALLEL_ITER_ERROR _TORCH_BEFORE_1_1 _string_classes",
         "petastorm.reader": "_VENTILATE_EXTRA_ROWGROUPS",
-        "petastorm.reader_impl.pytorch_shuffling_buffer": "abc six torch",
         "petastorm.reader_impl.shuffling_buffer": "abc deque np six",
         "petastorm.spark.spark_dataset_converter": (
             "CachedDataFrameMeta "
@@ -88,6 +87,10 @@ SECTIONS: dict[str, frozenset[str]] = {
         "etl.dataset_metadata._generate_unischema_metadata etl.dataset_metadata._init_spark "
         "etl.dataset_metadata._split_piece etl.dataset_metadata._split_row_groups "
         "etl.dataset_metadata._split_row_groups_from_footers"
+    ),
+    "buffers-of-batches": words(
+        "pytorch.BatchedNoopShufflingBuffer pytorch.BatchedRandomShufflingBuffer "
+        "reader_impl.pytorch_shuffling_buffer"
     ),
     "unpicklers": words("etl.legacy"),
     "types-of-rows": words(
@@ -155,7 +158,8 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
         "petastorm.ngram": "UnischemaField match_unischema_fields numbers string_types",
         "petastorm.predicates": "abc collections hashlib np six sys",
         "petastorm.pytorch": (
-            "PY2 collections decimal default_collate logger logging np re torch version"
+            "BatchedNoopShufflingBuffer BatchedRandomShufflingBuffer PY2 collections decimal "
+            "default_collate logger logging np re torch version"
         ),
         "petastorm.reader": (
             "ArrowReaderWorker ArrowTableSerializer ConcurrentVentilator DummyPool "
@@ -215,13 +219,8 @@ LACKING: dict[str, frozenset[str]] = {
     "RandomShufflingBuffer": words(
         "_extra_capacity _min_after_dequeue _shuffling_queue_capacity _size"
     ),
-    "BatchedNoopShufflingBuffer": words("_batch_start_idx _buffer"),
-    "BatchedRandomShufflingBuffer": words(
-        "_extra_capacity _items _min_after_dequeue _random_indices _shuffling_queue_capacity "
-        "next_sample_head"
-    ),
     "SparkDatasetConverter": words("_check_and_set_overriden_petastorm_args"),
-    "BatchedDataLoader": words("_batch_acc"),
+    "BatchedDataLoader": words("_batch_acc _shuffling_buffer _yield_batches"),
     "InMemBatchedDataLoader": words("_in_iter"),
     "FilesystemResolver": words("_filesystem_factory _parsed_dataset_url"),
 }

@@ -71,9 +71,6 @@ PUBLIC: dict[str, frozenset[str]] = {
             "normalize_dataset_url_or_urls"
         ),
         "petastorm.reader_impl": "",
-        "petastorm.reader_impl.pytorch_shuffling_buffer": (
-            "BatchedNoopShufflingBuffer BatchedRandomShufflingBuffer BatchedShufflingBufferBase"
-        ),
         "petastorm.reader_impl.shuffling_buffer": (
             "NoopShufflingBuffer RandomShufflingBuffer ShufflingBufferBase"
         ),
@@ -111,8 +108,6 @@ HOMES: dict[str, dict[str, str]] = {
         "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
     },
     "petastorm.pytorch": {
-        "BatchedNoopShufflingBuffer": "petastorm.reader_impl.pytorch_shuffling_buffer",
-        "BatchedRandomShufflingBuffer": "petastorm.reader_impl.pytorch_shuffling_buffer",
         "NoopShufflingBuffer": "petastorm.reader_impl.shuffling_buffer",
         "RandomShufflingBuffer": "petastorm.reader_impl.shuffling_buffer",
     },

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 from tests.compat.readers import ItemReader, batch_reader, items, numbers
 
-from mdstorm.errors import ShufflingBufferError, StateMismatchError
+from mdstorm.errors import ShufflingBufferError, StateMismatchError, UnsupportedArgumentError
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
-from mdstorm.reader_impl.pytorch_shuffling_buffer import (
-    BatchedNoopShufflingBuffer,
-    BatchedRandomShufflingBuffer,
-)
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
 
 
@@ -23,8 +19,8 @@ class Twice(DataLoader):
 
 
 class TwiceBatched(BatchedDataLoader):
-    def _yield_batches(self, keys: Any) -> Iterator[Any]:
-        for batch in super()._yield_batches(keys):
+    def _iter_impl(self) -> Iterator[Any]:
+        for batch in super()._iter_impl():
             yield from (batch, batch)
 
 
@@ -63,15 +59,19 @@ def test_a_subclass_without_a_batch_size_gets_one_batch(ten: str) -> None:
     assert numbers(Twice(batch_reader(ten), None)) == [list(range(10))]
 
 
-class TestBuffers:
-    def test_an_empty_one_gives_nothing(self) -> None:
-        for buffer in (
-            RandomShufflingBuffer(1, 0),
-            BatchedRandomShufflingBuffer(1, 0),
-            BatchedNoopShufflingBuffer(),
-        ):
-            assert not buffer.can_retrieve()
-            buffer.finish()
-            assert not buffer.can_retrieve()
-            with pytest.raises(ShufflingBufferError, match="Can not dequeue from 0 items"):
-                buffer.retrieve()
+def test_an_empty_buffer_gives_nothing() -> None:
+    buffer = RandomShufflingBuffer(1, 0)
+    assert not buffer.can_retrieve()
+    buffer.finish()
+    assert not buffer.can_retrieve()
+    with pytest.raises(ShufflingBufferError, match="Can not dequeue from 0 items"):
+        buffer.retrieve()
+
+
+def test_a_part_that_the_loader_of_columns_lacks_is_named(ten: str) -> None:
+    class Own(BatchedDataLoader):
+        def _yield_batches(self, keys: Any) -> Iterator[Any]:
+            raise AssertionError
+
+    with pytest.raises(UnsupportedArgumentError, match="override _iter_impl"):
+        Own(batch_reader(ten))

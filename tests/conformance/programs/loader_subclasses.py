@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from petastorm import make_batch_reader, make_reader
 from petastorm.pytorch import (
-    BatchedDataLoader,
     DataLoader,
     InMemBatchedDataLoader,
     LoaderBase,
@@ -63,17 +61,6 @@ class _Copied(DataLoader):
             yield from self._yield_batches(keys)
         if self._batch_acc:
             yield self.collate_fn(self._batch_acc)
-
-
-class _Numbered(BatchedDataLoader):
-    """Adds to each batch its number, as a change of `_yield_batches` alone."""
-
-    count = 0
-
-    def _yield_batches(self, keys: Any) -> Iterator[Any]:
-        for batch in super()._yield_batches(keys):
-            self.count += 1
-            yield {**batch, "batch": self.count}
 
 
 class _Plain(LoaderBase):
@@ -144,17 +131,6 @@ def a_collation_of_its_own(place: Place) -> Any:
     url = place.numbers(5)
     with _InPairs(make_batch_reader(url, **CALM), batch_size=2, collate_fn=with_size) as batches:
         return list(batches)
-
-
-def numbered_batches(place: Place) -> Any:
-    url = place.numbers(7, group=4)
-    with _Numbered(make_batch_reader(url, **CALM), batch_size=3) as batches:
-        return list(batches)
-
-
-def numbered_batches_from_a_queue(place: Place) -> Any:
-    torch.manual_seed(2)
-    return _over_batches(_Numbered, place, batch_size=2, shuffling_queue_capacity=4)
 
 
 def only_the_base_class(place: Place) -> Any:

@@ -10,10 +10,6 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
 from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
 from mdstorm.local_disk_cache import LocalDiskCache
-from mdstorm.reader_impl.pytorch_shuffling_buffer import (
-    BatchedNoopShufflingBuffer,
-    BatchedRandomShufflingBuffer,
-)
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
 from mdstorm_migrate.petastorm.lacked import LACKING, LACKING_BEHIND
 
@@ -107,8 +103,6 @@ def test_the_table_is_true(tmp_path: Path) -> None:
         "filesystem": FilesystemResolver(f"file://{tmp_path}").filesystem(),
         "LocalDiskCache": LocalDiskCache(str(tmp_path / "cache"), 1 << 20, 10),
         "RandomShufflingBuffer": RandomShufflingBuffer(10, 5),
-        "BatchedNoopShufflingBuffer": BatchedNoopShufflingBuffer(),
-        "BatchedRandomShufflingBuffer": BatchedRandomShufflingBuffer(10, 5),
     }
     for name, one in objects.items():
         parts = {**LACKING, **LACKING_BEHIND}[name]

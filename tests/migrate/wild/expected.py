@@ -178,6 +178,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "unrunnable/monkeypatch_internals.py": Expected(
         {
+            "import BatchedRandomShufflingBuffer": "not in mdstorm",
             "import ArrowTableSerializer": "not in mdstorm",
             "make_spark_converter = tracked": "make_spark_converter`",
         },
