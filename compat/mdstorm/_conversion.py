@@ -410,44 +410,41 @@ def _rows(
 ) -> engine.ComparedRows:
     """Return the rows of a dataset, decoded by its own schema or by that of the other dataset."""
     if own is not None:
-        return _DecodedRows(source, own)
+        return _decoded_rows(source, own)
     known = {} if other is None else other.fields
     fields = [known[name] for name in source.schema.names if name in known]
-    if other is not None and fields:
-        rows = _DecodedRows(source, other.create_schema_view(fields))
-        more = (column for column in source.schema if column.name not in known)
-        rows.types |= {column.name: mds.plain_type(column.arrow_type) for column in more}
-        return rows
-    return (
-        engine.ParquetRows(source) if isinstance(source, ParquetDataset) else engine.MDSRows(source)
-    )
+    if other is None or not fields:
+        return engine.compared_rows(source)
+    rows = _decoded_rows(source, other.create_schema_view(fields))
+    more = (column for column in source.schema if column.name not in known)
+    types = {column.name: mds.plain_type(column.arrow_type) for column in more}
+    return replace(rows, types={**rows.types, **types})
 
 
-class _DecodedRows(engine.ComparedRows):
-    """The fields of a Unischema; arrays are compared by dtype, shape and bytes."""
+def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> engine.ComparedRows:
+    """Return the fields of a Unischema; arrays are compared by dtype, shape and bytes."""
+    decoded = decoded_source.decoded(source, unischema)
+    types = {
+        column.name: _ARRAY
+        if unischema.fields[column.name].shape and not column.is_image
+        else mds.plain_type(column.arrow_type)
+        for column in decoded.schema
+    }
 
-    def __init__(self, source: Dataset | ParquetDataset, unischema: Unischema) -> None:
-        self._source = decoded_source.decoded(source, unischema)
-        types = {
-            column.name: _ARRAY
-            if unischema.fields[column.name].shape and not column.is_image
-            else mds.plain_type(column.arrow_type)
-            for column in self._source.schema
-        }
-        super().__init__(source.url, types, source.shard_sizes)
-
-    def batches(self, part: int, names: Sequence[str]) -> Iterator[list[pa.Array]]:
-        """Read some fields of a shard or row group."""
-        shard = self._source.shard(part)
+    def read(part: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        shard = decoded.shard(part)
         for start in range(0, shard.num_samples, _BATCH_ROWS):
             rows = np.arange(start, min(start + _BATCH_ROWS, shard.num_samples))
             batch = shard.read(rows, names, exact_nulls=True)
-            yield [
+            columns = [
                 _as_arrays(batch[name])
-                if self.types[name] == _ARRAY
-                else mds.plain_values(mds.as_arrow(batch[name])).cast(self.types[name])
+                if types[name] == _ARRAY
+                else mds.plain_values(mds.as_arrow(batch[name])).cast(types[name])
                 for name in names
             ]
+            yield pa.RecordBatch.from_arrays(columns, names)
+
+    return engine.ComparedRows(decoded.url, types, decoded.shard_sizes, read)
 
 
 def _as_arrays(values: mds.Values) -> pa.StructArray:

@@ -118,10 +118,12 @@ def convert(
         for name, value in compared.items()
         if value is not None
     )
+    next_step = f"Compare with: mdstorm verify {given}--against {shlex.quote(source)}"
+    if spark:  # its order of rows is its own
+        next_step = "Check with: mdstorm verify"
     click.echo(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "
-        f"{human_bytes(stored)}. Compare with: mdstorm verify {given}--against "
-        f"{shlex.quote(source)} {shlex.quote(url)}"
+        f"{human_bytes(stored)}. {next_step} {shlex.quote(url)}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mdstorm.cli import PROBLEMS_FOUND, _common
-from mdstorm_backend.convert import Comparison, RowDifference
+from mdstorm_backend.convert import Comparison, compare
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.maintenance import VerifyReport
 from mdstorm_backend.maintenance import reindex as reindex_dataset
@@ -16,8 +16,6 @@ from mdstorm_backend.maintenance import verify as verify_dataset
 from mdstorm_backend.tables import AsOf
 
 __all__ = ["reindex", "verify"]
-#: Number of columns to show of a row.
-_MOST_COLUMNS = 10
 
 
 @click.command(
@@ -28,7 +26,7 @@ _MOST_COLUMNS = 10
 )
 @_common.dataset_argument
 @click.option("--quick", is_flag=True, help="Check only that the files exist with the right sizes.")
-@click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in any order.")
+@click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in order.")
 @_common.columns_option(
     "With --against: names of the columns to compare, separated by commas; by default all."
 )
@@ -58,8 +56,8 @@ def verify(
 ) -> None:
     """Check every file and every value of the dataset at URL.
 
-    With --against, check instead that it holds the same rows as the dataset at SRC. Both may be
-    MDS, Parquet, or written by Petastorm; SRC may be a Delta table.
+    With --against, check instead that it holds the same rows as the dataset at SRC, in the same
+    order. Both may be MDS, Parquet, or written by Petastorm; SRC may be a Delta table.
 
     Exit codes: 0 success, 1 problems or differences were found, 3 a dataset could not be read.
     """
@@ -67,14 +65,12 @@ def verify(
         if quick:
             raise click.UsageError("--quick reads no rows: leave out either --quick or --against")
         from mdstorm._conversion import open_compared
-        from mdstorm.cli.verify import show_comparison
-        from mdstorm_backend.convert import compare
 
         first, second = open_compared(
             against, url, storage_options=storage_options, as_of=AsOf(version, timestamp)
         )
         comparison = compare(first, second, threads=threads, **compared)
-        show_comparison(comparison, format_)
+        _show_comparison(comparison, format_)
         ctx.exit(0 if comparison.is_same else PROBLEMS_FOUND)
     if any(value is not None for value in compared.values()):
         raise click.UsageError(
@@ -108,7 +104,7 @@ def _show(report: VerifyReport, quick: bool) -> None:
     click.echo(f"{report.url}: {verdict} ({counts}, {human_bytes(report.bytes)})")
 
 
-def show_comparison(found: Comparison, format_: str) -> None:
+def _show_comparison(found: Comparison, format_: str) -> None:
     """Write the comparison to standard output, as a table or as JSON."""
     if format_ == "json":
         _common.write_json(found.to_json())
@@ -116,10 +112,11 @@ def show_comparison(found: Comparison, format_: str) -> None:
     if found.columns:
         problems = [(column.column, column.problem) for column in found.columns]
         _common.write_table("columns", ["column", "problem"], problems)
-    if found.examples:
-        titles = ["row in SRC", "row in DST", "column", "value in SRC", "value in DST"]
-        lines = [line for example in found.examples for line in _lines(example)]
-        _common.write_table("rows that differ, for example", titles, lines)
+    columns = [column.to_json() for column in found.columns]
+    examples = [(one["column"], *values) for one in columns for values in one["examples"]]
+    if examples:
+        titles = ["column", "row", "value in SRC", "value in DST"]
+        _common.write_table("rows that differ, for example", titles, examples)
     rows = counted(found.source_rows, "row")
     if found.is_same:
         click.echo(f"{found.other}: holds the same {rows} as {found.source}")
@@ -128,19 +125,6 @@ def show_comparison(found: Comparison, format_: str) -> None:
             f"{found.other}: does not hold the same rows as {found.source} "
             f"({counted(found.other_rows, 'row')}, and {rows} there)"
         )
-
-
-def _lines(example: RowDifference) -> list[tuple[object, ...]]:
-    """Return a line for each value of a row."""
-    both = (example.source_row, example.other_row)
-    shown = list(example.to_json()["values"].items())
-    lines: list[tuple[object, ...]] = [
-        (*both, name, None if both[0] is None else left, None if both[1] is None else right)
-        for name, (left, right) in shown[:_MOST_COLUMNS]
-    ]
-    if len(shown) > _MOST_COLUMNS:
-        lines.append((*both, f"and {len(shown) - _MOST_COLUMNS} more", None, None))
-    return lines
 
 
 @click.command(epilog=_common.examples("mdstorm reindex /data/events"))

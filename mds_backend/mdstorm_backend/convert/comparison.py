@@ -1,26 +1,43 @@
-"""`compare`: check whether two datasets hold the same rows, in any order, and find examples."""
+"""`compare`: check whether two datasets hold the same rows in the same order, and find examples."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mdstorm_backend.base.threads import each
-from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.convert.parquet_to_mds import chosen_fields
-from mdstorm_backend.convert.row_hashes import HashedRows, Hashes, RowSums
-from mdstorm_backend.display import Progress, progress
+from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
+from mdstorm_backend.display import Progress, counted, progress
 from mdstorm_backend.format.type_plan import check_float_dtype
-from mdstorm_backend.format.values.arrow_types import check_decimals
+from mdstorm_backend.format.values.arrow_types import (
+    check_decimals,
+    decimals_to_floats,
+    holds_decimals,
+    holds_vectors,
+    plain_type,
+    plain_values,
+    vectors_to_lists,
+)
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
 from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.read.batch_formats import to_record_batch
 from mdstorm_backend.read.shard import SampleSource
+
+_MOST_EXAMPLES = 3
+_MOST_TEXT = 80
+#: Rows that are read together, at most.
+_MOST_ROWS = 1 << 14
+_FLOATS: dict[str | None, pa.DataType] = {"float32": pa.float32(), "float64": pa.float64()}
 
 
 @dataclass(frozen=True)
@@ -32,11 +49,27 @@ class ColumnDifference:
     column : str
         Its name.
     problem : str
-        ``"is missing in …"``, ``"is double in … and float in …"`` or ``"has other values"``.
+        ``"is missing in …"``, ``"is double in … and float in …"`` or ``"differs in 5 rows"``.
+    rows : int
+        In how many of the rows that both datasets have.
+    examples : tuple of (int, object, object)
+        The first few of them: the number of the row, and the values in both.
     """
 
     column: str
     problem: str
+    rows: int = 0
+    examples: tuple[tuple[int, Any, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object; values of examples are strings of bounded length."""
+        shown = [[row, _shown(left), _shown(right)] for row, left, right in self.examples]
+        return {**vars(self), "examples": shown}
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"
 
 
 @dataclass(frozen=True)
@@ -50,10 +83,7 @@ class Comparison:
     source_rows, other_rows : int
         Their numbers of rows.
     columns : tuple of ColumnDifference
-        Columns that are missing, have another type, or have other values. The last is not reported
-        if the numbers of rows differ, or if the values of every column only come in other rows.
-    examples : tuple of RowDifference
-        A few rows that only one of them has, and how they differ.
+        Columns that are missing, have another type, or have other values in some row.
     """
 
     source: str
@@ -61,21 +91,87 @@ class Comparison:
     source_rows: int
     other_rows: int
     columns: tuple[ColumnDifference, ...] = ()
-    examples: tuple[RowDifference, ...] = ()
 
     @property
     def is_same(self) -> bool:
         """Whether both hold the same rows."""
-        return not (self.columns or self.examples) and self.source_rows == self.other_rows
+        return not self.columns and self.source_rows == self.other_rows
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; values of examples are strings."""
-        return {
-            **vars(self),
-            "is_same": self.is_same,
-            "columns": list(map(vars, self.columns)),
-            "examples": [example.to_json() for example in self.examples],
+        """Return a JSON object."""
+        columns = [column.to_json() for column in self.columns]
+        return {**vars(self), "is_same": self.is_same, "columns": columns}
+
+
+@dataclass(frozen=True)
+class ComparedRows:
+    """One side of a comparison: rows in parts that can be read independently.
+
+    Attributes
+    ----------
+    url : str
+        Where they are, for messages.
+    types : mapping of str to pyarrow.DataType
+        The columns, see `plain_type`.
+    part_sizes : sequence of int
+        Rows of each part.
+    read : callable
+        Yields some columns of a part as record batches, given its number and their names.
+    """
+
+    url: str
+    types: Mapping[str, pa.DataType]
+    part_sizes: Sequence[int]
+    read: Callable[[int, Sequence[str]], Iterator[pa.RecordBatch]]
+
+    def batches(self, start: int, stop: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read some columns of the rows from `start` to `stop`."""
+        ends = list(accumulate(self.part_sizes))
+        part = bisect_right(ends, start)
+        at = ends[part] - self.part_sizes[part]
+        while at < stop:
+            for batch in self.read(part, names):
+                skipped = max(start - at, 0)
+                if skipped < batch.num_rows and at < stop:
+                    yield batch.slice(skipped, stop - at - skipped)
+                at += batch.num_rows
+            part += 1
+
+
+def compared_rows(source: SampleSource | ParquetDataset) -> ComparedRows:
+    """Return the rows of MDS, in which images and pickles are their stored bytes, or of Parquet."""
+    if isinstance(source, ParquetDataset):
+        types = {
+            field.name: pa.list_(pa.float64())
+            if holds_vectors(field.type)
+            else plain_type(field.type)
+            for field in source.arrow_schema
         }
+        return ComparedRows(source.url, types, source.shard_sizes, partial(_of_parquet, source))
+    types = {column.name: plain_type(column.arrow_type) for column in source.schema}
+    return ComparedRows(source.url, types, source.shard_sizes, partial(_of_mds, source))
+
+
+def _of_mds(source: SampleSource, part: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    shard, schema = source.shard(part), source.schema.select(names)
+    step = rows_of_a_batch(source.nbytes / max(len(source), 1), _MOST_ROWS)
+    for start in range(0, shard.num_samples, step):
+        rows = np.arange(start, min(start + step, shard.num_samples))
+        batch = to_record_batch(shard.read(rows, names, exact_nulls=True), schema)
+        yield pa.RecordBatch.from_arrays([*map(plain_values, batch.columns)], names)
+
+
+def _of_parquet(
+    source: ParquetDataset, part: int, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    fields = pa.schema([source.arrow_schema.field(name) for name in names])
+    size = source.nbytes / max(len(source), 1)
+    for batch in RowBatches(source, fields, size, _MOST_ROWS).batches([part]):
+        columns = [
+            vectors_to_lists(values) if holds_vectors(values.type) else plain_values(values)
+            for values in batch.columns
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names)
 
 
 def compare(
@@ -88,10 +184,10 @@ def compare(
     threads: int | None = None,
     on_progress: Progress = None,
 ) -> Comparison:
-    """Check whether two datasets hold the same rows, in any order and equally often.
+    """Check whether two datasets hold the same rows in the same order.
 
-    Every value of both is read and hashed, in bounded memory. Floating-point numbers are compared
-    bit by bit, but all NaNs are equal. If rows differ, they are read once more to find examples.
+    Every value of both is read, in bounded memory. Floating-point numbers are compared bit by bit,
+    but all NaNs are equal; a null equals only a null.
 
     Parameters
     ----------
@@ -105,10 +201,10 @@ def compare(
     decimals : {"float64", "float32", "decimal", None}
         What a conversion made of the decimals of `source`, in the same manner.
     threads : int, optional
-        Shards and row groups to read at a time; by default one per CPU core, at most 8.
+        Shards or row groups to compare at a time; by default one per CPU core, at most 8.
     on_progress : callable or bool, optional
-        Called with the number of shards and row groups read, of both, and the total; by default a
-        terminal or a notebook shows it. False for silence.
+        Called with the number of shards or row groups compared, of the dataset that has fewer of
+        them, and their total; by default a terminal or a notebook shows it. False for silence.
 
     Raises
     ------
@@ -119,216 +215,132 @@ def compare(
     """
     check_float_dtype(dtype)
     check_decimals(decimals)
-    first, second = _rows_of(source).with_floats(dtype, decimals), _rows_of(other)
+    first, second = (
+        one if isinstance(one, ComparedRows) else compared_rows(one) for one in (source, other)
+    )
     wanted = list(dict.fromkeys([*first.types, *second.types]))
     if columns is not None:
         both = pa.schema([(name, pa.null()) for name in wanted])
         wanted = chosen_fields(both, columns).names
-    differences = [d for name in wanted for d in _type_differences(name, first, second)]
-    excluded = {difference.column for difference in differences}
-    names = [name for name in wanted if name not in excluded]
-    sums = RowSums(names), RowSums(names)
-    if names:
-        tasks = [
-            partial(_add, rows, part, names, total)
-            for rows, total in zip((first, second), sums, strict=True)
-            for part in range(rows.num_parts)
-        ]
-        with progress("Comparing rows", "shards", on_progress) as shown:
-            for _ in each(lambda task: task(), tasks, threads, shown):
-                pass
-    changed = sums[0].differing_columns(sums[1])
-    examples: tuple[RowDifference, ...] = ()
-    buckets = sums[0].differing_buckets(sums[1])
-    if len(buckets):
-        examples = find_examples(first, second, names, changed, buckets, threads)
-    if first.num_rows == second.num_rows:  # otherwise every column differs
-        differences += [ColumnDifference(name, "has other values") for name in changed]
-    return Comparison(
-        first.url,
-        second.url,
-        first.num_rows,
-        second.num_rows,
-        tuple(differences),
-        examples,
+    types = {name: _converted(type_, dtype, decimals) for name, type_ in first.types.items()}
+    problems = {name: _problem(name, types, first.url, second) for name in wanted}
+    names = [name for name, problem in problems.items() if not problem]
+    numbers = dict.fromkeys(names, 0)
+    examples: dict[str, list[tuple[int, Any, Any]]] = {name: [] for name in names}
+    ranges = _ranges(first, second) if names else []
+    differing = partial(_differing_rows, first, second, {name: types[name] for name in names})
+    with progress("Comparing rows", "shards", on_progress) as shown:
+        for found in each(lambda rows: list(differing(*rows)), ranges, threads, shown):
+            for name, number, values in found:
+                numbers[name] += number
+                examples[name] += values[: _MOST_EXAMPLES - len(examples[name])]
+    problems |= {name: f"differs in {counted(n, 'row')}" for name, n in numbers.items() if n}
+    differences = tuple(
+        ColumnDifference(name, problem, numbers.get(name, 0), tuple(examples.get(name, ())))
+        for name, problem in problems.items()
+        if problem
     )
+    rows = sum(first.part_sizes), sum(second.part_sizes)
+    return Comparison(first.url, second.url, *rows, differences)
 
 
-def _rows_of(source: SampleSource | ParquetDataset | ComparedRows) -> ComparedRows:
-    if isinstance(source, ComparedRows):
-        return source
-    return ParquetRows(source) if isinstance(source, ParquetDataset) else MDSRows(source)
+def _converted(type_: pa.DataType, dtype: str | None, decimals: str | None) -> pa.DataType:
+    """Return the type that a conversion with `dtype` and `decimals` stores."""
+    wanted = _FLOATS.get(decimals if holds_decimals(type_) else dtype)
+    is_cast = holds_decimals(type_) or pa.types.is_floating(element_type(type_))
+    return type_ if wanted is None or not is_cast else list_type(wanted, depth_of(type_))
 
 
-def _type_differences(
-    name: str, first: ComparedRows, second: ComparedRows
-) -> list[ColumnDifference]:
-    for rows in (first, second):
-        if name not in rows.types:
-            return [ColumnDifference(name, f"is missing in {rows.url}")]
-    found, expected = first.types[name], second.types[name]
-    if found == expected:
-        return []
-    problem = f"is {found} in {first.url} and {expected} in {second.url}"
-    return [ColumnDifference(name, problem)]
+def _problem(name: str, types: Mapping[str, pa.DataType], url: str, second: ComparedRows) -> str:
+    """Return why the values of a column cannot be compared; empty if they can."""
+    for where, columns in ((url, types), (second.url, second.types)):
+        if name not in columns:
+            return f"is missing in {where}"
+    found, other = types[name], second.types[name]
+    return "" if found == other else f"is {found} in {url} and {other} in {second.url}"
 
 
-def _add(rows: ComparedRows, part: int, names: Sequence[str], sums: RowSums) -> None:
-    for arrays in rows.batches(part, names):
-        sums.add(HashedRows(names, arrays))
+def _ranges(first: ComparedRows, second: ComparedRows) -> list[tuple[int, int]]:
+    """Return the rows that both have, in parts of the side with fewer: the larger ones."""
+    fewer = min(first, second, key=lambda rows: len(rows.part_sizes))
+    most = min(sum(first.part_sizes), sum(second.part_sizes))
+    ends = sorted({min(end, most) for end in (0, *accumulate(fewer.part_sizes))})
+    return list(pairwise(ends))
 
 
-_MOST_EXAMPLES = 3
-#: Rows are looked at if they are in the first of the buckets that differ,
-_MOST_BUCKETS = 64
-#: or among about this many that are chosen by the columns that do not differ.
-_SAMPLED_ROWS = 50_000
-_MOST_TEXT = 80
-
-
-@dataclass(frozen=True)
-class RowDifference:
-    """A row that only one of two datasets has, or that has different values in each.
-
-    Attributes
-    ----------
-    source_row, other_row : int or None
-        Its number in each; None if it is missing.
-    values : dict of str to pair
-        The values in both: of the columns that differ, or of all columns if only one has the row.
-    """
-
-    source_row: int | None
-    other_row: int | None
-    values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; values are strings."""
-        values = {name: [shown(a), shown(b)] for name, (a, b) in self.values.items()}
-        return {**vars(self), "values": values}
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """Candidate rows: their numbers, hashes, and hashes without the changed columns."""
-
-    numbers: npt.NDArray[np.int64]
-    rows: Hashes
-    keys: Hashes
-
-
-def shown(value: Any) -> str:
-    """Return a value as a string of bounded length."""
-    text = repr(value)
-    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"
-
-
-def find_examples(
+def _differing_rows(
     first: ComparedRows,
     second: ComparedRows,
-    names: Sequence[str],
-    changed: Sequence[str],
-    buckets: npt.NDArray[np.int64],
-    threads: int | None,
-) -> tuple[RowDifference, ...]:
-    """Find a few rows that differ.
-
-    Parameters
-    ----------
-    first, second : ComparedRows
-        The two sides.
-    names : sequence of str
-        The columns that are compared.
-    changed : sequence of str
-        The columns whose values differ; rows are matched by the others.
-    buckets : numpy.ndarray
-        Buckets in which rows differ, at least one.
-    threads : int or None
-        Parts that are read at a time.
-    """
-    found = [
-        _Search(rows, names, changed, buckets[:_MOST_BUCKETS]).kept(threads)
-        for rows in (first, second)
-    ]
-    only_first, only_second = _unmatched(*found), _unmatched(*found[::-1])
-    has_key = 0 < len(changed) < len(names)
-    pairs = list(_pairs(found, only_first, only_second)) if has_key else []
-    if pairs:
-        chosen = pairs[:_MOST_EXAMPLES]
-        left = first.rows([a for a, _ in chosen], names)
-        right = second.rows([b for _, b in chosen], names)
-        return tuple(
-            RowDifference(a, b, {name: (left[a][name], right[b][name]) for name in changed})
-            for a, b in chosen
-        )
-    a_only = found[0].numbers[only_first[:_MOST_EXAMPLES]].tolist()
-    b_only = found[1].numbers[only_second[:_MOST_EXAMPLES]].tolist()
-    left, right = first.rows(a_only, names), second.rows(b_only, names)
-    return (
-        *(RowDifference(a, None, {n: (left[a][n], None) for n in names}) for a in a_only),
-        *(RowDifference(None, b, {n: (None, right[b][n]) for n in names}) for b in b_only),
-    )
+    types: Mapping[str, pa.DataType],
+    start: int,
+    stop: int,
+) -> Iterator[tuple[str, int, list[tuple[int, Any, Any]]]]:
+    """Yield columns that differ somewhere in these rows, in how many, and the first few of them."""
+    batches = (rows.batches(start, stop, [*types]) for rows in (first, second))
+    for left, right in _in_step(*batches):
+        for name, type_ in types.items():
+            a, b = left.column(name), right.column(name)
+            if type_ != first.types[name]:
+                a = decimals_to_floats(a, type_) if holds_decimals(a.type) else a.cast(type_)
+            places = np.flatnonzero(differing(a, b))
+            if len(places):
+                some = places[:_MOST_EXAMPLES].tolist()
+                values = [(start + place, a[place].as_py(), b[place].as_py()) for place in some]
+                yield name, len(places), values
+        start += left.num_rows
 
 
-@dataclass(frozen=True)
-class _Search:
-    """Reads one side again and keeps the candidate rows."""
-
-    rows: ComparedRows
-    names: Sequence[str]
-    changed: Sequence[str]
-    buckets: npt.NDArray[np.int64]
-
-    def kept(self, threads: int | None) -> _Kept:
-        parts = [
-            kept
-            for found in each(self._of_part, range(self.rows.num_parts), threads, None)
-            for kept in found
-        ]
-        return _Kept(
-            np.concatenate([np.zeros(0, np.int64), *(part.numbers for part in parts)]),
-            np.concatenate([np.zeros((2, 0), np.uint64), *(part.rows for part in parts)], axis=1),
-            np.concatenate([np.zeros((2, 0), np.uint64), *(part.keys for part in parts)], axis=1),
-        )
-
-    def _of_part(self, part: int) -> list[_Kept]:
-        start, kept = self.rows.starts[part], []
-        every = np.uint64(max(self.rows.num_rows // _SAMPLED_ROWS, 1))
-        for arrays in self.rows.batches(part, self.names):
-            hashed = HashedRows(self.names, arrays)
-            keys = hashed.keys(self.changed)
-            chosen = np.isin(hashed.buckets, self.buckets)
-            if len(self.changed) < len(self.names):
-                chosen |= keys[0] % every == 0
-            where = np.flatnonzero(chosen)
-            kept.append(_Kept(start + where, hashed.rows[:, where], keys[:, where]))
-            start += len(chosen)
-        return kept
+def _in_step(
+    left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield the same rows of both sides, however they come in batches."""
+    for first in left:
+        while first.num_rows:
+            second = next(right)
+            rows = min(first.num_rows, second.num_rows)
+            yield first.slice(0, rows), second.slice(0, rows)
+            first = first.slice(rows)
+            right = chain([second.slice(rows)], right) if rows < second.num_rows else right
 
 
-def _unmatched(these: _Kept, those: _Kept) -> npt.NDArray[np.int64]:
-    """Return positions of the rows that occur more often in `these` than in `those`."""
-    left = Counter(_tuples(those.rows))
-    places = []
-    for place, row in enumerate(_tuples(these.rows)):
-        if left[row] > 0:
-            left[row] -= 1
-        else:
-            places.append(place)
-    return np.array(places, np.int64)
+def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return for each place whether two arrays, of types of any depth, differ there."""
+    types, type_ = pa.types, left.type
+    valid, other = (np.asarray(values.is_valid()) for values in (left, right))
+    both: npt.NDArray[np.bool_] = valid & other
+    found: npt.NDArray[np.bool_] = valid != other
+    if not both.any():
+        return found
+    if type_.id != right.type.id:  # arrays that say themselves of which dtype they are
+        found |= both
+    elif types.is_struct(type_):
+        for ours, theirs in zip(left.flatten(), right.flatten(), strict=True):
+            found |= both & differing(ours, theirs)
+    elif types.is_list(type_) or types.is_map(type_):
+        lengths, others = (np.diff(np.asarray(values.offsets)) for values in (left, right))
+        found |= both & (lengths != others)
+        same = np.flatnonzero(both & ~found)
+        inside = differing(*(_elements(values.take(pa.array(same))) for values in (left, right)))
+        found[np.repeat(same, lengths[same])[inside]] = True
+    else:
+        unequal = pc.not_equal(_by_bits(left), _by_bits(right))
+        found |= both & np.asarray(pc.fill_null(unequal, False))
+    return found
 
 
-def _pairs(
-    found: Sequence[_Kept], first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of rows that differ only in the changed columns."""
-    by_key: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for place, key in zip(second[::-1], _tuples(found[1].keys[:, second[::-1]]), strict=True):
-        by_key[key].append(int(place))
-    for place, key in zip(first, _tuples(found[0].keys[:, first]), strict=True):
-        if by_key[key]:
-            yield int(found[0].numbers[place]), int(found[1].numbers[by_key[key].pop()])
+def _elements(lists: pa.Array) -> pa.Array:
+    """Return the elements of lists, or the pairs of maps, none of which is null."""
+    elements = lists.values
+    if pa.types.is_map(lists.type):
+        elements = pa.StructArray.from_arrays([lists.keys, lists.items], ["key", "value"])
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return elements.slice(first, last - first)
 
 
-def _tuples(hashes: Hashes) -> Iterable[tuple[int, int]]:
-    return zip(hashes[0].tolist(), hashes[1].tolist(), strict=True)
+def _by_bits(values: pa.Array) -> pa.Array:
+    """Return floating-point numbers as their bits, all NaNs as the same; others as they are."""
+    if not pa.types.is_floating(values.type):
+        return values
+    numbers = np.array(values.to_numpy(zero_copy_only=False))
+    numbers[np.isnan(numbers)] = np.nan
+    return pa.array(numbers.view(f"u{numbers.itemsize}"))

@@ -246,9 +246,9 @@ def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path) -> None:
     result = run("verify", "--against", source, target, "--format", "json")
     assert result.exit_code == 1
     value = json.loads(result.stdout)
-    assert value["columns"] == [{"column": "vec", "problem": "has other values"}]
-    (example,) = value["examples"]
-    assert (example["source_row"], example["other_row"]) == (3, 3)
+    (column,) = value["columns"]
+    assert (column["column"], column["problem"]) == ("vec", "differs in 1 row")
+    assert column["examples"][0][0] == 3
 
 
 def test_what_only_the_dataset_with_a_schema_holds_is_listed(source: Path) -> None:
@@ -269,8 +269,8 @@ def test_differences_are_listed(source: Path, target: Path) -> None:
     result = run("verify", "--against", source, target)
     assert result.exit_code == 1
     lines = [line.split() for line in result.stdout.splitlines()]
-    assert ["half", "has", "other", "values"] in lines
-    assert ["7", "7", "half", "99.0", "3.5"] in lines
+    assert ["half", "differs", "in", "1", "row"] in lines
+    assert ["half", "7", "99.0", "3.5"] in lines
     assert result.stdout.endswith(
         f"file://{target}: does not hold the same rows as file://{source} "
         "(30 rows, and 30 rows there)\n"
@@ -284,12 +284,8 @@ def test_options_that_do_not_go_together_are_told(source: Path, options: list[st
     assert run("verify", source, *options).exit_code == 2
 
 
-def test_rows_on_one_side_show_some_columns(tmp_path: Path) -> None:
+def test_numbers_of_rows_that_differ_are_told(tmp_path: Path) -> None:
     for name, rows in (("a", 2), ("b", 3)):
-        columns = {f"c{i:02}": list(range(rows)) for i in range(12)}
-        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        pq.write_table(numbers(rows), tmp_path / f"{name}.parquet")
     result = run("verify", "--against", tmp_path / "a.parquet", tmp_path / "b.parquet")
-    lines = [line.split() for line in result.stdout.splitlines()]
-    assert ["2", "c00", "2"] in lines
-    assert ["2", "and", "2", "more"] in lines
     assert "(3 rows, and 2 rows there)" in result.stdout

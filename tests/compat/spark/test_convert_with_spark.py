@@ -24,7 +24,9 @@ def test_partitions_are_columns_of_the_same_types(spark: Any, tmp_path: Path) ->
         for name, session in (("a", spark), ("b", None))
     )
     assert with_spark.schema.names == ("n", "d", "id", "half", "text")
-    assert compare(with_spark, without).is_same
+    order = [("n", "ascending"), ("id", "ascending")]  # Spark reads the files in one of its own
+    tables = [dataset.to_table().sort_by(order) for dataset in (with_spark, without)]
+    assert tables[0].equals(tables[1])
 
 
 @of_values
