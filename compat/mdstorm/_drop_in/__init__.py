@@ -24,14 +24,6 @@ _PETASTORM = StandIn(
     imported=PetastormImportedError,
 )
 
-#: Loggers of Petastorm's, and those of mdstorm that log the same; one that is above another first.
-_PAIRS = {
-    "petastorm": "mdstorm",
-    "petastorm.pytorch": "mdstorm._torch.loader",
-    "petastorm.reader": "mdstorm.reader",
-    "petastorm.spark": "mdstorm.spark",
-    "petastorm.spark.spark_dataset_converter": "mdstorm.spark.spark_dataset_converter",
-}
 #: The class of ``spark.conf``, by its module.
 _CLASSES = {
     "pyspark.sql.conf": "RuntimeConfig",
@@ -65,8 +57,7 @@ def install_as_petastorm() -> None:
     ``mdstorm.``, as serverless compute does, this process keeps the value, and ``spark.conf.get``
     returns it.
 
-    The loggers ``petastorm``, ``petastorm.reader``, ``petastorm.pytorch`` and ``petastorm.spark…``
-    control what mdstorm logs, by their levels, handlers and `propagate`.
+    The logger ``petastorm`` controls what mdstorm logs, by its level, handlers and `propagate`.
 
     ``petastorm.__version__`` is 0.13.1, the version of the API. Importing a module of Petastorm
     that mdstorm lacks raises an error that says where the differences are documented.
@@ -83,17 +74,11 @@ def install_as_petastorm() -> None:
 
 
 def _join_loggers() -> None:
-    """Make each of Petastorm's loggers the parent of mdstorm's. Repeating the call has no effect.
-
-    Levels and handlers of both hold, those of ``mdstorm`` first: a record goes from
-    ``mdstorm.reader`` to ``petastorm.reader``, ``mdstorm``, ``petastorm`` and the root logger.
-    """
-    for theirs, ours in _PAIRS.items():
-        logging.getLogger(ours.rpartition(".")[0])  # made later, it would take theirs' place
-        below, above = logging.getLogger(ours), logging.getLogger(theirs)
-        if below.parent is not above:
-            above.parent, below.parent = below.parent, above
-    above.setLevel(above.level)  # forgets which levels loggers have had until now
+    """Make ``petastorm`` the parent of ``mdstorm``. Repeating the call has no effect."""
+    ours, theirs = logging.getLogger("mdstorm"), logging.getLogger("petastorm")
+    if ours.parent is not theirs:
+        theirs.parent, ours.parent = ours.parent, theirs
+    theirs.setLevel(theirs.level)  # forgets which levels loggers have had until now
 
 
 def keep_conf() -> None:

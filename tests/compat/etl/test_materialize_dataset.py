@@ -274,15 +274,6 @@ def test_files_that_do_not_belong_to_the_dataset_are_named(
     assert content(tmp_path) == before
 
 
-def test_a_field_without_a_column_is_named(tmp_path: Path) -> None:
-    with (
-        pytest.raises(PetastormMetadataGenerationError, match="no column 'x', which the schema"),
-        materialize_dataset(None, tmp_path.as_uri(), WIDER),
-    ):
-        write_ids(tmp_path, "a.parquet", range(3))
-    assert content(tmp_path).keys() == {"a.parquet"}
-
-
 def test_an_mds_dataset_is_not_hidden_by_parquet(tmp_path: Path) -> None:
     with materialize_dataset(None, tmp_path.as_uri(), IDS, storage_format="mds"):
         write_ids(tmp_path, "a.parquet", range(3))

@@ -88,9 +88,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader("a.b.c"), ValueError, "looks like the name of a table"),
     (lambda p, m: reader(p, schema_fields=["z"]), RuntimeError, "are ['id', 'x', 's']: na"),
     (lambda p, m: reader(p, schema_fields=["idd"]), RuntimeError, "'s']: did you mean id?"),
-    (lambda p, m: reader(p, schema_fields=[3]), ValueError, "either a string or a field"),
     (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),
-    (lambda p, m: reader(p, num_epochs=0), ValueError, "must be positive integer or None"),
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
     (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
     (

@@ -4,7 +4,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -264,12 +263,3 @@ def test_random_worlds_lose_no_row_that_a_selection_leaves(
     converter: SparkDatasetConverter,
 ) -> None:
     assert check_worlds(converter, range(30)) < 15
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("part", range(10))
-def test_many_random_worlds_drawn_anew_lose_no_row(
-    converter: SparkDatasetConverter, part: int
-) -> None:
-    first = 300 * int(time.time()) + 30 * part
-    check_worlds(converter, range(first, first + 30))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.predicates import PredicateBase, in_intersection, in_pseudorandom_split, in_set
+from mdstorm.predicates import in_intersection, in_pseudorandom_split, in_set
 
 
 def test_dates_of_numpy_are_in_a_set_of_dates() -> None:
@@ -52,8 +52,3 @@ def test_a_split_has_so_many_subsets() -> None:
             in_pseudorandom_split([0.3, 0.7], index, "a")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Tested values does not have split key: a"):
         in_pseudorandom_split([0.3, 0.7], 0, "a").do_include({"b": 1})
-
-
-def test_the_base_is_abstract() -> None:
-    with pytest.raises(TypeError, match="abstract"):
-        PredicateBase()  # type: ignore[abstract]

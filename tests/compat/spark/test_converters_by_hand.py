@@ -1,6 +1,5 @@
 """Converters that are made by hand, over files of Parquet and over MDS."""
 
-import logging
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -73,12 +72,3 @@ def test_missing_files_are_an_error_when_they_are_read(tmp_path: Path) -> None:
         with pytest.raises(DatasetNotFoundError) as caught, converter.make_torch_dataloader():
             pass
         assert isinstance(caught.value, RuntimeError)
-
-
-def test_delete_leaves_parquet_alone(data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    before = sorted(data.iterdir())
-    urls = [f"file://{data}/{n}.parquet" for n in range(2)]
-    with caplog.at_level(logging.WARNING, "mdstorm"):
-        SparkDatasetConverter(f"file://{data}", urls, 6).delete()
-    assert sorted(data.iterdir()) == before
-    assert "that mdstorm did not write" in caplog.text

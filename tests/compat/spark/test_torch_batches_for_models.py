@@ -49,16 +49,6 @@ def test_named_columns_are_what_the_model_takes(
     assert seen == Counter(range(ROWS))
 
 
-def test_one_name_is_one_tensor_and_all_others_are_features(
-    converter: SparkDatasetConverter,
-) -> None:
-    (x, *_) = loader_of(converter, features="a")
-    assert isinstance(x, torch.Tensor)
-    ((x, y), *_) = loader_of(converter, labels="label")
-    assert list(x) == ["a", "b", "weight", "text"]
-    assert [float(text) for text in x["text"]] == x["a"].tolist() == y.tolist()
-
-
 def test_columns_that_are_not_named_are_not_read(converter: SparkDatasetConverter) -> None:
     loader = loader_of(converter, features="a", labels="label")
     assert loader.dataset._mdstorm.options.delivered == ("a", "label")
@@ -71,8 +61,3 @@ def test_a_map_makes_anything_of_a_batch(converter: SparkDatasetConverter) -> No
     loader = loader_of(converter, batch_map=stacked)
     assert len(loader) == 7
     assert [tuple(x.shape) for x, _ in islice(loader, 2)] == [(8, 2), (8, 2)]
-
-
-def test_batches_are_copied_to_a_device(converter: SparkDatasetConverter) -> None:
-    (x, y), *_ = loader_of(converter, features="a", labels="label", device="meta")
-    assert (x.device.type, y.device.type) == ("meta", "meta")

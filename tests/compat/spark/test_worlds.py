@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.compat.spark.converters import converter_of
 from tests.compat.spark.ways_to_read import (
@@ -104,29 +103,6 @@ class TestAutomaticShares:
             launch(rank, 2)
             sizes.append([len(b["number"] if isinstance(b, dict) else b.number) for b in batches])
         assert sizes == [[8, 9], [8, 8]]
-
-    @pytest.mark.parametrize(
-        ("shards", "text"),
-        [
-            ({"cur_shard": "auto", "shard_count": 2}, "cur_shard='auto' .* shard_count=2 would"),
-            ({"cur_shard": 1, "shard_count": "auto"}, "shard_count='auto' .* cur_shard=1 would"),
-            ({"cur_shard": "Auto"}, "must be ints and both specified"),
-            ({"cur_shard": np.array([1]), "shard_count": 2}, "must be ints and both specified"),
-        ],
-        ids=str,
-    )
-    def test_other_arguments_beside_it_are_refused(
-        self, thousand: SparkDatasetConverter, shards: dict[str, Any], text: str
-    ) -> None:
-        makes = [
-            thousand.make_torch_dataloader,
-            thousand.make_tf_dataset,
-            lambda **given: make_batch_reader(thousand.cache_dir_url, **given),
-            lambda **given: make_reader(thousand.cache_dir_url, **given),
-        ]
-        for make in makes:
-            with pytest.raises(InvalidArgumentError, match=text):
-                make(**shards)
 
     def test_n_grams_need_integers(self, thousand: SparkDatasetConverter) -> None:
         ngram = NGram({0: ["number"], 1: ["number"]}, 1, "number")
