@@ -23,7 +23,6 @@ _EXTRAS = {
     "PIL": ("Images", "images"),
     "deltalake": ("Delta tables", "delta"),
     "lightning.pytorch": ("mdstorm.lightning's data modules", ""),
-    "mlflow": ("Metrics in MLflow", ""),
     "pandas": ("pandas DataFrames", ""),
     "pyiceberg": ("Iceberg tables", "iceberg"),
     "pyspark": ("Spark DataFrames", "spark"),

@@ -177,15 +177,6 @@ def test_what_is_replaced_stays_until_the_new_dataset_is_complete(
     assert len(open_dataset(str(target)).to_table()) == 5
 
 
-def test_what_is_no_parquet_is_an_error_of_one_line(tmp_path: Path) -> None:
-    (tmp_path / "0.parquet").write_text("no Parquet")
-    for source in (tmp_path / "0.parquet", tmp_path / "nothing"):
-        result = run("convert", source, tmp_path / "mds")
-        assert result.exit_code == 3
-        assert result.stderr.startswith("error: ")
-        assert result.stderr.count("\n") == 1
-
-
 def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path) -> None:
     source = GOLDEN / "codecs"
     done = run("convert", source, target)
@@ -282,10 +273,3 @@ def test_differences_are_listed(source: Path, target: Path) -> None:
 )
 def test_options_that_do_not_go_together_are_told(source: Path, options: list[str]) -> None:
     assert run("verify", source, *options).exit_code == 2
-
-
-def test_numbers_of_rows_that_differ_are_told(tmp_path: Path) -> None:
-    for name, rows in (("a", 2), ("b", 3)):
-        pq.write_table(numbers(rows), tmp_path / f"{name}.parquet")
-    result = run("verify", "--against", tmp_path / "a.parquet", tmp_path / "b.parquet")
-    assert "(3 rows, and 2 rows there)" in result.stdout

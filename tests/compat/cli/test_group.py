@@ -82,16 +82,6 @@ def test_what_the_system_refuses_is_one_line_and_a_code(tmp_path: Path) -> None:
     assert "index.json" in line
 
 
-@pytest.mark.parametrize("name", ["inspect", "head", "verify", "reindex"])
-@pytest.mark.parametrize(
-    "arguments", [[], ["x", "--format", "xml"], ["x", "--storage-option", "key"], ["x", "--nope"]]
-)
-def test_a_wrong_command_line_is_a_usage_error(name: str, arguments: list[str]) -> None:
-    result = run(name, *arguments)
-    assert result.exit_code == 2
-    assert "Usage:" in result.stderr
-
-
 def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, object] = {}
 
