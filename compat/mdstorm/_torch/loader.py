@@ -232,7 +232,7 @@ class RowLoader(ReaderLoader):
     """Batches of rows, which `collate_fn` puts together."""
 
     collate_fn: Callable[[list[Any]], Any]
-    _shuffling_buffer: row_buffers.ShufflingBufferBase
+    _shuffling_buffer: row_buffers.RandomShufflingBuffer | row_buffers.NoopShufflingBuffer
     #: Rows of the batch that is being filled.
     _batch_acc: list[Any]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections import deque
 from collections.abc import Collection
 from typing import Any
@@ -14,33 +13,8 @@ from mdstorm.errors import ShufflingBufferError
 __all__ = ["NoopShufflingBuffer", "RandomShufflingBuffer", "ShufflingBufferBase"]
 
 
-class ShufflingBufferBase(abc.ABC):
-    """Items go in and come out in another order. For one thread only."""
-
-    @abc.abstractmethod
-    def add_many(self, items: Collection[Any]) -> None:
-        """Add items."""
-
-    @abc.abstractmethod
-    def retrieve(self) -> Any:
-        """Remove an item, and return it."""
-
-    @abc.abstractmethod
-    def can_add(self) -> bool:
-        """Whether items may be added."""
-
-    @abc.abstractmethod
-    def can_retrieve(self) -> bool:
-        """Whether an item may be removed."""
-
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """Number of items in the buffer."""
-
-    @abc.abstractmethod
-    def finish(self) -> None:
-        """Allow all items to be removed: nothing will be added any more."""
+class ShufflingBufferBase:
+    """Base of the buffers: items go in and come out in another order. For one thread only."""
 
 
 class NoopShufflingBuffer(ShufflingBufferBase):
@@ -117,7 +91,22 @@ class RandomShufflingBuffer(ShufflingBufferBase):
             If the buffer is full or finished, or these are more than it may hold; also
             RuntimeError.
         """
-        check_addition(self, len(items), self._mdstorm_most, is_finished=self._done_adding)
+        if self._done_adding:
+            raise ShufflingBufferError(
+                "Can not call add_many after finish() was called: make a new buffer for each pass"
+            )
+        if not self.can_add():
+            raise ShufflingBufferError(
+                f"Can not enqueue: {self.size} items reach the capacity. Retrieve some first; "
+                "can_add() says whether more can be added"
+            )
+        size = self.size + len(items)
+        if size > self._mdstorm_most:
+            raise ShufflingBufferError(
+                "Attempt to enqueue more elements than the capacity allows. "
+                f"Current size: {self.size}, new size {size}, maximum allowed: "
+                f"{self._mdstorm_most}. Add fewer at a time, or raise extra_capacity"
+            )
         self._items.extend(items)
 
     def retrieve(self) -> Any:
@@ -128,7 +117,11 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         ShufflingBufferError
             If too few are left; also RuntimeError.
         """
-        check_retrieval(self)
+        if not self.can_retrieve():
+            raise ShufflingBufferError(
+                f"Can not dequeue from {self.size} items. Add more, or call finish() after the "
+                "last ones; can_retrieve() says whether any are available"
+            )
         items = self._items
         chosen = np.random.randint(0, len(items))  # noqa: NPY002  users seed it, as for Petastorm
         items[chosen], items[-1] = items[-1], items[chosen]
@@ -150,31 +143,3 @@ class RandomShufflingBuffer(ShufflingBufferBase):
     def finish(self) -> None:
         """Allow all items to be removed: nothing will be added any more."""
         self._done_adding = True
-
-
-def check_addition(buffer: Any, count: int, most: int, *, is_finished: bool) -> None:
-    """Raise ShufflingBufferError unless a buffer can take `count` more of `most` items."""
-    if is_finished:
-        raise ShufflingBufferError(
-            "Can not call add_many after finish() was called: make a new buffer for each pass"
-        )
-    if not buffer.can_add():
-        raise ShufflingBufferError(
-            f"Can not enqueue: {buffer.size} items reach the capacity. Retrieve some first; "
-            "can_add() says whether more can be added"
-        )
-    if buffer.size + count > most:
-        raise ShufflingBufferError(
-            "Attempt to enqueue more elements than the capacity allows. "
-            f"Current size: {buffer.size}, new size {buffer.size + count}, maximum allowed: "
-            f"{most}. Add fewer at a time, or raise extra_capacity"
-        )
-
-
-def check_retrieval(buffer: Any) -> None:
-    """Raise ShufflingBufferError unless something may be removed from a buffer."""
-    if not buffer.can_retrieve():
-        raise ShufflingBufferError(
-            f"Can not dequeue from {buffer.size} items. Add more, or call finish() after the last "
-            "ones; can_retrieve() says whether any are available"
-        )
