@@ -1,10 +1,12 @@
-"""Datasets for mistakes."""
+"""Datasets for mistakes, small Parquet files, and readers that end with their test."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.compat.readers import stop_readers, write_parquet
 
 import mdstorm
 
@@ -21,3 +23,27 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     (folder / "csv" / "a.csv").write_text("id,x\n1,2\n", "utf-8")
     mdstorm.convert(folder / "parquet", folder / "mds", progress=False)
     return (folder / "parquet").as_uri(), (folder / "mds").as_uri()
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> str:
+    """The numbers from 0 to 9 in row groups of four."""
+    return write_parquet(tmp_path / "ten", {"number": range(10)})
+
+
+@pytest.fixture(scope="session")
+def thirty(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The numbers from 0 to 29 in row groups of seven."""
+    return write_parquet(tmp_path_factory.mktemp("thirty"), {"id": range(30)}, 7)
+
+
+@pytest.fixture
+def thousand(tmp_path: Path) -> str:
+    """The numbers from 0 to 999 in row groups of a hundred."""
+    return write_parquet(tmp_path / "thousand", {"number": range(1000)}, 100)
+
+
+@pytest.fixture(autouse=True)
+def _no_reader_goes_on() -> Iterator[None]:
+    yield
+    stop_readers()

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 from tests.compat.readers import batch_reader, numbers, row_reader
-from tests.compat.small_parquet import ten
 
 from mdstorm.ngram import NGram
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.transform import TransformSpec
-
-__all__ = ["ten"]
 
 #: Names with an underscore that Petastorm 0.13.1 gives its classes, too.
 _PETASTORMS: dict[str, str] = {
