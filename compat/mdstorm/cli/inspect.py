@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from mdstorm.cli import _common
 from mdstorm_backend.display import human_bytes
-from mdstorm_backend.maintenance import ColumnSummary, Inspection
+from mdstorm_backend.maintenance import Inspection
 from mdstorm_backend.maintenance import head as head_of_dataset
 from mdstorm_backend.maintenance import inspect as inspect_dataset
 
@@ -21,26 +20,23 @@ _LONGEST = 60
 @click.command(
     epilog=_common.examples(
         "mdstorm inspect /data/events",
-        "mdstorm inspect s3://bucket/events --statistics --format json",
+        "mdstorm inspect s3://bucket/events --format json",
     )
 )
 @_common.dataset_argument
-@click.option("--statistics", is_flag=True, help="Also read and describe all values.")
 @_common.storage_option
 @_common.format_option
-def inspect(url: str, statistics: bool, storage_options: dict[str, Any], format_: str) -> None:
+def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
     """Describe the dataset at URL: its columns, shards and sizes.
 
-    Only its index is read, unless --statistics is given.
+    Only its index is read.
     """
-    found = inspect_dataset(url, storage_options=storage_options, statistics=statistics)
+    found = inspect_dataset(url, storage_options=storage_options)
     if format_ == "json":
         _common.write_json(found.to_json())
         return
     _common.write_table(found.url, ["property", "value"], _overview(found))
     _write_columns(found)
-    if statistics:
-        _write_statistics(found)
 
 
 def _overview(found: Inspection) -> list[tuple[str, object]]:
@@ -94,33 +90,6 @@ def _write_columns(found: Inspection) -> None:
         for column in found.columns
     ]
     _common.write_table("columns", names, rows, numbers=names[-2:])
-
-
-def _write_statistics(found: Inspection) -> None:
-    names = ["column", "nulls", "NaN", "min", "max", "mean", "lengths", "mean length"]
-    _common.write_table("statistics", names, map(_cells, found.columns), numbers=names[1:])
-
-
-def _cells(column: ColumnSummary) -> Iterator[object]:
-    yield column.name
-    one = column.statistics
-    if one is None:
-        yield "not decoded"
-        return
-    yield f"{one.nulls:,}"
-    yield f"{one.nans:,}"
-    yield from (_short(value) for value in (one.min, one.max, one.mean))
-    if one.shortest is None:
-        yield from ("", "")
-    else:
-        yield f"{one.shortest:,} … {one.longest:,}"
-        yield _short(one.mean_length)
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "" if value is None else str(value)
 
 
 @click.command(epilog=_common.examples("mdstorm head /data/events -n 3 --columns id,label"))

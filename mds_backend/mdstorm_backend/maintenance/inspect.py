@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.arrow_types import simple_name
 from mdstorm_backend.format.values.batch import as_arrow
-from mdstorm_backend.maintenance.column_statistics import ColumnStatistics, StatisticsOf, plain
 
-#: Bytes, approximately, to gather statistics from at a time.
-_CHUNK_BYTES = 32 << 20
+_NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,6 @@ class ColumnSummary:
         Whether the DataFrame declared it nullable.
     null_count, element_null_count : int
         Rows, and elements inside arrays, that are null.
-    statistics : ColumnStatistics or None
-        Statistics of its values, if requested and if they can be decoded.
     """
 
     name: str
@@ -66,14 +63,6 @@ class ColumnSummary:
     nullable: bool
     null_count: int
     element_null_count: int
-    statistics: ColumnStatistics | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object, without ``statistics`` if there are none."""
-        value = {key: item for key, item in vars(self).items() if key != "statistics"}
-        if self.statistics is not None:
-            value["statistics"] = self.statistics.to_json()
-        return value
 
 
 @dataclass(frozen=True)
@@ -118,20 +107,10 @@ class Inspection:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        value = dict(vars(self))
-        value["columns"] = [column.to_json() for column in self.columns]
-        for key in ("shard_rows", "shard_bytes", "stored_bytes"):
-            value[key] = asdict(value[key])
-        return value
+        return {**asdict(self), "columns": [vars(column) for column in self.columns]}
 
 
-def inspect(
-    url: str,
-    *,
-    storage_options: dict[str, Any] | None = None,
-    statistics: bool = False,
-    on_progress: Progress = None,
-) -> Inspection:
+def inspect(url: str, *, storage_options: dict[str, Any] | None = None) -> Inspection:
     """Describe the dataset at `url`.
 
     Only its index is read, and a shard's header if the index lost the schema.
@@ -142,31 +121,21 @@ def inspect(
         Directory of the dataset: a URL or a local path.
     storage_options : dict, optional
         Options of the fsspec file system.
-    statistics : bool
-        Whether to also read and describe all values, which takes the memory of one shard and about
-        32 MiB.
-    on_progress : callable or bool, optional
-        Function that is called with the number of read shards and the total. By default, progress
-        is shown in a terminal or a notebook. False turns it off.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     CorruptDatasetError
-        If the dataset cannot be parsed or, with `statistics`, cannot be read.
+        If the dataset cannot be parsed.
     """
     dataset = open_dataset(url, storage_options=storage_options)
     shards = dataset.index.shards
-    found: dict[str, ColumnStatistics] = {}
-    if statistics:
-        with progress("Reading shards", "shards", on_progress) as shown:
-            found = _gather(dataset, shown)
     return Inspection(
         url=dataset.url,
         rows=len(dataset),
         shards=len(shards),
-        columns=_columns(dataset, found),
+        columns=_columns(dataset),
         shard_rows=Spread.of(dataset.shard_sizes),
         shard_bytes=Spread.of(shard.raw_data.bytes for shard in shards),
         stored_bytes=Spread.of(shard.stored.bytes for shard in shards),
@@ -182,7 +151,7 @@ def _counts(values: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(value or "none" for value in values).most_common())
 
 
-def _columns(dataset: Dataset, found: dict[str, ColumnStatistics]) -> tuple[ColumnSummary, ...]:
+def _columns(dataset: Dataset) -> tuple[ColumnSummary, ...]:
     encodings: dict[str, Counter[str]] = {name: Counter() for name in dataset.schema.names}
     layouts = Counter((s.column_names, s.column_encodings) for s in dataset.index.shards)
     for (names, texts), count in layouts.items():
@@ -197,25 +166,9 @@ def _columns(dataset: Dataset, found: dict[str, ColumnStatistics]) -> tuple[Colu
             nullable=column.nullable,
             null_count=column.null_count,
             element_null_count=column.element_null_count,
-            statistics=found.get(column.name),
         )
         for column in dataset.schema
     )
-
-
-def _gather(dataset: Dataset, on_progress: OnProgress | None) -> dict[str, ColumnStatistics]:
-    columns = [column for column in dataset.schema if not column.parsed_encoding.is_opaque]
-    gathered = {column.name: StatisticsOf() for column in columns}
-    for number, info in enumerate(dataset.index.shards):
-        shard = dataset.shard(number)
-        size = max(1, info.samples * _CHUNK_BYTES // max(info.raw_data.bytes, 1))
-        for start in range(0, info.samples, size):
-            rows = np.arange(start, min(start + size, info.samples))
-            for name, values in shard.read(rows, list(gathered), exact_nulls=True).items():
-                gathered[name].add(values)
-        if on_progress is not None:
-            on_progress(number + 1, len(dataset.index.shards))
-    return {name: statistics.result() for name, statistics in gathered.items()}
 
 
 @dataclass(frozen=True)
@@ -260,7 +213,7 @@ class Head:
         """Return one JSON object per row; images and pickles are the stored bytes as base64."""
         return [
             {
-                name: plain(value.data if isinstance(value, Stored) else value)
+                name: _plain(value.data if isinstance(value, Stored) else value)
                 for name, value in row.items()
             }
             for row in self.rows
@@ -330,3 +283,28 @@ def _rows(
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` in a form that `json.dumps` accepts.
+
+    Bytes become base64; dates and times ISO 8601; decimals text; numbers that JSON cannot represent
+    the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``; arrays lists; maps lists of pairs.
+    """
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _NON_FINITE[str(value)]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return _plain(value.tolist())
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value / timedelta(seconds=1)
+    return str(value)

@@ -15,17 +15,9 @@ def test_tables_describe_the_dataset(dataset: Path) -> None:
     assert "number int64 long yes 0 0" in lines
     assert "text str string yes 1 0" in lines
     assert result.stderr == ""
-    assert "statistics" not in lines
-
-
-def test_statistics_are_shown_on_request(dataset: Path) -> None:
-    result = run("inspect", dataset, "--statistics")
-    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    assert "number 0 0 0 299 149.5" in lines
-    assert any(line.startswith("text 1 0 6 … 8") for line in lines)
 
 
 def test_json_is_what_the_function_returns(dataset: Path) -> None:
-    result = run("inspect", dataset, "--statistics", "--format", "json")
-    assert json.loads(result.stdout) == inspect(str(dataset), statistics=True).to_json()
-    assert run("inspect", dataset, "--statistics", "--json").stdout == result.stdout
+    result = run("inspect", dataset, "--format", "json")
+    assert json.loads(result.stdout) == inspect(str(dataset)).to_json()
+    assert run("inspect", dataset, "--json").stdout == result.stdout

@@ -10,8 +10,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 from tests.naming import value_id
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.maintenance.column_statistics import plain
-from mdstorm_backend.maintenance.inspect import Stored, head
+from mdstorm_backend.maintenance.inspect import Stored, _plain, head
 
 
 @pytest.mark.long
@@ -106,7 +105,7 @@ def test_a_negative_number_of_rows_is_refused(tmp_path: Path) -> None:
     ids=value_id,
 )
 def test_every_value_becomes_json(value: object, expected: object) -> None:
-    found = plain(value)
+    found = _plain(value)
     assert found == expected
     assert type(found) is type(expected)
     json.dumps(found, allow_nan=False)

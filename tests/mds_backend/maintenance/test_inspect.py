@@ -51,7 +51,7 @@ def test_the_index_is_described(compression: str | None, tmp_path: Path) -> None
     assert found.logical_schema
     (column,) = found.columns
     assert (column.name, column.encodings) == ("number", {"int64": len(shards)})
-    assert (column.spark_type, column.nullable, column.statistics) == ("long", True, None)
+    assert (column.spark_type, column.nullable) == ("long", True)
     check_json(found)
 
 
@@ -70,36 +70,9 @@ def test_forms_of_arrays_are_told_apart(tmp_path: Path) -> None:
     assert column.encodings == {"ndarray:int64:1": 1, "ndarray:int64": 1}
 
 
-def test_statistics_leave_nulls_and_nan_out(tmp_path: Path) -> None:
-    write_dataset(tmp_path, ROWS, FIELDS, tasks=3)
-    steps: list[tuple[int, int]] = []
-    found = inspect(
-        str(tmp_path), statistics=True, on_progress=lambda done, of: steps.append((done, of))
-    )
-    assert steps == [(1, 3), (2, 3), (3, 3)]
-    check_json(found)
-    by_name = {c.name: c.statistics for c in found.columns if c.statistics is not None}
-    assert list(by_name) == list(FIELDS)
-    assert all(one.rows == 3 for one in by_name.values())
-    number, real = by_name["number"], by_name["real"]
-    assert (number.min, number.max, number.mean, number.nulls) == (1, 5, 3.0, 1)
-    assert (real.min, real.max, real.mean, real.nulls, real.nans) == (2.0, 2.0, 2.0, 1, 1)
-    assert by_name["flag"].mean == pytest.approx(2 / 3)
-    text = by_name["text"]
-    assert (text.shortest, text.longest, text.mean_length, text.lengths) == (0, 1, 0.5, 2)
-    assert (by_name["data"].longest, by_name["data"].mean_length) == (4, 2.0)
-    assert (by_name["day"].min, by_name["day"].mean) == (date(2019, 1, 1), None)
-    assert by_name["price"].max == Decimal("1.50")
-    ragged = by_name["ragged"]
-    assert (ragged.min, ragged.max, ragged.mean, ragged.nulls) == (1, 7, 4.0, 0)
-    assert (ragged.shortest, ragged.longest, ragged.lengths) == (0, 2, 3)
-
-
 @pytest.mark.parametrize("directory", GOLDEN_NAMES)
 def test_every_dataset_of_the_formats_own_library_is_described(directory: str) -> None:
-    found = inspect(str(GOLDEN / directory), statistics=True)
+    found = inspect(str(GOLDEN / directory))
     check_json(found)
     assert not found.logical_schema
     assert found.rows == found.shard_rows.total
-    if found.rows:
-        assert all(column.statistics for column in found.columns)
