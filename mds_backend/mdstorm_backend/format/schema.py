@@ -18,11 +18,10 @@ from mdstorm_backend.format.encodings import (
     Encoding,
     general_encoding,
     parse_encoding,
-    register,
     sized_encoding,
 )
 from mdstorm_backend.format.encodings.numbers import array_encoding
-from mdstorm_backend.format.encodings.registry import foreign_encodings_of
+from mdstorm_backend.format.encodings.registry import foreign_encodings_of, register
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type, simple_name
 from mdstorm_backend.format.values.nested_lists import element_type

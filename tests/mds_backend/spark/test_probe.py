@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from tests import refusing
 from tests.conftest import IS_CONNECT
-from tests.mds_backend.format.own_uuid import UUIDText
+from tests.mds_backend.format.own_classes import Words
 
+from mdstorm_backend import register_encoding
 from mdstorm_backend.errors import (
     CredentialsError,
     MissingDependencyError,
     StorageError,
     WriteError,
 )
-from mdstorm_backend.format.encodings import register, unregister
+from mdstorm_backend.format.encodings import unregister_encoding
 from mdstorm_backend.spark.jobs import check_driver_writes, why_not_writable
 from mdstorm_backend.storage import Location
 
@@ -100,13 +101,9 @@ def test_a_session_that_refuses_python_is_a_reason(spark: Any, tmp_path: Path) -
 @pytest.fixture
 def own_encoding() -> Iterator[None]:
     """An encoding that jobs tell executors of, which have nothing that it is made from."""
-
-    class Own(UUIDText):
-        names = ("own",)
-
-    register(Own)
+    register_encoding("own", Words)
     yield
-    unregister(Own)
+    unregister_encoding("own")
 
 
 @pytest.mark.usefixtures("own_encoding")

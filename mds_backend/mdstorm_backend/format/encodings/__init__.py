@@ -9,9 +9,7 @@ from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.encodings.registry import (
     general_encoding,
     parse_encoding,
-    register,
     sized_encoding,
-    unregister,
     unregister_encoding,
 )
 
@@ -19,8 +17,6 @@ __all__ = [
     "Encoding",
     "general_encoding",
     "parse_encoding",
-    "register",
     "sized_encoding",
-    "unregister",
     "unregister_encoding",
 ]

@@ -70,10 +70,10 @@ Form: TypeAlias = Literal["object", "array"]
 class Encoding(EncodingTraits, ABC):
     """One encoding: the types of its values, and how they are written, read, checked and shown.
 
-    A kind of encoding is a subclass, which `registry.register` makes known. It has to say how one
-    value is encoded and decoded. The defaults of everything else are those of values of varying
-    size which the reading core delivers as they are stored, bytes or text, and which are decoded
-    for those who want the objects. The attributes of `EncodingTraits` say what the values are.
+    A kind of encoding is a subclass, which `registry` lists. It has to say how one value is encoded
+    and decoded. The defaults of everything else are those of values of varying size which the
+    reading core delivers as they are stored, bytes or text, and which are decoded for those who
+    want the objects. The attributes of `EncodingTraits` say what the values are.
     """
 
     @classmethod

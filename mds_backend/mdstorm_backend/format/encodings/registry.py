@@ -22,7 +22,9 @@ from mdstorm_backend.format.encodings.user_encoding import (
     value_size,
 )
 
-_Kind: TypeAlias = type[Encoding] | UserKind | LostKind
+#: What users register: the encodings of the format are classes.
+_Foreign: TypeAlias = UserKind | LostKind
+_Kind: TypeAlias = type[Encoding] | _Foreign
 
 _BUILT_IN: tuple[type[Encoding], ...] = (
     Number,
@@ -45,7 +47,7 @@ _FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.alia
 _classes: dict[str, _Kind] = dict(_FORMAT)
 
 #: What another process has told this one, by name.
-_told: dict[str, _Kind] = {}
+_told: dict[str, _Foreign] = {}
 
 
 def register_encoding(name: str, make: MakeCoder) -> None:
@@ -132,39 +134,18 @@ def format_encoding(text: str) -> Encoding | None:
     return None if kind is None else kind.parse(text, parameters)
 
 
-def register(*kinds: _Kind) -> None:
-    """Make kinds of encodings known in this process.
+def register(*kinds: _Foreign) -> None:
+    """Know the kinds that users registered in another process.
 
-    Processes that read or write for this one, of Spark or of PyTorch, are told of them; they have
-    to be able to import the module of the class. What a user registered in this process stays.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If one lacks a name or a method, or its name is that of another class.
+    What a user registered in this process stays.
     """
     for kind in kinds:
-        if not isinstance(kind, type):
-            if not isinstance(_classes.get(kind.name), UserKind):
-                _classes[kind.name] = kind
-            continue
-        missing = sorted(kind.__abstractmethods__) or ([] if kind.names else ["names"])
-        if missing:
-            raise InvalidArgumentError(
-                f"encoding {kind.__qualname__} lacks {', '.join(missing)}: define them"
-            )
-        for name in (*kind.names, *kind.aliases):
-            known = _classes.get(name, kind)
-            if not isinstance(known, type) or _identity(known) != _identity(kind):
-                owner = known.__qualname__ if isinstance(known, type) else "of a user"
-                raise InvalidArgumentError(
-                    f"there is an encoding {name!r} already, {owner}: give yours another name"
-                )
-            _classes[name] = kind
+        if not isinstance(_classes.get(kind.name), UserKind):
+            _classes[kind.name] = kind
     parse_encoding.cache_clear()
 
 
-def adopt(*kinds: _Kind) -> None:
+def adopt(*kinds: _Foreign) -> None:
     """Know the kinds that another process has registered, and no longer what it told before.
 
     A process that Spark reuses gets those of one job after the other. What was registered in this
@@ -173,35 +154,22 @@ def adopt(*kinds: _Kind) -> None:
     for name, kind in _told.items():
         if _classes.get(name) is kind:
             _forget(name)
-    before = dict(_classes)
     register(*kinds)
     _told.clear()
-    _told.update((name, kind) for name, kind in _classes.items() if before.get(name) is not kind)
+    _told.update((kind.name, kind) for kind in kinds if _classes[kind.name] is kind)
 
 
-def unregister(kind: type[Encoding]) -> None:
-    """Forget a kind of encodings that `register` made known."""
-    for name in (*kind.names, *kind.aliases):
-        del _classes[name]
-    parse_encoding.cache_clear()
-
-
-def _identity(kind: type[Encoding]) -> tuple[str, str]:
-    """What is the same for a class that is defined, or sent to this process, once more."""
-    return kind.__module__, kind.__qualname__
-
-
-def foreign_encodings() -> tuple[_Kind, ...]:
+def foreign_encodings() -> tuple[_Foreign, ...]:
     """Return the kinds that were registered: what other processes have to be told."""
-    return tuple(dict.fromkeys(kind for kind in _classes.values() if kind not in _BUILT_IN))
+    return tuple(kind for kind in _classes.values() if not isinstance(kind, type))
 
 
-def foreign_encodings_of(text: str) -> tuple[_Kind, ...]:
+def foreign_encodings_of(text: str) -> tuple[_Foreign, ...]:
     """Return those that the values of a column with the encoding `text` may need."""
     return tuple(
         kind
         for kind in foreign_encodings()
-        if isinstance(kind, type) or re.search(rf"(^|[: ]){re.escape(kind.name)}($|[: ])", text)
+        if re.search(rf"(^|[: ]){re.escape(kind.name)}($|[: ])", text)
     )
 
 
