@@ -91,6 +91,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "tf_utils._schema_to_tf_dtypes",
     ),
     "steps-of-the-converter": (
+        "spark.spark_dataset_converter.CachedDataFrameMeta",
         "spark.spark_dataset_converter._cache_df_meta_list",
         "spark.spark_dataset_converter._convert_precision",
         "spark.spark_dataset_converter._convert_vector",

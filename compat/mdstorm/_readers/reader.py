@@ -59,6 +59,15 @@ class Reader(Described, OwnContext):
         Whether `stop` was called.
     """
 
+    def __new__(cls, *parts: Any, **options: Any) -> Reader:
+        """Refuse the parts that Petastorm's class is made of."""
+        if not parts or not isinstance(parts[0], Opened):
+            raise errors.UnsupportedArgumentError(
+                "a Reader is not made by hand: call make_reader or make_batch_reader with the URL "
+                "of the dataset. See docs/differences.md#workers-and-their-queues of mdstorm"
+            )
+        return super().__new__(cls)
+
     def __init__(
         self,
         opened: Opened,
@@ -67,7 +76,6 @@ class Reader(Described, OwnContext):
         *,
         batched: bool,
     ) -> None:
-        _check_opened(opened)
         self._mdstorm_arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
         order = reading.sample_order(arguments)
@@ -320,15 +328,6 @@ class Reader(Described, OwnContext):
     def _mdstorm_mark_consumed(self) -> None:
         """Note that a loader has read all rows."""
         self._mdstorm_untouched, self.last_row_consumed = False, True
-
-
-def _check_opened(opened: object) -> None:
-    """Raise UnsupportedArgumentError for what Petastorm's `Reader` is made of."""
-    if not isinstance(opened, Opened):
-        raise errors.UnsupportedArgumentError(
-            "a Reader is not made by hand: call make_reader or make_batch_reader with the URL of "
-            "the dataset. See docs/differences.md#workers-and-their-queues of mdstorm"
-        )
 
 
 def _warn_of_nothing(url: str) -> None:

@@ -11,12 +11,24 @@ import pytest
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm.errors import NoMatchingFieldsError
+from mdstorm.errors import NoMatchingFieldsError, UnsupportedArgumentError
+from mdstorm.reader import Reader
 from mdstorm_backend import MDSWriter
 
 
 def numbers(items: Any) -> list[int]:
     return [int(n) for item in items for n in np.atleast_1d(item.number)]
+
+
+def test_it_is_not_made_by_hand() -> None:
+    class Own(Reader):
+        pass
+
+    by_hand: Any = Own
+    with pytest.raises(UnsupportedArgumentError, match="call make_reader or make_batch_reader"):
+        by_hand(None, "/data", is_batched_reader=True)
+    with pytest.raises(UnsupportedArgumentError, match="call make_reader or make_batch_reader"):
+        by_hand(pyarrow_filesystem=None, dataset_path="/data")
 
 
 def test_stop_ends_the_threads_at_once(ten: str) -> None:
