@@ -13,7 +13,7 @@ __all__ = ["doctor"]
 @click.command(
     epilog=examples(
         "mdstorm doctor",
-        "mdstorm doctor --cache-dir s3://bucket/cache --ranks 2",
+        "mdstorm doctor --cache-dir s3://bucket/cache",
         "mdstorm doctor --format json",
     )
 )
@@ -25,13 +25,6 @@ __all__ = ["doctor"]
     "back and compares it by value, and it is deleted. By default no round trip is made.",
 )
 @click.option(
-    "--ranks",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Processes of this host that read back, each its share.",
-)
-@click.option(
     "--round-trip/--no-round-trip",
     default=True,
     show_default=True,
@@ -39,7 +32,7 @@ __all__ = ["doctor"]
 )
 @format_option
 @click.pass_context
-def doctor(ctx: click.Context, url: str | None, ranks: int, round_trip: bool, format_: str) -> None:
+def doctor(ctx: click.Context, url: str | None, round_trip: bool, format_: str) -> None:
     """Check whether mdstorm can work here, and say what to do where it cannot.
 
     Checks Python, the versions of libraries, Java, the Python of Spark's workers, the caches, the
@@ -48,7 +41,7 @@ def doctor(ctx: click.Context, url: str | None, ranks: int, round_trip: bool, fo
     from mdstorm.doctor import check_setup
     from mdstorm.doctor._machine import world_of_job
 
-    report = check_setup(url, ranks=ranks, round_trip=round_trip)
+    report = check_setup(url, round_trip=round_trip)
     world = world_of_job()
     if world is not None and world.rank and not report.problems:
         return  # rank 0 speaks for all

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mdstorm.doctor import _libraries, _machine, _spark, _storage
@@ -48,7 +49,6 @@ _CHECKS_OF_SPARK = ("java", "workers", "spark")
 def check_setup(
     cache_dir_url: str | os.PathLike[str] | None = None,
     *,
-    ranks: int = 1,
     round_trip: bool = True,
     spark: SparkSession | None = None,
 ) -> Report:
@@ -61,8 +61,6 @@ def check_setup(
         Spark, read back in PyTorch and TensorFlow as far as they are installed, on the GPU if there
         is one, compared by value, and deleted. By default the configured parent cache directory is
         only looked at.
-    ranks : int
-        Number of processes on this host that read back, each its share.
     round_trip : bool
         Whether to make the round trip.
     spark : pyspark.sql.SparkSession, optional
@@ -76,15 +74,13 @@ def check_setup(
 
     Notes
     -----
-    In a job of several ranks, as torchrun or TorchDistributor start them, every rank calls this
-    with the same URL. Rank 0 writes the rows, without Spark; all ranks of all hosts read their
-    shares.
+    In a job of several ranks, as torchrun or TorchDistributor start them, each rank checks its
+    host, and no round trip is made.
 
     Files that are written to try a directory are removed, also after Ctrl-C. Nothing else changes.
     """
     setup = Setup(
         url="" if cache_dir_url is None else os.fspath(cache_dir_url),
-        ranks=ranks,
         session=_spark.active_session() if spark is None else spark,
         world=_machine.world_of_job(),
     )
@@ -94,7 +90,9 @@ def check_setup(
             findings += _findings_of(name, check, setup)
     if setup.url and round_trip:
         has_problems = any(one.status == "problem" for one in findings)
-        trip = _no_round_trip if has_problems else _make_round_trip
+        why = "because of the problems above" if has_problems else "in a job of several ranks"
+        skipped = has_problems or setup.world is not None
+        trip = partial(_no_round_trip, why) if skipped else _make_round_trip
         findings += _findings_of("round-trip", trip, setup)
     return Report(tuple(findings))
 
@@ -118,11 +116,11 @@ def _findings_of(name: str, check: Check, setup: Setup) -> Iterator[Finding]:
         )
 
 
-def _no_round_trip(_: Setup) -> Finding:
-    return note("not made because of the problems above")
+def _no_round_trip(why: str, _: Setup) -> Finding:
+    return note(f"not made {why}")
 
 
 def _make_round_trip(setup: Setup) -> Iterable[Finding]:
-    from mdstorm.doctor import _round_trip  # imports what the checks above only look at
+    from mdstorm.doctor._round_trip import round_trip  # imports what the others only look at
 
-    return _round_trip.of_job(setup) if setup.world else _round_trip.of_this_host(setup)
+    return round_trip(setup)

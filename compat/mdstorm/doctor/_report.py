@@ -86,7 +86,6 @@ class Setup:
     """What all checks are told: `world` is that of a job of several ranks, otherwise None."""
 
     url: str
-    ranks: int
     session: SparkSession | None
     world: World | None
 

@@ -3,8 +3,7 @@
 Spark computes them from the SQL of each column, and this module without Spark, so that what comes
 back can be compared with values that never were in a file.
 
-``python -m mdstorm.doctor._sample_rows torch URL`` reads the share of one rank: it stops in the
-middle, and a new loader resumes from the state of the first one. It prints JSON.
+``python -m mdstorm.doctor._sample_rows torch URL`` reads them, and prints JSON.
 """
 
 from __future__ import annotations
@@ -17,10 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
-from itertools import islice
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
@@ -145,18 +141,6 @@ def sample_frame(session: SparkSession) -> DataFrame:
     return session.range(0, ROWS, 1, _PARTITIONS).selectExpr("id", *values)
 
 
-def sample_table() -> pa.Table:
-    """Return the same rows as a table of Arrow."""
-    types = {"map": pa.map_(pa.string(), pa.int64())}
-    columns = {
-        name: pa.array(
-            [None if is_null(i) else column.value(i) for i in range(ROWS)], types.get(name)
-        )
-        for name, column in COLUMNS.items()
-    }
-    return pa.table({"id": pa.array(range(ROWS)), **columns})
-
-
 def wrong_values(
     ids: Iterable[int], found: Mapping[str, Iterable[Any]], library: str
 ) -> dict[str, int]:
@@ -183,8 +167,8 @@ def wrong_values(
     return wrong
 
 
-def read_share(library: str, url: str) -> dict[str, Any]:
-    """Read the share of this rank.
+def read_rows(library: str, url: str) -> dict[str, Any]:
+    """Read all rows.
 
     Returns
     -------
@@ -198,7 +182,6 @@ def read_share(library: str, url: str) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "batch_size": 64,
         "num_epochs": 1,
-        "cur_shard": "auto",
         "seed": 7,
         "shuffling_queue_capacity": 200,
         "schema_fields": ["id", *names],
@@ -208,23 +191,16 @@ def read_share(library: str, url: str) -> dict[str, Any]:
     ids: list[int] = []
     wrong: Counter[str] = Counter()
     device = "cpu"
-    state = None
-    for most in (2, None):  # no share of fewer than eight ranks ends after two batches
-        loader: Any
-        if library == "torch":
-            loader = _torch_loader(converter, arguments)
-        else:
-            loader = converter.make_tf_dataset(**arguments)
-        if state is not None:
-            loader.load_state_dict(state)
-        batches = iter(loader)
-        for batch in islice(batches, most):
-            columns = batch if library == "torch" else batch._asdict()
-            rows = _plain(columns["id"])
-            wrong.update(wrong_values(rows, {n: _with_nulls(columns, n) for n in names}, kind))
-            ids += rows
-            device = str(getattr(columns["id"], "device", device)).rpartition("device:")[2].lower()
-        state = json.loads(json.dumps(loader.state_dict()))
+    if library == "torch":
+        loader = _torch_loader(converter, arguments)
+    else:
+        loader = converter.make_tf_dataset(**arguments)
+    for batch in loader:
+        columns = batch if library == "torch" else batch._asdict()
+        rows = _plain(columns["id"])
+        wrong.update(wrong_values(rows, {n: _with_nulls(columns, n) for n in names}, kind))
+        ids += rows
+        device = str(getattr(columns["id"], "device", device)).rpartition("device:")[2].lower()
     return {"ids": ids, "wrong": wrong, "device": device}
 
 
@@ -253,4 +229,4 @@ def _plain(values: Any) -> list[Any]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    print(json.dumps(read_share(*sys.argv[1:])))
+    print(json.dumps(read_rows(*sys.argv[1:])))

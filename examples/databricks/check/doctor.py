@@ -18,6 +18,6 @@ dbutils.widgets.text("cache", "")
 
 from mdstorm.doctor import check_setup
 
-report = check_setup(dbutils.widgets.get("cache") or None, ranks=2, spark=spark)
+report = check_setup(dbutils.widgets.get("cache") or None, spark=spark)
 print(report)
 assert not report.problems
