@@ -40,7 +40,6 @@ TARGETS = {
     "stack": 1.5,
     "batch_map": 0.5,
     "array_column": 1.5,
-    "as_batches": 0.8,
     "samples": 80_000,
 }
 
@@ -101,10 +100,6 @@ def ways(
             lambda: nullcontext(map(stacked, StreamingDataLoader(dataset(), batch_size))),
             rows_of_pair,
         ),
-        "as_batches": (
-            lambda: nullcontext(DataLoader(dataset().as_batches(batch_size), batch_size=None)),
-            rows_of_dict,
-        ),
         "samples": (
             lambda: nullcontext(DataLoader(dataset(), batch_size=batch_size)),
             rows_of_dict,
@@ -145,7 +140,7 @@ def main() -> int:
     # Of each round by itself: what slows one way down slows the next one down as well.
     shares = {
         name: statistics.median(map(truediv, found[name], found["dicts"]))
-        for name in ("stack", "batch_map", "array_column", "by_hand", "as_batches")
+        for name in ("stack", "batch_map", "array_column", "by_hand")
     }
     emit(
         {

@@ -57,7 +57,6 @@ def test_a_share_is_not_split_again(url: str, monkeypatch: pytest.MonkeyPatch) -
         share(url),
         StreamingDataLoader(share(url), 4).dataset,
         Shard(share(url)),
-        share(url).as_batches(4),
     ):
         with pytest.raises(InvalidArgumentError, match="among 2 ranks, so rows would"):
             prepare(DataLoader(dataset))

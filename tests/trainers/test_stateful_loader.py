@@ -26,7 +26,7 @@ def resumes_exactly(
 
 
 def test_an_epoch_goes_on_where_each_worker_stood(url: str, tmp_path: Path) -> None:
-    resumes_exactly(fork, url, tmp_path, ["exact:samples:2:5", "elastic:batches:2:5"])
+    resumes_exactly(fork, url, tmp_path, ["exact:2:5", "elastic:2:5"])
 
 
 @pytest.mark.long
@@ -35,13 +35,8 @@ def test_an_epoch_goes_on_where_each_worker_stood(url: str, tmp_path: Path) -> N
 def test_any_place_in_an_epoch_is_found_again(
     url: str, tmp_path: Path, order: str, processes: int
 ) -> None:
-    places = [
-        (what, workers, stop)
-        for what in ("samples", "batches")
-        for workers in (0, 1, 2, 3)
-        for stop in (0, 1, 2, 7, 31 // processes)
-    ]
-    cases = [f"{order}:{what}:{workers}:{stop}" for what, workers, stop in places]
+    places = [(workers, stop) for workers in (0, 1, 2, 3) for stop in (0, 1, 2, 7, 31 // processes)]
+    cases = [f"{order}:{workers}:{stop}" for workers, stop in places]
     is_odd = order == "exact" and ROWS % processes
     told = "and others one more" if is_odd else ""
     resumes_exactly(launch, url, tmp_path, cases, processes, told)
@@ -58,8 +53,8 @@ def test_without_workers_a_state_goes_on_in_another_world(
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", str(world_size))
         order = ExactOrder(5, True, True, follows_world=True)
-        dataset = StreamingDataset(local=url, order=order)
-        return torchdata.StatefulDataLoader(dataset.as_batches(16), batch_size=None)
+        dataset = StreamingDataset(local=url, order=order, batch_size=16)
+        return torchdata.StatefulDataLoader(dataset, batch_size=16)
 
     rows: list[int] = []
     for rank in range(2):

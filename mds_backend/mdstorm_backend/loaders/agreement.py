@@ -300,8 +300,7 @@ def warn_of_samples(rest: Rest, batch_size: int | None) -> None:
         _warn_once(
             f"some ranks read {samples} samples of {rest.options.dataset.url}, and others one "
             "more, so the batches that a plain DataLoader makes of them may be one more as well, "
-            "for which the other ranks would wait forever: use a StreamingDataLoader, or "
-            "DataLoader(dataset.as_batches(batch_size), batch_size=None)"
+            "for which the other ranks would wait forever: use a StreamingDataLoader"
         )
 
 

@@ -156,11 +156,9 @@ def test_samples_of_which_some_ranks_have_one_more_are_told_of(
     assert all("some ranks read 333 samples" in text for text in told)
 
 
-def test_equal_shares_and_whole_batches_are_not_told_of(url: str, launch: Launch) -> None:
+def test_equal_shares_are_not_told_of(url: str, launch: Launch) -> None:
     launch(0, 2)
     assert len(list(StreamingDataset(local=url, order=ExactOrder()))) == ROWS // 2
-    launch(0, 3)
-    list(StreamingDataset(local=url, order=ExactOrder()).as_batches(37))
 
 
 def test_batches_that_every_process_reads_are_told_of(url: str, launch: Launch) -> None:

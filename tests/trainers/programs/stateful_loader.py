@@ -1,6 +1,6 @@
 """Stop in the middle of an epoch and go on, with torchdata's StatefulDataLoader.
 
-Arguments: URL CASE…, a case being order:what:num_workers:stop.
+Arguments: URL CASE…, a case being order:num_workers:stop.
 """
 
 import io
@@ -16,14 +16,11 @@ from mdstorm_backend import ExactOrder, StreamingDataset
 BATCH_SIZE = 16
 
 
-def make_loader(url: str, order: str, what: str, num_workers: int) -> StatefulDataLoader:
+def make_loader(url: str, order: str, num_workers: int) -> StatefulDataLoader:
     if order == "exact":
         dataset = StreamingDataset(local=url, order=ExactOrder(5, True, True, follows_world=True))
     else:
         dataset = StreamingDataset(local=url, batch_size=BATCH_SIZE, shuffle=True)
-    if what == "batches":
-        source = dataset.as_batches(BATCH_SIZE)
-        return StatefulDataLoader(source, batch_size=None, num_workers=num_workers)
     return StatefulDataLoader(dataset, batch_size=BATCH_SIZE, num_workers=num_workers)
 
 
@@ -36,14 +33,14 @@ def through_a_file(state: dict) -> dict:
 
 url, *cases = sys.argv[1:]
 for case in cases:
-    order, what, num_workers, stop = case.split(":")
-    for batch in make_loader(url, order, what, int(num_workers)):
+    order, num_workers, stop = case.split(":")
+    for batch in make_loader(url, order, int(num_workers)):
         record(batch["number"], f"{case}-whole")
-    loader = make_loader(url, order, what, int(num_workers))
+    loader = make_loader(url, order, int(num_workers))
     for batch in islice(loader, int(stop)):
         record(batch["number"], f"{case}-resumed")
     state = through_a_file(loader.state_dict())
-    again = make_loader(url, order, what, int(num_workers))
+    again = make_loader(url, order, int(num_workers))
     again.load_state_dict(state)
     for batch in again:
         record(batch["number"], f"{case}-resumed")

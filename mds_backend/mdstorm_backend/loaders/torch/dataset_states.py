@@ -99,22 +99,19 @@ class DatasetStates(OpenedDataset):
         self.schedule.load_state_dict(obj, Batching(self.settings.batch_size or 1))
         self.yielded = 0
 
-    def begin_part(self, info: Any, batch_size: int | None = None) -> WorkerPart:
+    def begin_part(self, info: Any) -> WorkerPart:
         """Begin an iteration in a worker process of a plain ``DataLoader``.
 
         Parameters
         ----------
         info : object
             What `torch.utils.data.get_worker_info` says.
-        batch_size : int, optional
-            Rows of a batch; by default those that the dataset was told.
         """
         end_with_parent()
         group, world = info.seed - info.id, self._world_of_parent()
         worker = Worker(info.id, info.num_workers, group=group, world=world)
         state, self._part_state = self._part_state, None
-        rows = batch_size or self.settings.batch_size
-        self._part = WorkerPart(self.schedule, rows, worker, state)
+        self._part = WorkerPart(self.schedule, self.settings.batch_size, worker, state)
         return self._part
 
     def __getstate__(self) -> dict[str, Any]:

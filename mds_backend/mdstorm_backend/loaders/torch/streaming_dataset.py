@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
-from torch.utils.data import IterableDataset, default_collate, get_worker_info
+from torch.utils.data import IterableDataset
 
 from mdstorm_backend.base.checks import suggests_keywords, warn_user
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
-from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.reader_options import describe_data
-from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
-from mdstorm_backend.loaders.torch.dataset_states import DatasetStates, WorkerPart
-from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.torch_batches import DeliveredBatches, Recipe, check_columns
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
+from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.decoded_images import Decode, Size
@@ -195,130 +189,3 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
-
-    def as_batches(self, batch_size: int) -> DatasetBatches:
-        """Return the same data as whole batches, for ``DataLoader(…, batch_size=None)``.
-
-        Batches are those of a `StreamingDataLoader`: dicts from column name to tensor, or to a list
-        if PyTorch has no type. The workers of a ``DataLoader`` divide the batches among them: batch
-        i comes from worker i modulo their number. States, epochs and shares are those of the
-        dataset.
-
-        Parameters
-        ----------
-        batch_size : int
-            Rows per batch.
-
-        Returns
-        -------
-        DatasetBatches
-            An ``IterableDataset`` with ``len``, ``state_dict``, ``load_state_dict`` and
-            ``set_epoch``.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the dataset overrides ``__iter__``, or `batch_size` is not a positive integer.
-        """
-        return DatasetBatches(self, batch_size)
-
-
-class DatasetBatches(Described, IterableDataset[Any]):
-    """The batches of a dataset: see `StreamingDataset.as_batches`.
-
-    Parameters
-    ----------
-    dataset : DatasetSamples
-        What to read.
-    batch_size : int
-        Rows of a batch.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the dataset overrides ``__iter__``, or `batch_size` is not a positive integer.
-    """
-
-    def __init__(self, dataset: DatasetSamples, batch_size: int) -> None:
-        super().__init__()
-        if type(dataset).__iter__ is not DatasetSamples.__iter__:
-            raise InvalidArgumentError(
-                f"{type(dataset).__name__} overrides __iter__, which batches of whole columns "
-                "would bypass: override __getitem__ instead, or let PyTorch build the batches, "
-                "DataLoader(dataset, batch_size=…)"
-            )
-        self.dataset = dataset
-        self._batch_size = batch_size
-        #: Reads in this process, where there are no workers.
-        self._loader = StreamingDataLoader(dataset, batch_size)
-
-    def _mdstorm_description(self, *, full: bool) -> Description:
-        found, size = describe_data(self.dataset, full=full), f"{self._batch_size}"
-        facts = [*found.facts, ("batch_size", size)]
-        return replace(found, line=[*found.line, f"batch_size={size}"], facts=facts)
-
-    def __len__(self) -> int:
-        """Batches of a whole pass.
-
-        Raises
-        ------
-        TypeError
-            If epochs are infinite, or a transform may drop rows.
-        """
-        return len(self._loader)
-
-    def __iter__(self) -> Iterator[Any]:
-        info = get_worker_info()
-        if info is None:
-            return iter(self._loader)
-        return self._batches_of(self.dataset._mdstorm.begin_part(info, self._batch_size))
-
-    def _batches_of(self, part: WorkerPart) -> Iterator[Any]:
-        dataset = self.dataset
-        recipe = Recipe(default_collate if overrides(type(dataset)) else None)
-        if recipe.collate is None:
-            check_columns(dataset._mdstorm.options)
-        for rest, number in part.rests():
-            batches = DeliveredBatches(dataset, recipe, rest)
-            # Blocks of one batch: a view would take its whole block along to the other process.
-            with closing(batches.converted(batches.blocks(number, 1))) as delivered:
-                for batch, mark, _ in delivered:
-                    part.advance(mark)
-                    yield batch
-
-    def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered in this process, as `StreamingDataLoader.statistics` does.
-
-        Workers of a plain ``DataLoader`` count nothing.
-        """
-        return self._loader.statistics(last_pass=last_pass)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
-        self.dataset._mdstorm.schedule.next_epoch = epoch
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return where reading stands, in a worker process of its own part.
-
-        Raises
-        ------
-        StateMismatchError
-            If nobody knows: in the elastic order, workers of a plain ``DataLoader`` read the
-            batches.
-        """
-        place: Any = self._loader if get_worker_info() is None else self.dataset._mdstorm
-        state: dict[str, Any] = place.state_dict()
-        return state
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration go on where a state was taken.
-
-        Raises
-        ------
-        StateMismatchError
-            If it was taken from another dataset, order or world, or is not a state.
-        """
-        self.dataset._mdstorm.load_state_dict(state)
-        if get_worker_info() is None:
-            # Another one: where this one has stood no longer counts.
-            self._loader = StreamingDataLoader(self.dataset, self._batch_size)

@@ -220,9 +220,3 @@ def test_a_loader_over_any_dataset_counts_its_batches(clock: Clock) -> None:
     assert len(list(loader)) == 2
     found = loader.statistics()
     assert (found.batches, found.startup_seconds, found.waited_seconds) == (2, 2, 2)
-
-
-def test_as_batches_has_the_statistics_of_its_process(remote: Any) -> None:
-    batches = remote().as_batches(BATCH)
-    assert len(list(batches)) == SHARDS
-    assert batches.statistics().rows == ROWS
