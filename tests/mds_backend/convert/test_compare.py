@@ -16,15 +16,13 @@ from mdstorm_backend.convert.comparison import differing
 from mdstorm_backend.errors import CorruptDatasetError, MissingColumnError
 from mdstorm_backend.parquet import open_parquet
 
-Problems = list[tuple[str, str]]
-
 
 def compared(tmp_path: Path, first: pa.Table, second: pa.Table) -> Comparison:
     source = write(tmp_path / "first", first.slice(0, 3), first.slice(3), row_group_size=5)
     return compare(source, write(tmp_path / "second", second, row_group_size=4))
 
 
-def problems(found: Comparison) -> Problems:
+def problems(found: Comparison) -> list[tuple[str, str]]:
     return [(difference.column, difference.problem) for difference in found.columns]
 
 
@@ -43,35 +41,14 @@ def test_rows_in_another_order_differ(tmp_path: Path) -> None:
     assert found.columns[0].examples == ((1, 1, 2), (2, 2, 1))
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("id", 5_000),
-        ("half", -0.0),
-        ("half", None),
-        ("text", ""),
-        ("text", None),
-        ("list", [1.0, 2.0]),
-        ("list", [1.0, None]),
-        ("struct", {"a": 1, "b": None}),
-    ],
-)
-@pytest.mark.parametrize("row", [0, 39])
+@pytest.mark.parametrize(("column", "row", "value"), [("half", 0, -0.0), ("text", 39, None)])
 def test_one_value_is_enough_and_is_shown(
-    tmp_path: Path, row: int, column: str, value: object
+    tmp_path: Path, column: str, row: int, value: object
 ) -> None:
-    rows = 40
-    table = numbers(rows)
-    table = table.set_column(1, "half", pa.array([0.0] * rows))
-    table = table.append_column("list", pa.array([[1.0]] * rows))
-    structs = pa.array(
-        [{"a": 1, "b": "x"}] * rows, pa.struct([("a", pa.int64()), ("b", pa.string())])
-    )
-    table = table.append_column("struct", structs)
-    place = table.schema.get_field_index(column)
+    table = numbers(40)
     values = table.column(column).to_pylist()
     before, values[row] = values[row], value
-    other = table.set_column(place, column, pa.array(values, table.schema.field(column).type))
+    other = table.set_column(table.schema.names.index(column), column, pa.array(values))
     (found,) = compared(tmp_path, table, other).columns
     assert (found.column, found.problem, found.rows) == (column, "differs in 1 row", 1)
     assert repr(found.examples) == repr(((row, before, value),))
