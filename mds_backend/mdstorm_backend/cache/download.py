@@ -193,16 +193,12 @@ def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
     CorruptDatasetError
         If it cannot be decompressed, or gives another number of bytes.
     """
-    size = info.raw_data.bytes
     try:
         with work(Cause.DECODING):
-            content = decompress(info.compression or "", packed, size)
-        if len(content) != size:
-            raise ValueError(f"it decompresses to {len(content)} bytes, but the index says {size}")
+            return decompress(info.compression or "", packed, info.raw_data.bytes)
     except (OSError, ValueError) as error:
         what = f"cannot be decompressed as {info.compression} ({error})"
         raise CorruptDatasetError.of_file(url, what) from error
-    return content
 
 
 def mapped(path: str) -> Buffer:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,8 +26,6 @@ from mdstorm_backend.tables.snapshot import (
     LiveFile,
     TableField,
     TableSnapshot,
-    by_path,
-    dead_rows,
     parse_fields,
     read_by_spark,
 )
@@ -148,7 +147,7 @@ def _check_partitions(fields: tuple[TableField, ...], columns: tuple[str, ...], 
 def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
     delta = require("deltalake")
     try:
-        found = dead_rows(table.deletion_vectors())
+        found = _dead_rows(table.deletion_vectors())
     except (delta.exceptions.DeltaError, pa.ArrowException, OSError) as error:
         said = plain_text(error)
         if "Unsupported table features" in said:
@@ -163,16 +162,40 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
             url=url,
         ) from error
     root = table.table_uri.rstrip("/")
-    assigned, unknown = by_path(
-        found, paths, lambda path: path if is_absolute(path) else f"{root}/{path}"
-    )
-    if unknown:
+    urls = (path if is_absolute(path) else f"{root}/{path}" for path in paths)
+    dead = {
+        path: found.pop(of_file)
+        for path, of_file in zip(paths, map(unquote, urls), strict=True)
+        if of_file in found
+    }
+    if found:
         raise CorruptDatasetError(
-            f"{url} has a deletion vector for {unknown[0]}, which is not one of its live files. "
+            f"{url} has a deletion vector for {min(found)}, which is not one of its live files. "
             "Open another version",
             url=url,
         )
-    return assigned
+    return dead
+
+
+def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
+    """Return the dead rows of each file that has some, by its URL without percent-encoding.
+
+    Parameters
+    ----------
+    vectors : object
+        What ``deltalake.DeltaTable.deletion_vectors`` returns: a stream of URLs and lists of
+        booleans, one per row of the file, False for a dead one.
+    """
+    found: dict[str, DeadRows] = {}
+    for batch in pa.table(vectors).to_batches():
+        lists = batch.column("selection_vector")
+        bounds = np.concatenate([[0], np.cumsum(np.asarray(lists.value_lengths()))])
+        alive = lists.flatten().to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
+        dead = np.flatnonzero(~alive).astype(np.int64, copy=False)
+        cuts = np.searchsorted(dead, bounds)
+        for i, url in enumerate(batch.column("filepath").to_pylist()):
+            found[unquote(url)] = dead[cuts[i] : cuts[i + 1]] - bounds[i]
+    return found
 
 
 def _checked_path(path: str, url: str) -> str:
