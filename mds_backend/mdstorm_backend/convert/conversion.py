@@ -82,7 +82,7 @@ class ConversionTask:
 def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[ConversionTask]:
     """Group consecutive row groups of at most `rows_per_task` rows in total.
 
-    A larger row group is a task by itself; its rows fill several shards.
+    A larger row group is a task by itself, as with a limit of 0 each of them is.
     """
     return _tasks(row_counts, _runs(row_counts, rows_per_task))
 
@@ -99,11 +99,6 @@ def tasks_by_file(row_counts: Sequence[int], files: Sequence[str]) -> list[Conve
     """
     runs = [list(run) for _, run in groupby(range(len(files)), key=lambda i: files[i])]
     return _tasks(row_counts, (range(run[0], run[-1] + 1) for run in runs))
-
-
-def tasks_by_row_group(row_counts: Sequence[int]) -> list[ConversionTask]:
-    """Make a task of each row group."""
-    return _tasks(row_counts, (range(i, i + 1) for i in range(len(row_counts))))
 
 
 def _tasks(row_counts: Sequence[int], runs: Iterable[range]) -> list[ConversionTask]:

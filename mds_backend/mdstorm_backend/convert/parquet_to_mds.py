@@ -10,12 +10,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base.checks import check_integer, check_list, choose_among
 from mdstorm_backend.base.threads import num_threads
-from mdstorm_backend.convert.conversion import (
-    Conversion,
-    cut_tasks,
-    tasks_by_file,
-    tasks_by_row_group,
-)
+from mdstorm_backend.convert.conversion import Conversion, cut_tasks, tasks_by_file
 from mdstorm_backend.convert.finished_tasks import ConversionId
 from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
@@ -37,7 +32,7 @@ CutAt: TypeAlias = Literal["files", "row_groups"]
 
 #: Increased when the same rows would be converted differently, so that a conversion never resumes
 #: from parts that an earlier version wrote.
-_VERSION = 2
+_VERSION = 3
 
 
 def convert_parquet(
@@ -151,12 +146,10 @@ def convert_parquet(
     schema = _planned(fields, plan, recode, dtype, decimals)
     as_given = frozenset(plan) if isinstance(plan, Mapping) else frozenset()
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
-    if cut_at is None:
-        tasks = cut_tasks(source.shard_sizes, limit / size)
-    elif cut_at == "files":
+    if cut_at == "files":
         tasks = tasks_by_file(source.shard_sizes, [group.path for group in source.row_groups])
     else:
-        tasks = tasks_by_row_group(source.shard_sizes)
+        tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
     writing = [schema.to_json(), sorted(as_given), asdict(format_), dict(extra or {}), cut_at]
     conversion = Conversion(
         ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
