@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from enum import IntEnum
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -68,19 +68,6 @@ class _Here(threading.local):
 here = _Here()
 
 
-class Watcher(Protocol):
-    """Is told what happens in a pass that somebody may be waiting for; it never raises."""
-
-    def downloaded(self, size: int) -> None:
-        """Note a file of `size` bytes, in the thread that has downloaded it."""
-
-    def started(self) -> None:
-        """Note that the first batch is there."""
-
-    def ended(self) -> None:
-        """Note that the pass is over."""
-
-
 class Recorder:
     """Records one iteration over batches. It pickles as None: another process has its own.
 
@@ -103,8 +90,6 @@ class Recorder:
         Seconds that it waited for the first batch, and seconds between a batch and its next asking.
     results, results_ready : int
         Results of threads that it took, and how many were ready each time.
-    watcher : Watcher or None
-        Shows what is downloaded, if somebody looks.
     """
 
     def __init__(
@@ -116,7 +101,6 @@ class Recorder:
         self.batches = self.rows = 0
         self.startup = self.trained = 0.0
         self.results = self.results_ready = 0
-        self.watcher: Watcher | None = None
         #: When the first batch was there.
         self._started = 0.0
         #: What the consumer has waited for since then, and before.
@@ -148,8 +132,6 @@ class Recorder:
         if not self.batches:  # what was recorded so far was for the start
             self.startup, self._started = now - self.since, now
             self._startup_spans, self._spans = self._spans, _no_spans()
-            if self.watcher is not None:
-                self.watcher.started()
         self.since = now
         self.batches += batches
         self.rows += rows
@@ -175,8 +157,6 @@ class Recorder:
                 self.startup = now - self.since
             self.since = now
         self.is_over = True
-        if self.watcher is not None:
-            self.watcher.ended()
 
     def wait(self, seconds: float, spans: Spans) -> None:
         """Divide a wait in proportion to what the awaited result took."""
@@ -344,8 +324,6 @@ def count_download(size: int) -> None:
     """Count a file of `size` bytes that this thread has brought here."""
     count("downloads")
     count("downloaded_bytes", size)
-    if here.task is not None and (watcher := here.task[0].watcher) is not None:
-        watcher.downloaded(size)
 
 
 def of_this_task(function: Callable[[], object]) -> Callable[[], None]:

@@ -106,22 +106,19 @@ class Drawn:
         The line.
     what : str
         What the line is about.
-    interval : float, optional
-        Seconds between two drawings, each of which takes about a millisecond.
     """
 
-    def __init__(self, line: LiveLine, what: str, interval: float | None = None) -> None:
+    def __init__(self, line: LiveLine, what: str) -> None:
         self._line: LiveLine | None = line
         self._what = what
-        self._interval = _INTERVAL if interval is None else interval
         self._begun = time.monotonic()
-        self._drawn = self._begun - self._interval
+        self._drawn = self._begun - _INTERVAL
         self._lock = threading.Lock()
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Show a text, unless another has just been drawn."""
         now = time.monotonic()
-        if now - self._drawn < self._interval or not self._lock.acquire(blocking=False):
+        if now - self._drawn < _INTERVAL or not self._lock.acquire(blocking=False):
             return
         try:
             if self._line is not None:
@@ -208,9 +205,6 @@ def _is_first() -> bool:
 class _TerminalLine:
     """Drawn by rich on standard error, by whoever calls: there is no thread."""
 
-    #: Whether it has a place of its own, which nothing else writes to.
-    stays = False
-
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -248,8 +242,6 @@ class _TerminalLine:
 
 class _NotebookLine:
     """One output of a cell, replaced in place."""
-
-    stays = True
 
     def __init__(self) -> None:
         display: Any = import_module("IPython.display").display

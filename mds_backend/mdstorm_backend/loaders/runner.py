@@ -145,13 +145,8 @@ class PassRunner:
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
         """Return what records a pass that begins, which may be a given one."""
-        options = self.schedule.options.in_world()
         return self.recorders.begin(
-            options.order.name,
-            self.batching.num_workers,
-            recorder=recorder,
-            # Of a share nobody knows how many, before it is laid out.
-            shards=None if options.order.is_share else len(options.dataset.shard_sizes),
+            self.schedule.options.order.name, self.batching.num_workers, recorder=recorder
         )
 
     def _batches_of(
