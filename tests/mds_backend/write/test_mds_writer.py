@@ -445,3 +445,20 @@ def test_an_empty_batch_adds_nothing_but_its_types(out: Path) -> None:
         writer.write_batch(pa.table({"day": pa.array([], pa.date32())}))
     dataset = open_dataset(str(out))
     assert (len(dataset), dataset.schema["day"].arrow_type) == (0, pa.date32())
+
+
+class Named(MDSWriter):
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        public = {name for name in vars(self) if not name.startswith("_")}
+        for name in {*dir(self._mdstorm), *vars(self._mdstorm), "samples"} - public:
+            if not name.startswith("__") and not hasattr(MDSWriter, name):
+                setattr(self, name, name)
+
+
+def test_names_of_a_subclass_are_its_own(out: Path) -> None:
+    with Named(columns={"n": "int"}, out=str(out), size_limit=200) as writer:
+        assert writer._samples == "_samples"  # type: ignore[comparison-overlap]
+        for number in range(50):
+            writer.write({"n": number})
+    assert numbers_in(out) == list(range(50))

@@ -1,4 +1,3 @@
-import math
 from decimal import Decimal
 from typing import Any
 
@@ -100,9 +99,11 @@ def test_floats_are_read_back_to_the_bit(numbers: list[float]) -> None:
     assert list(map(repr, found.to_pylist())) == list(map(repr, numbers))
 
 
-@pytest.mark.parametrize("text", [" 1.5 ", "1_0.5", "+.5", "5.", "Infinity", "-inf", "1e400"])
+@pytest.mark.parametrize(
+    "text", [" 1.5 ", "1_0.5", "+.5", "5.", "Infinity", "-inf", "1e400", "-nan"]
+)
 def test_floats_may_be_written_as_python_reads_them(text: str) -> None:
-    assert parse_floats(strings([text, "1"])).to_pylist() == [float(text), 1.0]
+    assert repr(parse_floats(strings([text, "1"])).to_pylist()) == repr([float(text), 1.0])
 
 
 @given(st.floats(allow_nan=False))
@@ -111,16 +112,7 @@ def test_a_float_reads_back_exactly(number: float) -> None:
     assert encoding.decode(encoding.encode(number)) == number
 
 
-def test_nan_is_read() -> None:
-    assert all(math.isnan(x) for x in parse_floats(strings(["nan", "NaN", "-nan"])).to_pylist())
-
-
 @pytest.mark.parametrize("text", ["", "x", "0x1p3", "1,5"])
 def test_what_python_does_not_read_as_a_float_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="could not convert"):
         parse_floats(strings(["1", text]))
-
-
-def test_no_texts_are_no_numbers() -> None:
-    assert parse_integers(strings([])).to_pylist() == []
-    assert parse_floats(strings([])).to_pylist() == []
