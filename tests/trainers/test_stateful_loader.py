@@ -53,8 +53,8 @@ def test_without_workers_a_state_goes_on_in_another_world(
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", str(world_size))
         order = ExactOrder(5, True, True, follows_world=True)
-        dataset = StreamingDataset(local=url, order=order, batch_size=16)
-        return torchdata.StatefulDataLoader(dataset, batch_size=16)
+        dataset = StreamingDataset(local=url, order=order, batch_size=15)
+        return torchdata.StatefulDataLoader(dataset, batch_size=15)
 
     rows: list[int] = []
     for rank in range(2):
