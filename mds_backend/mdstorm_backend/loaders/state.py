@@ -16,7 +16,7 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Batching, PieceSampler, sampler_of
 from mdstorm_backend.order.exact import DEFAULT_SEED
-from mdstorm_backend.order.lanes import EpochLanes, Lanes
+from mdstorm_backend.order.lanes import Lanes
 from mdstorm_backend.order.sampler import Place
 
 #: Of the states that are written. Older ones are refused: they counted, or permuted, otherwise.
@@ -145,14 +145,15 @@ def read_state(
     sampler = sampler_of(options, batching, place)
     if sampler.spans_epochs:
         _check_place(place, options, is_piece="row" in ours)
-        if isinstance(sampler, PieceSampler):
-            place = _of_rank(place, ours, options, batching, sampler)
-        elif "row" in ours and consumed:
+        if consumed and ("row" in ours) != isinstance(sampler, PieceSampler):
             raise StateMismatchError(
-                "the state was taken by a reader of row groups, or with a transform that may drop "
-                "rows, which does not know what other ranks have had: load it into a reader of "
-                "the same kind, on the same rank, or start again without it"
+                "readers of row groups, and transforms that may drop rows, count the rows of one "
+                "rank, and all others those of all ranks; the state was taken by one kind, and "
+                "this is the other: load it into a reader of its own kind, or start again "
+                "without it"
             )
+        if isinstance(sampler, PieceSampler) and "row" in ours:
+            place = _of_rank(place, ours, options, batching, sampler)
         sampler.begun(place)
     return place, number(ours, "skipped") if "skipped" in ours else 0
 
@@ -255,8 +256,6 @@ def _of_rank(
     after the transform, and each rank has had as many.
     """
     order = sampler.order
-    if "row" not in ours:
-        return _counted_place(place, options, sampler)
     row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
     there = number(ours, "rank"), number(ours, "world_size", 1)
     is_full = row % batch_size == 0 and not batching.by_shard
@@ -277,22 +276,6 @@ def _of_rank(
         f"Since {reason}, a state says nothing about others: save the state of each rank, and load "
         "it on the same rank of as many ranks, with the same batch_size"
     )
-
-
-def _counted_place(place: Place, options: ReaderOptions, sampler: PieceSampler) -> Place:
-    """Return the place of a state that counts samples, where this rank's share is the same."""
-    order, num_rows = sampler.order, len(options.dataset)
-    first_place = (place.epoch - place.pass_epoch) * num_rows
-    own = (Lanes(0, order.world_size),)
-    if (place.consumed and (place.lanes or own) != own) or first_place % order.world_size:
-        raise StateMismatchError(
-            "the state was taken from a loader whose rows are not this rank's share of an epoch, "
-            "because it had resumed in another world, or in a later epoch of a pass, or Accelerate "
-            "had prepared it. Load it into such a loader, since row groups need the whole share; "
-            "or start again"
-        )
-    taken = EpochLanes(num_rows, 0, None, own).taken(order.rank, place.consumed)
-    return replace(place, row=taken)
 
 
 def _nodes(state: Mapping[str, Any], key: str) -> int | None:

@@ -34,45 +34,25 @@ def rest_of(runner: PassRunner) -> list[int]:
     return [row for group in groups_of(runner) for row in group]
 
 
-def loader_of(
-    dataset: Dataset, rank: int, world_size: int, batch_size: int = 4, **order: Any
-) -> StreamingDataLoader:
-    share = {**SHUFFLE, "rank": rank, "world_size": world_size, **order}
-    return torch_loader(dataset, shuffle=share, batch_size=batch_size)
+def loader_of(dataset: Dataset, rank: int, world_size: int) -> StreamingDataLoader:
+    share = {**SHUFFLE, "rank": rank, "world_size": world_size}
+    return torch_loader(dataset, shuffle=share, batch_size=4)
 
 
 def taken(loader: StreamingDataLoader, batches: int) -> list[int]:
     return rows(islice(loader, batches))
 
 
-def test_row_groups_go_on_where_a_loader_of_the_same_rank_stood(numbers: Dataset) -> None:
-    for rank in range(2):
-        loader, whole = loader_of(numbers, rank, 2), rest_of(row_groups(numbers, rank, 2))
-        seen, after = taken(loader, 3), row_groups(numbers, rank, 2)
-        after.load_state_dict(loader.state_dict())
-        assert seen + rest_of(after) == whole
-
-
-def test_row_groups_do_not_go_on_with_a_share_that_was_split_anew(numbers: Dataset) -> None:
-    first = loader_of(numbers, 0, 3)
-    taken(first, 2)
-    other_world, padded = loader_of(numbers, 0, 2), loader_of(numbers, 0, 2, padded_to=4)
-    other_world.load_state_dict(first.state_dict())
-    for loader in (other_world, padded):
-        taken(loader, 2)
-        groups = row_groups(numbers, 0, 2)
-        with pytest.raises(StateMismatchError, match="not this rank's share of an epoch"):
-            groups.load_state_dict(loader.state_dict())
-        assert rest_of(groups) == rest_of(row_groups(numbers, 0, 2))
-
-
-def test_a_state_of_row_groups_is_refused_by_loaders(numbers: Dataset) -> None:
-    groups = row_groups(numbers, 0, 2)
+def test_row_groups_and_loaders_refuse_states_of_each_other(numbers: Dataset) -> None:
+    groups, loader = row_groups(numbers, 0, 2), loader_of(numbers, 0, 2)
     next(groups_of(groups))
-    loader = loader_of(numbers, 0, 2)
-    with pytest.raises(StateMismatchError, match="taken by a reader of row groups"):
-        loader.load_state_dict(groups.state_dict())
-    assert taken(loader, 100) == taken(loader_of(numbers, 0, 2), 100)
+    taken(loader, 3)
+    with pytest.raises(StateMismatchError, match="taken by one kind, and this is the other"):
+        loader_of(numbers, 0, 2).load_state_dict(groups.state_dict())
+    after = row_groups(numbers, 0, 2)
+    with pytest.raises(StateMismatchError, match="taken by one kind, and this is the other"):
+        after.load_state_dict(loader.state_dict())
+    assert rest_of(after) == rest_of(row_groups(numbers, 0, 2))
 
 
 @pytest.mark.parametrize("rank", [0, 1])
