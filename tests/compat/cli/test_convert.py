@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.compat.cli.running import run
+from tests.delta_tables import two_versions
 from tests.mds_backend.convert.parquet_files import numbers
 
 import mdstorm
@@ -86,8 +87,6 @@ def test_decimals_become_numbers_if_asked_for(tmp_path: Path, target: Path) -> N
     different = run("verify", target, "--against", source)
     assert different.exit_code == 1
     assert "is decimal128(9, 2) in" in " ".join(different.stdout.split())
-    usage = run("verify", target, *asked)
-    assert (usage.exit_code, "--decimals need --against" in usage.stderr) == (2, True)
 
 
 def test_a_dataset_of_petastorm_states_its_decimals(tmp_path: Path) -> None:
@@ -268,8 +267,22 @@ def test_differences_are_listed(source: Path, target: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "options", [["--quick", "--against", "x"], ["--dtype", "float32"], ["--columns", "a"]]
-)
-def test_options_that_do_not_go_together_are_told(source: Path, options: list[str]) -> None:
-    assert run("verify", source, *options).exit_code == 2
+def test_a_version_is_converted_and_compared(tmp_path: Path) -> None:
+    table = two_versions(tmp_path / "table")
+    result = run("convert", table, tmp_path / "mds", "--version", 0)
+    assert "5 rows" in result.stdout
+    command = f"verify --version 0 --against {table} {tmp_path}/mds"
+    assert result.stdout.endswith(f"mdstorm {command}\n")
+    assert run(*command.split()).exit_code == 0
+    assert run("verify", "--against", table, tmp_path / "mds").exit_code == 1
+    late = ["--timestamp", "2100-01-01T00:00:00+02:00"]
+    assert "3 rows" in run("convert", table, tmp_path / "late", *late).stdout
+
+
+def test_what_has_no_version_is_told(tmp_path: Path) -> None:
+    table = two_versions(tmp_path / "table")
+    result = run("convert", table, tmp_path / "mds", "--version", 9)
+    assert (result.exit_code, "no version 9: the newest one is 1" in result.stderr) == (3, True)
+    assert not (tmp_path / "mds").exists()
+    result = run("convert", table, tmp_path / "mds", "--timestamp", "now")
+    assert (result.exit_code, "'now' is not a time" in result.stderr) == (2, True)

@@ -50,38 +50,6 @@ def test_every_command_has_a_section_of_the_manual() -> None:
     assert sorted(sections) == commands()
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (["no-such-command"], "No such command 'no-such-command'."),
-        (["cache", "cler"], "No such command 'cler': did you mean clear?"),
-    ],
-)
-def test_an_unknown_command_is_a_usage_error(command: list[str], message: str) -> None:
-    result = run(*command)
-    assert result.exit_code == 2
-    assert message in result.stderr
-
-
-@pytest.mark.parametrize("name", ["inspect", "head", "verify", "reindex"])
-def test_what_is_not_there_is_one_line_and_a_code(name: str, tmp_path: Path) -> None:
-    result = run(name, tmp_path / "nothing")
-    assert result.exit_code == 3
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: there ")
-    assert str(tmp_path / "nothing") in line
-
-
-def test_what_the_system_refuses_is_one_line_and_a_code(tmp_path: Path) -> None:
-    (tmp_path / "index.json").mkdir()
-    result = run("head", tmp_path)
-    assert result.exit_code == 3
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert "index.json" in line
-
-
 def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, object] = {}
 

@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from tests.compat.cli.running import run
 from tests.compat.mistakes import beside
 
-from mdstorm.cli import main
 from mdstorm_backend import MDSWriter
 
 #: The line, with P and M for the URLs of Parquet and MDS; the exit code; words of the message.
 MISTAKES = [
+    ("no-such-command", 2, "No such command 'no-such-command'."),
     ("migrat", 2, "did you mean migrate?"),
+    ("cache cler", 2, "No such command 'cler': did you mean clear?"),
     ("info M", 2, "did you mean inspect?"),
     ("validate M", 2, "did you mean verify?"),
     ("convert P", 2, "Missing argument 'DST'"),
@@ -31,14 +32,23 @@ MISTAKES = [
     ("convert P OUT --hash sha0", 2, "use one of blake2b"),
     ("convert P OUT -j 0", 2, "0 is not in the range x>=1"),
     ("inspect P", 3, "mdstorm convert"),
+    ("inspect /nope", 3, "there is no dataset at file:///nope"),
     ("inspect M --format yaml", 2, "is not one of 'table', 'json'"),
     ("inspect M --storage-option abc", 2, "not of the form KEY=VALUE"),
+    ("head /nope", 3, "there is no dataset at file:///nope"),
+    ("head FOLDER", 3, "index.json"),
     ("head M -n -1", 2, "-1 is not in the range"),
     ("head M --columns no", 2, "choose among ['id', 'x', 's']"),
     ("verify /nope", 3, "it has no index.json. Check the URL"),
     ("verify --against P", 2, "Missing argument 'URL'"),
+    ("verify M --against P --quick", 2, "leave out either --quick or --against"),
+    ("verify M --decimals float64", 2, "--decimals need --against"),
+    ("verify M --dtype float32", 2, "need --against"),
+    ("verify M --columns id", 2, "need --against"),
+    ("verify M --version 1", 2, "need --against"),
     ("reindex M", 2, "replace it with force=True (--force)"),
     ("reindex ''", 2, "expected a URL or a path, found ''"),
+    ("reindex /nope", 3, "there are no shards at file:///nope"),
     ("reindex EMPTY", 3, "there are no shards"),
     ("cache ls --directory CSV/a.csv", 3, "cannot be read"),
     ("run", 2, "Missing argument 'TARGET'"),
@@ -56,21 +66,24 @@ def test_a_mistake_is_told_with_its_remedy(
     line: str, code: int, words: str, where: tuple[str, str]
 ) -> None:
     parquet, mds = where
-    places = {name: beside(parquet, name.lower()) for name in ("CSV", "EMPTY", "OUT")}
+    places = {name: beside(parquet, name.lower()) for name in ("CSV", "EMPTY", "FOLDER", "OUT")}
     places |= {"P": parquet, "M": mds}
     arguments = [
         "/".join(places.get(part, part).removeprefix("file://") for part in word.split("/"))
         for word in shlex.split(line)
     ]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == code
-    assert words in result.output
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert words in result.stderr
+    if code == 3:
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
 
 
 def test_what_may_be_a_secret_is_not_repeated() -> None:
-    result = CliRunner().invoke(main, ["inspect", "/x", "--storage-option", "s3cret"])
-    assert "not of the form KEY=VALUE" in result.output
-    assert "s3cret" not in result.output
+    result = run("inspect", "/x", "--storage-option", "s3cret")
+    assert "not of the form KEY=VALUE" in result.stderr
+    assert "s3cret" not in result.stderr
 
 
 def test_a_path_that_is_not_utf_8_is_written_as_escapes(tmp_path: Path) -> None:
