@@ -17,6 +17,7 @@ from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.parquet.stored_columns import NS_MAX_US, NS_MIN_US
 from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Location
 
@@ -24,9 +25,6 @@ from mdstorm_backend.storage import Location
 #: string, of tables what their type is in Python.
 PartitionValue: TypeAlias = Any
 
-
-#: The range of nanoseconds, in microseconds: the years 1677 to 2262.
-NS_MIN_US, NS_MAX_US = -(2**63) // 1000, (2**63 - 1) // 1000
 
 #: What the names of files end in that another library reads.
 _OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")

@@ -15,6 +15,7 @@ from mdstorm_backend.base.threads import RenewedInForks
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.footers import ParquetFileInfo, parsed
+from mdstorm_backend.parquet.stored_columns import Int96Unit
 from mdstorm_backend.storage import Buffer, Location
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class ParquetFiles(RenewedInForks):
         infos = self._infos.values()
         return shard_files(self._location, self._fingerprint, self._cache, shards=infos)
 
-    def open(self, name: str) -> pq.ParquetFile:
-        """Open a file.
+    def open(self, name: str, *, int96_unit: Int96Unit = "us") -> pq.ParquetFile:
+        """Open a file, to read INT96 timestamps in a unit.
 
         Raises
         ------
@@ -93,9 +94,7 @@ class ParquetFiles(RenewedInForks):
         content, metadata = opened
         # A new reader for each row group: threads must not share one.
         return pq.ParquetFile(
-            pa.BufferReader(content),
-            metadata=metadata,
-            coerce_int96_timestamp_unit="ns" if _is_of_arrow(metadata) else "us",
+            pa.BufferReader(content), metadata=metadata, coerce_int96_timestamp_unit=int96_unit
         )
 
     def _bytes(self, name: str) -> Buffer:
@@ -116,18 +115,6 @@ class ParquetFiles(RenewedInForks):
                 "dataset was opened: it was rewritten or truncated. Open the dataset again",
                 url=url,
             ) from error
-
-
-def _is_of_arrow(metadata: pq.FileMetaData) -> bool:
-    """Whether Arrow wrote a file, whose INT96 timestamps have to be read as nanoseconds.
-
-    Some of its versions write times before 1970 so that they are 2**64 nanoseconds late, which
-    makes no difference to nanoseconds. Those of Spark reach beyond the years 1677 to 2262.
-    """
-    try:
-        return (metadata.created_by or "").startswith("parquet-cpp-arrow")
-    except UnicodeDecodeError:  # the name of another writer, or damaged: the columns can be read
-        return False
 
 
 def missing_file(url: str, version: int) -> DatasetNotFoundError:

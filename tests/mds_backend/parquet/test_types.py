@@ -12,6 +12,7 @@ import pytest
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
+from mdstorm_backend.parquet.stored_columns import with_times_repaired
 from mdstorm_backend.read.batch_formats import to_numpy
 
 
@@ -71,13 +72,39 @@ def test_timestamps_are_microseconds(options: dict[str, Any], tmp_path: Path) ->
     assert found.tolist() == [moment, None, moment]
 
 
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_int96_before_1970_of_old_versions_of_arrow(unit: str) -> None:
+    late = 2**64
+    true = [-1_000, -250_000_000, -86_400_000_000_000, -(2**63) + 193_000, 0, None, 5_000]
+    expected = [None if number is None else number // 1000 for number in true]
+    if unit == "us":  # microseconds reach further, and what is meant to be there stays
+        true += [2**63 // 1000 * 1000 + 1_000, 253_402_300_799 * 10**9]
+        expected += [2**63 // 1000 + 1, 253_402_300_799 * 10**6]
+    else:
+        true += [-999, -617, -384, -(2**62) - 1]
+        expected += [-1, -1, -1, (-(2**62) - 1) // 1000]
+    read_as_us = [
+        None if number is None else (number % late if -(2**63) <= number < 0 else number) // 1000
+        for number in true
+    ]
+    read_as_ns = [None if number is None else (number + 2**63) % late - 2**63 for number in true]
+    table = pa.table({"t": pa.array(read_as_ns, pa.timestamp("ns"))})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, use_deprecated_int96_timestamps=True)
+    metadata = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
+    columns = {"t": pa.array(read_as_us, pa.timestamp("us"))}
+    found = with_times_repaired(columns, metadata, table.select)["t"]
+    assert found.cast(pa.int64()).to_pylist() == expected
+
+
 @pytest.mark.parametrize("in_lists", [False, True])
-def test_int96_before_1970_of_old_versions_of_arrow(in_lists: bool, tmp_path: Path) -> None:
-    """They count from the day after, back: in a number that the format has no sign for."""
+def test_int96_of_arrow_before_1970_and_beyond_2262(in_lists: bool, tmp_path: Path) -> None:
+    """Old versions count from the day after, back: in a number that the format has no sign for."""
     moment = datetime(1969, 12, 31, 23, 59, 59, 250_000)
-    times: pa.Array = pa.array([moment, None, datetime(1970, 1, 2)], pa.timestamp("ns"))
+    expected = [moment, None, datetime(9999, 12, 31, 23, 59, 59), datetime(1, 1, 1)]
+    times: pa.Array = pa.array(expected, pa.timestamp("us"))
     if in_lists:
-        times = pa.ListArray.from_arrays([0, 3], times)
+        times = pa.ListArray.from_arrays([0, 4], times)
     file = tmp_path / "a.parquet"
     options: Any = {"use_dictionary": False, "compression": "none"}
     pq.write_table(pa.table({"t": times}), file, use_deprecated_int96_timestamps=True, **options)
@@ -86,7 +113,6 @@ def test_int96_before_1970_of_old_versions_of_arrow(in_lists: bool, tmp_path: Pa
     was = (2**64 - before).to_bytes(8, "little") + (2_440_588).to_bytes(4, "little")
     assert is_now in file.read_bytes()
     file.write_bytes(file.read_bytes().replace(is_now, was))
-    expected = [moment, None, datetime(1970, 1, 2)]
     source = open_parquet(str(tmp_path))
     for found in (source, convert_parquet(source, str(tmp_path / "_mds"))):
         assert found.to_table()["t"].to_pylist() == ([expected] if in_lists else expected)
