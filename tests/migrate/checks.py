@@ -33,6 +33,17 @@ def check_finding(text: str, code: str, fragment: str, path: str | None = None) 
     assert fragment in spans
 
 
+def check_moves(text: str, path: str | None = None) -> Result:
+    """Assert that a text says mdstorm wherever it said petastorm."""
+    return check_rewrite(text, text.replace("petastorm", "mdstorm"), path)
+
+
+def check_held(text: str, code: str, fragment: str, path: str | None = None) -> None:
+    """Assert that a text stays, and a rule says something of `fragment` in it."""
+    check_noop(text, path)
+    check_finding(text, code, fragment, path)
+
+
 def check_silence(text: str, path: str | None = None) -> None:
     """Assert that a text stays and no rule says anything of it, but that it names Petastorm."""
     result = check_noop(text, path)

@@ -1,4 +1,4 @@
-"""The manual: its pages of rules, its options, its code, and the shares of the corpus."""
+"""The manual: a page of each rule, whose blocks are what it does; options, code, the corpus."""
 
 import re
 import runpy
@@ -7,13 +7,18 @@ from pathlib import Path
 import click
 import pytest
 
+from mdstorm_migrate import api
 from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.common import read_config
 from mdstorm_migrate.cli.migrate import migrate
 from mdstorm_migrate.report.formats import FORMATS
+from mdstorm_migrate.rules import Rule, all_rules
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "migrate.md").read_text("utf-8")
+_BLOCK = re.compile(
+    r"^(`{3,})\w+ (?P<which>before|after)(?: (?P<path>\S+))?\n(?P<text>.*?)^\1$", re.M | re.S
+)
 
 
 def blocks(language: str) -> list[str]:
@@ -56,11 +61,31 @@ def test_the_hooks_are_those_of_the_repository() -> None:
     assert all(hook in MANUAL for hook in hooks)
 
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "count_automatic.py"
-
-
 @pytest.mark.long
 def test_the_table_is_that_of_the_corpus() -> None:
-    script = runpy.run_path(str(SCRIPT))
+    script = runpy.run_path(str(ROOT / "scripts" / "count_automatic.py"))
     written = script["TARGET"].read_text("utf-8")
     assert written == script["page"](), "run scripts/count_automatic.py"
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_the_page_of_a_rule_shows_what_it_does(rule: Rule) -> None:
+    page = rule.explain()
+    assert page.startswith(f"# {rule.code} {rule.title}\n\nClass: `{rule.cls}`.\n\n")
+    blocks = {match["which"]: match for match in _BLOCK.finditer(page)}
+    if rule.code == "PM115":  # it takes two files to show
+        return
+    before = blocks["before"]
+    after = blocks.get("after", before)
+    result = api.migrate(before["text"], path=before["path"], unsafe=rule.cls == "review")
+    assert not result.errors
+    assert result.output == after["text"]
+    codes = {found.rule for found in (*result.edits, *result.findings)}
+    assert rule.code in codes or rule.code == "PM106"  # PM101 makes its edits
+
+
+def test_codes_are_the_names_of_modules_and_unique() -> None:
+    codes = [rule.code for rule in all_rules()]
+    assert len(set(codes)) == len(codes)
+    for rule in all_rules():
+        assert rule.check.__module__.rpartition(".")[2].startswith(rule.code.lower())

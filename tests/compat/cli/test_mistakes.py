@@ -57,6 +57,7 @@ MISTAKES = [
     ("migrate /nope", 2, "/nope does not exist"),
     ("migrate --explain PM999", 2, "there is no rule PM999; see --list-rules"),
     ("migrate --select PM9 CSV", 2, "no rule is called PM9; see --list-rules"),
+    ("migrate --exclude ! CSV", 2, "'!' is not a glob"),
     ("audit --fail-on errors CSV", 2, "'manual', 'review', 'any'"),
 ]
 

@@ -147,9 +147,6 @@ def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) ->
 def test_the_next_step_is_named(tmp_path: Path) -> None:
     write_modules(tmp_path, a=OLD)
     assert run(tmp_path).stderr.endswith("next: review `mdstorm migrate --unsafe`\n")
-    write_modules(tmp_path, a=INTERNAL)
-    last = run("-w", tmp_path).stderr.splitlines()[-1]
-    assert last == 'next: resolve by hand what `grep -rn "TODO(mdstorm)"` lists'
     write_modules(tmp_path, a=AFTER)
     assert run(tmp_path).stderr.endswith("nothing is left to do in these files\n")
 
@@ -161,13 +158,6 @@ def test_rules_are_listed_and_explained() -> None:
     explained = run("--explain", "pm101")
     assert explained.exit_code == 0
     assert explained.stdout.startswith("# PM101 Import from mdstorm\n")
-    assert run("--explain", "PM999").exit_code == 2
-
-
-def test_a_pattern_that_is_no_glob_is_a_wrong_command_line(tmp_path: Path) -> None:
-    result = run("--exclude", "!", tmp_path)
-    assert result.exit_code == 2
-    assert "'!' is not a glob" in result.stderr
 
 
 def test_any_number_of_processes_does_the_same(tmp_path: Path) -> None:

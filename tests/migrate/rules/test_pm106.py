@@ -1,7 +1,7 @@
 """Old names and arguments."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_held, check_moves, check_noop, check_rewrite
 
 
 def test_a_renamed_class_is_moved_on_request() -> None:
@@ -38,8 +38,7 @@ def test_the_imports_of_code_for_an_old_version_wait(text: str, fragment: str) -
         "from petastorm.reader import *\nfrom petastorm.pytorch import *\n"
         "from petastorm.etl.dataset_metadata import materialize_dataset\n"
     )
-    check_noop(imports + text)
-    check_finding(imports + text, "PM106", fragment)
+    check_held(imports + text, "PM106", fragment)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +52,7 @@ def test_the_imports_of_code_for_an_old_version_wait(text: str, fragment: str) -
     ],
 )
 def test_what_all_versions_have_moves(text: str) -> None:
-    text = f"from petastorm import make_reader\n{text}\n"
-    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+    check_moves(f"from petastorm import make_reader\n{text}\n")
 
 
 def test_other_loaders_have_other_arguments() -> None:
@@ -75,5 +73,4 @@ def test_an_argument_that_is_only_called_otherwise_becomes_that() -> None:
 def test_one_that_is_unpacked_into_other_calls_too_is_for_people() -> None:
     text = "from petastorm import make_batch_reader\nargs = dict(dataset_url=u)\n"
     text += "make_batch_reader(**args)\n"
-    check_noop(text)
-    check_finding(text, "PM106", "dataset_url=u")
+    check_held(text, "PM106", "dataset_url=u")

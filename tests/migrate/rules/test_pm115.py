@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import check_noop, check_rewrite, write_files
+from tests.migrate.checks import check_moves, check_noop, check_rewrite, write_files
 
 from mdstorm_migrate.api import migrate
 
@@ -51,8 +51,7 @@ def test_a_package_of_ones_own_imports_itself(tmp_path: Path) -> None:
     for text in ("from petastorm import io", "from petastorm import read", "import petastorm"):
         result = check_noop(f"{text}\n", script)
         assert [(one.rule, one.cls) for one in result.findings] == [("PM115", "note")]
-    text = "from petastorm.spark import make_spark_converter\n"
-    check_rewrite(text, text.replace("petastorm", "mdstorm"), script)
+    check_moves("from petastorm.spark import make_spark_converter\n", script)
 
 
 COPY = {
@@ -120,7 +119,7 @@ def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
         check_noop(text, str(file), unsafe=True)
         (found,) = migrate(text, path=str(file)).findings
         assert "stubs" in found.message
-    check_rewrite(text, text.replace("petastorm", "mdstorm"), str(tmp_path / "ours.pyi"))
+    check_moves(text, str(tmp_path / "ours.pyi"))
 
 
 def test_what_lies_above_the_repository_is_no_copy(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import tracemalloc
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
 
@@ -62,8 +62,7 @@ def test_requirements_files_have_many_names(path: str) -> None:
     ],
 )
 def test_a_repository_a_file_or_a_changed_copy_needs_manual_review(line: str) -> None:
-    check_noop(f"{line}\n", PATH)
-    check_finding(f"{line}\n", "PM401", line, PATH)
+    check_held(f"{line}\n", "PM401", line, PATH)
     if not line.startswith("petastorm"):
         check_finding(f"-e {line}\n", "PM401", line, PATH)
 
@@ -78,8 +77,7 @@ def test_a_repository_a_file_or_a_changed_copy_needs_manual_review(line: str) ->
 def test_a_requirement_of_old_pythons_or_of_a_copy_is_left_to_people(
     text: str, fragment: str
 ) -> None:
-    check_noop(text, PATH)
-    check_finding(text, "PM401", fragment, PATH)
+    check_held(text, "PM401", fragment, PATH)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
