@@ -21,6 +21,7 @@ from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
 
 FINGERPRINT = "0123456789abcdef"
+COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 
 #: What happens to a download instead, given the paths of the file and of its copy.
 Fault = Callable[[str, str], None]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.mds_backend.cache.shards import (
+    COMPRESSIONS,
     Storage,
     cache,
     contents,
@@ -37,17 +38,9 @@ def used_in_this_order(directory: Path, infos: Sequence[ShardInfo]) -> None:
         os.utime(CacheDirectory(str(directory)).record(info.raw_data.basename), (number, number))
 
 
-def test_the_least_recently_used_shard_goes_first(source: Path, local: Path) -> None:
-    infos = make_shards(source, 4)
-    files = cache(source, directory=local, limit=3000)
-    for info in infos[:3]:
-        files.open(info)
-    used_in_this_order(local, [infos[1], infos[2], infos[0]])
-    files.open(infos[3])
-    assert files_in(local) == [infos[n].raw_data.basename for n in (0, 2, 3)]
-
-
-def test_opening_a_shard_counts_as_use(source: Path, local: Path) -> None:
+def test_the_least_recently_used_shard_goes_first_and_opening_one_counts_as_use(
+    source: Path, local: Path
+) -> None:
     infos = make_shards(source, 3)
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
@@ -58,7 +51,7 @@ def test_opening_a_shard_counts_as_use(source: Path, local: Path) -> None:
     assert files_in(local) == [infos[n].raw_data.basename for n in (0, 2)]
 
 
-@pytest.mark.parametrize("compression", [None, "zstd"])
+@COMPRESSIONS
 @pytest.mark.parametrize("keep_zip", [False, True])
 def test_the_directory_never_exceeds_the_limit(
     compression: str | None, keep_zip: bool, source: Path, local: Path, storage: Storage
@@ -116,7 +109,7 @@ def test_a_record_that_cannot_be_read_claims_nothing(source: Path, local: Path) 
     assert (local / infos[0].raw_data.basename).exists()
 
 
-@pytest.mark.parametrize("compression", [None, "zstd"])
+@COMPRESSIONS
 def test_a_shard_larger_than_the_limit_is_named(
     compression: str | None, source: Path, local: Path
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import fsspec
 import pytest
 from tests.mds_backend.cache.shards import (
+    COMPRESSIONS,
     FINGERPRINT,
     Storage,
     cache,
@@ -30,8 +31,6 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Location
-
-COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -158,13 +157,6 @@ def test_a_hash_that_is_not_recorded_is_refused_for_files_of_this_machine(
     put(source, location, [info])
     with pytest.raises(InvalidArgumentError, match="records no hashes"):
         shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1")).open(info)
-
-
-def test_a_mount_of_remote_storage_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Location, "modified", lambda location, name: "")
-    for url in ("/dbfs/x", "/Volumes/a/b/c", "/Workspace/x"):
-        files = shard_files(Location.of(url), FINGERPRINT)
-        assert type(files).__name__ == "ShardCache"
 
 
 def test_datasets_and_their_states_have_default_directories_of_their_own() -> None:

@@ -1,4 +1,4 @@
-"""The cache against a server that counts requests, cuts answers off, and hangs."""
+"""The cache against a server that counts requests and hangs."""
 
 import os
 import signal
@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from tests.mds_backend.cache.shards import contents, make_shards, parts_in
 from tests.programs import run_program
-from tests.servers.http import cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
@@ -129,23 +128,3 @@ def test_a_forked_child_downloads_as_its_parent_does(
     place = (f"s3://{BUCKET}/data", s3.url, tmp_path, COUNT)
     run_program(_FORKING_PROGRAM, _ROOT, *place, cwd=tmp_path)
     assert s3.count("GET", ".gz") == 3
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        lambda s3: cut_off(s3.app, 100),
-        lambda s3: respond("500 Internal Server Error"),
-        lambda s3: respond("503 Slow Down", b"", ("Retry-After", "1")),
-    ],
-    ids=["cut off", "internal error", "slow down"],
-)
-def test_what_is_answered_with_a_fault_is_asked_for_again(
-    fault: Any, s3: S3Server, infos: list[ShardInfo], tmp_path: Path
-) -> None:
-    s3.fault = lambda method, path: (
-        fault(s3) if s3.count("GET", ".gz") == 1 and method == "GET" else None
-    )
-    files = cache(s3, tmp_path / "local")
-    assert bytes(files.open(infos[0])) == contents(infos)[0]
-    assert s3.count("GET", ".gz") == 2

@@ -21,56 +21,45 @@ def named(name: str, *bases: type, **attributes: Any) -> Exception:
     return error
 
 
+REFUSED = (
+    "Google Cloud Storage (gs:) gives no access (what it says)",
+    "Set GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET, with rights",
+)
+ABSENT, FAILED = (
+    ("gs://bucket/x: what it says",),
+    ("gs://bucket/x cannot be used ({}: what it says)",),
+)
+
+
 @pytest.mark.parametrize(
-    "error",
+    ("error", "kind", "texts"),
     [
-        named("DefaultCredentialsError"),
-        named("RefreshError"),
-        named("NoCredentialsError"),
-        named("Special", type(named("ClientAuthenticationError"))),
-        named("HttpError", code=403),
-        named("HttpError", code=401),
-        named("HttpResponseError", status_code=403),
-        named("ClientResponseError", status=401),
-        PermissionError("what it says"),
+        (named("DefaultCredentialsError"), CredentialsError, REFUSED),
+        (named("RefreshError"), CredentialsError, REFUSED),
+        (named("NoCredentialsError"), CredentialsError, REFUSED),
+        (named("Special", type(named("ClientAuthenticationError"))), CredentialsError, REFUSED),
+        (named("HttpError", code=403), CredentialsError, REFUSED),
+        (named("HttpError", code=401), CredentialsError, REFUSED),
+        (named("HttpResponseError", status_code=403), CredentialsError, REFUSED),
+        (named("ClientResponseError", status=401), CredentialsError, REFUSED),
+        (PermissionError("what it says"), CredentialsError, REFUSED),
+        (FileNotFoundError("what it says"), FileNotFoundError, ABSENT),
+        (named("NotFound"), FileNotFoundError, ABSENT),
+        (named("ResourceNotFoundError"), FileNotFoundError, ABSENT),
+        (named("HttpError", code=404), FileNotFoundError, ABSENT),
+        (named("HttpError", code=500), StorageError, FAILED),
+        (TimeoutError("what it says"), StorageError, FAILED),
+        (ConnectionError("what it says"), StorageError, FAILED),
     ],
-    ids=lambda error: type(error).__name__,
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_refusals_name_where_credentials_were_looked_for(error: Exception) -> None:
+def test_what_an_sdk_raises_is_an_error_of_its_kind(
+    error: Exception, kind: type[Exception], texts: tuple[str, ...]
+) -> None:
     found = raised(error)
-    assert isinstance(found, CredentialsError)
-    assert "Google Cloud Storage (gs:) gives no access (what it says)" in str(found)
-    assert "Set GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET, with rights" in str(
-        found
-    )
-    assert found.url == "gs://bucket/x"
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        FileNotFoundError("what it says"),
-        named("NotFound"),
-        named("ResourceNotFoundError"),
-        named("HttpError", code=404),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_what_is_absent_is_not_found(error: Exception) -> None:
-    found = raised(error)
-    assert type(found) is FileNotFoundError
-    assert str(found) == "gs://bucket/x: what it says"
-
-
-@pytest.mark.parametrize(
-    "error",
-    [named("HttpError", code=500), TimeoutError("what it says"), ConnectionError("what it says")],
-    ids=lambda error: type(error).__name__,
-)
-def test_everything_else_is_a_failure_of_the_storage(error: Exception) -> None:
-    found = raised(error)
-    assert isinstance(found, StorageError)
-    assert f"gs://bucket/x cannot be used ({type(error).__name__}: what it says)" in str(found)
+    assert type(found) is kind
+    assert all(text.format(type(error).__name__) in str(found) for text in texts)
+    assert kind is FileNotFoundError or found.url == "gs://bucket/x"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("error", [CorruptDatasetError("ours"), FileExistsError("its own")])

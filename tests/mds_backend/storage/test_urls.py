@@ -36,27 +36,22 @@ def test_windows_is_not_supported(url: str) -> None:
     assert repr(url) in str(e.value)
 
 
+#: Behind what is wrong it lists the places where a library was looked for.
+LIBJVM = "Unable to load libjvm\ndlopen(/usr/lib/jvm) failed\ndlopen(/x) failed"
+
+
 @pytest.mark.parametrize("url", ["hdfs:///x", "hdfs://nowhere:1/x"])
 def test_hdfs_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     def fail(*args: object, **options: object) -> None:
-        raise OSError("no libjvm")
+        raise OSError(LIBJVM)
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
-    with pytest.raises(NameNodeError, match=r"\(no libjvm\). Set HADOOP_HOME") as raised:
+    with pytest.raises(
+        NameNodeError, match=r"\(Unable to load libjvm\). Set HADOOP_HOME"
+    ) as raised:
         Location.of(url).list_names()
     assert isinstance(raised.value, (OSError, RuntimeError))
     assert ("names no name node" in str(raised.value)) == (url == "hdfs:///x")
-
-
-def test_the_places_where_a_library_of_hdfs_was_looked_for_are_not_listed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*args: object, **options: object) -> None:
-        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm) failed\ndlopen(/x) failed")
-
-    monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
-    with pytest.raises(NameNodeError, match=r"\(Unable to load libjvm\). Set HADOOP_HOME"):
-        Location.of("hdfs://host/x").list_names()
 
 
 @pytest.mark.parametrize(
