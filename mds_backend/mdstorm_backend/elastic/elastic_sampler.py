@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ _SETTINGS = (
     "epoch_size",
 )
 
-#: From so many samples on, to shuffle an epoch takes longer than to read a few batches.
+#: From so many samples on, to deal out an epoch takes longer than to read a few batches.
 _MANY = 1 << 17
 
 
@@ -165,7 +165,7 @@ class ElasticSampler(Sampler):
     num_epochs: int | None = 1
     drop_last: bool = False
     num_parts: int = 1
-    ahead: WorkAhead[Ids] = field(default_factory=WorkAhead)
+    ahead: WorkAhead[_Dealt] = field(default_factory=WorkAhead)
     url: str = ""
     spans_epochs: ClassVar[bool] = False
     has_windows: ClassVar[bool] = False
@@ -179,8 +179,8 @@ class ElasticSampler(Sampler):
     def _batch_size_of_order(self) -> int:
         return self.share.order.batch_size if self.share.states_batch_size else self.batch_size
 
-    def ids(self, place: Place) -> Ids:
-        """Sample ids of this rank from a place on: int64 of (workers, batches, batch size).
+    def _dealt(self, place: Place) -> _Dealt:
+        """Return the samples of this rank from a place on.
 
         Raises
         ------
@@ -188,10 +188,11 @@ class ElasticSampler(Sampler):
             If they cannot be continued there.
         """
         if place.consumed and place.is_end:  # whatever is padded here
-            return np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
+            nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
+            return _Dealt(nothing, [0] * self.num_parts)
         asked = self._asked(place)
         try:
-            return self.ahead.get(asked, partial(self._make, *asked))
+            return self.ahead.get(asked, partial(_deal, *asked))
         except InvalidArgumentError as error:
             if not place.consumed:
                 raise
@@ -201,14 +202,10 @@ class ElasticSampler(Sampler):
             ) from error
 
     def prepare(self, place: Place) -> None:
-        """Begin to work out the ids of the epoch after that of a place, if that takes long."""
-        if self.share.order.shuffle and self.num_samples >= _MANY:
+        """Begin to work out the samples of the epoch after that of a place, if that takes long."""
+        if self.num_samples >= _MANY:
             asked = self._asked(place.beginning_of(place.epoch + 1))
-            self.ahead.begin(asked, partial(self._make, *asked))
-
-    @staticmethod
-    def _make(order: ElasticOrder, *asked: Any) -> Ids:
-        return order.rank_work(*asked)
+            self.ahead.begin(asked, partial(_deal, *asked))
 
     def _asked(self, place: Place) -> tuple[Any, ...]:
         share = self.share
@@ -225,7 +222,7 @@ class ElasticSampler(Sampler):
 
     def begun(self, place: Place) -> Place:
         """Return the same place, where it is known where its epoch ends."""
-        samples = int(np.count_nonzero(self.ids(place) >= 0))
+        samples = sum(self._dealt(place).counts)
         first_epoch = place.pass_epoch
         end = place.consumed + self.share.num_ranks * samples
         return replace(place, first_epoch=first_epoch, end=end)
@@ -303,9 +300,8 @@ class ElasticSampler(Sampler):
 
     def num_batches(self, place: Place) -> int:
         """Batches of this rank from a place up to the end of the epoch."""
-        samples = np.count_nonzero(self.ids(place) >= 0, axis=(1, 2)).tolist()
-        size = self.batch_size
-        return sum(n // size if self.drop_last else ceil_div(n, size) for n in samples)
+        size, counts = self.batch_size, self._dealt(place).counts
+        return sum(n // size if self.drop_last else ceil_div(n, size) for n in counts)
 
     def length(self) -> int:
         """Batches of a whole pass, as MosaicML Streaming counts them: there may be more.
@@ -345,6 +341,19 @@ class ElasticSampler(Sampler):
             yield rest
 
     def _of_part(self, place: Place, part: int) -> Ids:
-        ids = self.ids(place)[part].reshape(-1)
-        padded: Ids = ids[ids >= 0] if len(ids) and ids.min() < 0 else ids
+        dealt = self._dealt(place)
+        ids = dealt.ids[part].reshape(-1)
+        padded: Ids = ids if len(ids) == dealt.counts[part] else ids[ids >= 0]
         return padded
+
+
+class _Dealt(NamedTuple):
+    """Ids of (workers, batches, batch size), -1 where there is no sample, and samples by worker."""
+
+    ids: Ids
+    counts: list[int]
+
+
+def _deal(order: ElasticOrder, *asked: Any) -> _Dealt:
+    ids = order.rank_work(*asked)
+    return _Dealt(ids, [int(np.count_nonzero(of_worker >= 0)) for of_worker in ids])
