@@ -155,19 +155,21 @@ def test_one_error_names_every_refused_column() -> None:
     assert "'good'" not in str(caught.value)
 
 
-def test_a_frame_without_columns_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="no columns"):
-        plan_types([])
-
-
-def test_an_empty_name_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="empty name"):
-        plan_types(fields(**{"x": "long", "": "long"}))
-
-
-def test_repeated_names_are_refused_by_name() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"\['x', 'y'\] occur more than once"):
-        plan_types([*fields(x="long", y="long", z="long"), *fields(x="string", y="long")])
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [
+        ([], "no columns"),
+        (fields(**{"x": "long", "": "long"}), "empty name"),
+        (
+            [*fields(x="long", y="long", z="long"), *fields(x="string", y="long")],
+            r"\['x', 'y'\] occur more than once",
+        ),
+    ],
+    ids=["no columns", "no name", "repeated"],
+)
+def test_columns_need_names_of_their_own(described: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        plan_types(described)
 
 
 def test_columns_keep_their_order_spark_type_and_nullability() -> None:

@@ -22,23 +22,6 @@ def test_a_neighbouring_file_may_be_what_is_imported(tmp_path: Path) -> None:
                   "from mdstorm.spark import make_spark_converter\n", script)  # fmt: skip
 
 
-def test_a_neighbouring_notebook_of_databricks_cannot_be_imported(tmp_path: Path) -> None:
-    (tmp_path / "petastorm.py").write_text("# Databricks notebook source\nx = 1\n")
-    check_rewrite(READS, MOVED, str(tmp_path / "train.py"))
-
-
-def test_the_file_itself_hides_nothing(tmp_path: Path) -> None:
-    script = tmp_path / "petastorm.py"
-    script.touch()
-    check_rewrite(READS, MOVED, str(script))
-
-
-def test_modules_of_a_package_do_not_see_their_neighbours(tmp_path: Path) -> None:
-    (tmp_path / "petastorm.py").touch()
-    (tmp_path / "__init__.py").touch()
-    check_rewrite(READS, MOVED, str(tmp_path / "module.py"))
-
-
 def test_a_neighbouring_package_hides_all(tmp_path: Path) -> None:
     write_files(tmp_path, {"petastorm/__init__.py": ""})
     check_noop("from petastorm.spark import make_spark_converter\n", str(tmp_path / "script.py"))
@@ -90,9 +73,17 @@ def test_a_copy_in_the_tree_is_what_is_imported(tmp_path: Path, place: str, head
         ({"acme/petastorm/__init__.py": "from petastorm import make_reader"}, "acme/jobs/a.py"),
         ({"acme/__init__.py": "", **{f"acme/petastorm/{k}": v for k, v in COPY.items()}}, "a.py"),
         ({f"tests/stubs/petastorm/{name}": text for name, text in COPY.items()}, "src/a.py"),
+        # above the repository
+        ({"p/.git/x": "", **{f"petastorm/{k}": v for k, v in COPY.items()}}, "p/app/main.py"),
+        # a notebook of Databricks, which cannot be imported
+        ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
+        # the file itself
+        ({"petastorm.py": ""}, "petastorm.py"),
+        # a neighbour of a module of a package, which does not see it
+        ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
     ],
 )
-def test_a_package_that_has_not_what_is_imported_is_no_copy(
+def test_what_has_not_or_hides_not_what_is_imported_is_no_copy(
     tmp_path: Path, files: dict[str, str], path: str
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
@@ -120,9 +111,3 @@ def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
         (found,) = migrate(text, path=str(file)).findings
         assert "stubs" in found.message
     check_moves(text, str(tmp_path / "ours.pyi"))
-
-
-def test_what_lies_above_the_repository_is_no_copy(tmp_path: Path) -> None:
-    write_files(tmp_path / "petastorm", COPY)
-    (tmp_path / "project" / ".git").mkdir(parents=True)
-    check_rewrite(READS, MOVED, str(tmp_path / "project" / "app" / "main.py"))

@@ -8,24 +8,18 @@ CODE = "from {}.pytorch import DataLoader"
 
 
 @pytest.mark.parametrize(
-    "magic",
+    ("magic", "needed"),
     [
-        "%pip install {}",
-        "!pip install -q {}",
-        "%sh pip install {}",
-        "%pip install \\\n# MAGIC   {} \\\n# MAGIC   x",
+        ("%pip install {}", '"mdstorm[torch]"'),
+        ("!pip install -q {}", '"mdstorm[torch]"'),
+        ("%sh pip install {}", '"mdstorm[torch]"'),
+        ("%pip install \\\n# MAGIC   {} \\\n# MAGIC   x", '"mdstorm[torch]"'),
+        ("%pip install {} torch==2.2", "mdstorm"),  # which brings what the extra would
     ],
 )
-def test_magics_install_what_the_code_needs(magic: str) -> None:
+def test_magics_install_what_the_code_needs(magic: str, needed: str) -> None:
     before = NOTEBOOK.format(magic.format("petastorm==0.12.1"), CODE.format("petastorm"))
-    needed = '"mdstorm[torch]"'
     after = NOTEBOOK.format(magic.format(needed), CODE.format("mdstorm"))
-    check_rewrite(before, after, "notebook.py")
-
-
-def test_extras_that_another_requirement_brings_are_not_named() -> None:
-    before = NOTEBOOK.format("%pip install petastorm torch==2.2", CODE.format("petastorm"))
-    after = NOTEBOOK.format("%pip install mdstorm torch==2.2", CODE.format("mdstorm"))
     check_rewrite(before, after, "notebook.py")
 
 

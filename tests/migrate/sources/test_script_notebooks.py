@@ -11,8 +11,30 @@ HEADER = "# Databricks notebook source\n"
 COMMAND = "\n# COMMAND ----------\n\n"
 
 
-def check_cells(*cells: str) -> None:
-    """Assert that `petastorm` is `mdstorm` afterwards, but for lines of comments."""
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["import petastorm", "# MAGIC %md about petastorm", "petastorm.make_reader(url)"],
+        [  # cells that are not Python as a whole
+            "from petastorm.spark import make_spark_converter\nif x:\n  !rm -rf /tmp/x",
+            " import petastorm\n petastorm.make_reader(1)",
+            "# MAGIC %md about petastorm",
+            "%time x = 3",
+        ],
+        # Python in comments, also behind its magic and beside others
+        ["import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"],
+        [
+            "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
+            "# MAGIC   reader)\n# MAGIC\n",
+            "# MAGIC %pip install petastorm\n",
+            "# MAGIC %md petastorm\n",
+            "# MAGIC %python\n# MAGIC if x:\n# MAGIC     reader.Reader, make_reader\n",
+        ],
+        ["import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n"],
+        ["# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader"],
+    ],
+)
+def test_cells_are_one_module(cells: list[str]) -> None:
     before = HEADER + COMMAND.join(cells)
     after = "".join(
         line if line.startswith("# MAGIC %md") else line.replace("petastorm", "mdstorm")
@@ -20,19 +42,6 @@ def check_cells(*cells: str) -> None:
     )
     check_rewrite(before, after, "a.py")
     check_rewrite(before.replace("\n", "\r\n"), after.replace("\n", "\r\n"), "a.py")
-
-
-def test_cells_are_one_module() -> None:
-    check_cells("import petastorm", "# MAGIC %md about petastorm", "petastorm.make_reader(url)")
-
-
-def test_cells_that_are_not_python_as_a_whole() -> None:
-    check_cells(
-        "from petastorm.spark import make_spark_converter\nif x:\n  !rm -rf /tmp/x",
-        " import petastorm\n petastorm.make_reader(1)",
-        "# MAGIC %md about petastorm",
-        "%time x = 3",
-    )
 
 
 def test_a_broken_cell_is_named_by_number_and_by_line_of_the_file() -> None:
@@ -52,24 +61,6 @@ def test_places_are_those_of_the_file() -> None:
     line = text[: text.index("from petastorm")].count("\n") + 1
     assert (found.cell, found.line, found.column) == (None, line, 31)
     assert f"{COMMAND} x = 1\n # TODO(mdstorm): PM107" in result.output
-
-
-def test_a_python_cell_in_comments_is_one_of_the_others() -> None:
-    check_cells(
-        "import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"
-    )
-    check_cells(
-        "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
-        "# MAGIC   reader)\n# MAGIC\n",
-        "# MAGIC %pip install petastorm\n",
-        "# MAGIC %md petastorm\n",
-        "# MAGIC %python\n# MAGIC if x:\n# MAGIC     reader.Reader, make_reader\n",
-    )
-
-
-def test_code_may_stand_behind_the_magic_and_beside_others() -> None:
-    check_cells("import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n")
-    check_cells("# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

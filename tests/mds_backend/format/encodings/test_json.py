@@ -77,11 +77,8 @@ def test_the_text_of_each_type(value: Any, spark_type: SparkType, text: str) -> 
     assert json_text(pa.array([value, None], arrow_type(spark_type))).to_pylist() == [text, "null"]
 
 
-def test_a_struct_without_fields_is_an_empty_object() -> None:
+def test_structs_without_fields_are_empty_objects_and_nulls_read_null() -> None:
     assert json_text(pa.array([{}, None], pa.struct([]))).to_pylist() == ["{}", "null"]
-
-
-def test_a_column_of_nothing_but_nulls_reads_null() -> None:
     assert json_text(pa.nulls(2)).to_pylist() == ["null", "null"]
 
 
