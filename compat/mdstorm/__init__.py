@@ -55,6 +55,21 @@ _NEEDED = {
 logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
+class _Missing:
+    """The last finder: it says what replaces a module of Petastorm's that mdstorm lacks."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Find nothing, or raise an error that says more."""
+        if name.startswith("mdstorm."):
+            from mdstorm._petastorm_names import ABSENT
+
+            ABSENT.refuse_import(name)
+
+
+sys.meta_path.append(_Missing)
+
+
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"mdstorm.{_HOMES[name]}"), name)

@@ -147,6 +147,17 @@ class AbsentNames:
                 return f"{self.page}#{self.names[name]}"
         return None
 
+    def refuse_import(self, path: str) -> None:
+        """Raise MissingModuleError for a module of the package that is in the table, as finders do.
+
+        Not if `importlib.util.find_spec` asks for it, which returns None for missing modules.
+        """
+        place = self.replacement(path)
+        if place is not None and not _is_only_asked(sys._getframe(1)):
+            raise MissingModuleError(
+                f"No module named {path!r}: {place} of mdstorm says what replaces it", name=path
+            )
+
     def error(self, module: str, name: str, asker: FrameType) -> Exception:
         """Return the error for a name that a module lacks.
 
@@ -250,7 +261,7 @@ class _Finder(MetaPathFinder):
             return ModuleSpec(
                 fullname, _ModuleLoader(fullname, ours), origin=spec.origin, is_package=is_package
             )
-        if _is_only_asked():
+        if _is_only_asked(sys._getframe()):
             return None
         raise MissingModuleError(
             f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
@@ -260,9 +271,8 @@ class _Finder(MetaPathFinder):
         )
 
 
-def _is_only_asked() -> bool:
-    """Whether `importlib.util.find_spec` is the caller: it returns None for missing modules."""
-    finder = sys._getframe(1)
+def _is_only_asked(finder: FrameType) -> bool:
+    """Whether `importlib.util.find_spec` calls a finder: it returns None for missing modules."""
     machinery = finder.f_back  # importlib's loop over all finders
     asker = None if machinery is None else machinery.f_back
     return asker is not None and asker.f_globals.get("__name__") == "importlib.util"

@@ -80,6 +80,7 @@ class TestInstalled:
         assert importlib.util.find_spec("petastorm") is not None
         assert importlib.util.find_spec("petastorm.spark.spark_dataset_converter") is not None
         assert importlib.util.find_spec("petastorm.hdfs") is None
+        assert importlib.util.find_spec("mdstorm.hdfs") is None
 
     @pytest.mark.parametrize(
         ("statement", "missing"),
@@ -87,6 +88,8 @@ class TestInstalled:
             ("import petastorm.hdfs", "petastorm.hdfs"),
             ("from petastorm.hdfs.namenode import HdfsNamenodeResolver", "petastorm.hdfs"),
             ("import petastorm.workers_pool.ventilator as v", "petastorm.workers_pool"),
+            ("import mdstorm.etl.legacy", "mdstorm.etl.legacy"),
+            ("from mdstorm.workers_pool.thread_pool import ThreadPool", "mdstorm.workers_pool"),
         ],
     )
     def test_missing_modules_are_named_with_their_section(
