@@ -92,24 +92,20 @@ class _Volume:
             3: self._attributes,
             4: self._change,
             9: self._make_directory,
-            10: self._unlink,
-            11: self._remove_directory,
+            10: lambda node, data: self._remove(node, data, os.unlink),
+            11: lambda node, data: self._remove(node, data, os.rmdir),
             12: lambda node, data: self._rename(node, data, 8),
             14: self._open,
             15: self._read,
             16: self._write,
             17: lambda node, data: struct.pack("<5Q4I24x", *[1 << 30] * 5, 4096, 255, 4096, 0),
             18: self._release,
-            20: lambda node, data: b"",
-            25: lambda node, data: b"",
             26: self._begin,
             27: lambda node, data: struct.pack("<QII", 0, 0, 0),
             28: self._list,
-            29: lambda node, data: b"",
-            30: lambda node, data: b"",
-            34: lambda node, data: b"",
             35: self._create,
             45: lambda node, data: self._rename(node, data, 16),
+            **dict.fromkeys((20, 25, 29, 30, 34), lambda node, data: b""),
         }
 
     def serve(self, device: int) -> None:
@@ -188,15 +184,9 @@ class _Volume:
         os.mkdir(path)
         return self._entry(path)
 
-    def _unlink(self, node: int, data: bytes) -> bytes:
+    def _remove(self, node: int, data: bytes, remove: Callable[[str], None]) -> bytes:
         path = self._path(node, data[:-1])
-        os.unlink(path)
-        self._forget(path)
-        return b""
-
-    def _remove_directory(self, node: int, data: bytes) -> bytes:
-        path = self._path(node, data[:-1])
-        os.rmdir(path)
+        remove(path)
         self._forget(path)
         return b""
 

@@ -230,10 +230,35 @@ def after(root: Path, name: str = "requirements.txt") -> str:
     return first
 
 
-def test_a_list_gets_the_extras_and_what_came_through_petastorm(tmp_path: Path) -> None:
-    code = "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n"
-    write(tmp_path, src__a_py=code, requirements_txt="petastorm==0.11\nboto3\n")
-    assert after(tmp_path) == "pandas\nsix\nmdstorm[tf]\nboto3\n"
+@pytest.mark.parametrize(
+    ("code", "listed", "required"),
+    [
+        (  # what came through Petastorm
+            "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n",
+            "petastorm==0.11\nboto3\n",
+            "pandas\nsix\nmdstorm[tf]\nboto3\n",
+        ),
+        (  # what is listed already is not required again
+            f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n",
+            "petastorm\nTorch==2.2\npandas\npyspark\n",
+            "mdstorm\nTorch==2.2\npandas\npyspark\n",
+        ),
+        (  # pandas for transforms, also where Databricks runs the code
+            "from petastorm import TransformSpec\ndbutils.widgets.get('x')\n",
+            "petastorm\n",
+            "pandas\nmdstorm\n",
+        ),
+        ("import numpy\n", "petastorm==0.11\n", "petastorm==0.11\n"),  # no code uses it
+    ],
+)
+def test_a_list_gets_the_extras_and_what_the_code_needs(
+    tmp_path: Path, code: str, listed: str, required: str
+) -> None:
+    write(tmp_path, src__a_py=code, requirements_txt=listed)
+    assert after(tmp_path) == required
+
+
+def test_spark_is_required_unless_the_host_has_made_the_session(tmp_path: Path) -> None:
     code = "import pandas\nfrom petastorm.spark import make_spark_converter\n"
     write(tmp_path, src__a_py=code, requirements_txt="petastorm\n")
     assert after(tmp_path) == "mdstorm[spark]\n"  # which brings pandas
@@ -265,21 +290,6 @@ def test_a_notebook_installs_spark_where_it_builds_its_session(
 def test_constraints_require_nothing_more(tmp_path: Path) -> None:
     write(tmp_path, a_py=f"import pandas\n{CODE}", constraints_txt="petastorm==0.11\n")
     assert after(tmp_path, "constraints.txt") == "mdstorm\n"
-
-
-def test_what_is_listed_already_is_not_required_again(tmp_path: Path) -> None:
-    code = f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n"
-    listed = "petastorm\nTorch==2.2\npandas\npyspark\n"
-    write(tmp_path, a_py=code, requirements_txt=listed)
-    assert after(tmp_path) == listed.replace("petastorm", "mdstorm")
-
-
-def test_pandas_is_required_for_transforms_also_where_databricks_runs_the_code(
-    tmp_path: Path,
-) -> None:
-    code = "from petastorm import TransformSpec\ndbutils.widgets.get('x')\n"
-    write(tmp_path, a_py=code, requirements_txt="petastorm\n")
-    assert after(tmp_path) == "pandas\nmdstorm\n"
 
 
 def test_nothing_is_required_beside_the_value_of_a_key(tmp_path: Path) -> None:
@@ -379,11 +389,6 @@ def test_petastorm_stays_for_estimators_of_horovod_that_import_it(tmp_path: Path
     assert after(tmp_path) == "horovod\npetastorm\n"
     write(tmp_path, horovod__spark__keras_py=CODE)  # this is Horovod
     assert after(tmp_path) == "horovod\nmdstorm[torch]\n"
-
-
-def test_a_requirement_that_no_code_of_the_repository_uses_stays(tmp_path: Path) -> None:
-    write(tmp_path, a_py="import numpy\n", requirements_txt="petastorm==0.11\n")
-    assert after(tmp_path) == "petastorm==0.11\n"
 
 
 def test_petastorm_stays_required_for_code_of_others_in_the_repository(tmp_path: Path) -> None:
