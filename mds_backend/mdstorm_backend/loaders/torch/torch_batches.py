@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
@@ -274,7 +274,8 @@ def sent(delivered: Delivered, recorder: Recorder) -> Generator[Sent, None, None
         for batch, mark, size in delivered:
             recorder.deliver(size)
             now = recorder.totals()
-            yield batch, mark, size, {n: v - before[n] for n, v in now.items() if v != before[n]}
+            spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
+            yield packed(batch), mark, size, spent
             before = now
             recorder.ask()
 
@@ -294,4 +295,89 @@ def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
         if recorder is not None:
             recorder.wait(recorder.clock() - start, spans_of(recorded))
             recorder.add(recorded)
-        yield batch, mark, size
+        yield unpacked(batch), mark, size
+
+
+#: Bytes from which on a tensor goes to another process by itself.
+_LARGE = 1 << 20
+
+
+class _Packed(NamedTuple):
+    """Small tensors of a batch in one piece of memory, and the batch with numbers in their place.
+
+    Each tensor by itself would be a file of its own, which two processes open and map: for columns
+    that takes far longer than to copy them.
+    """
+
+    memory: torch.Tensor
+    #: Number, dtype, shape and bytes of each tensor, as they lie in the memory.
+    tensors: list[tuple[int, torch.dtype, Sequence[int], int]]
+    batch: Any
+
+
+class _Slot(NamedTuple):
+    """The place of a tensor that was packed, by its number."""
+
+    number: int
+
+
+class _Tuple(NamedTuple):
+    """A tuple, of which PyTorch would make a list when it pins it."""
+
+    parts: dict[int, Any]
+
+
+def packed(batch: Any) -> Any:
+    """Return what to send to another process for a batch, which makes it of that by `unpacked`."""
+    found: list[torch.Tensor] = []
+
+    def emptied(value: Any) -> Any:
+        if type(value) is dict:
+            return {name: emptied(one) for name, one in value.items()}
+        if type(value) is tuple:
+            return _Tuple(dict(enumerate(map(emptied, value))))
+        if not _is_small(value):
+            return value
+        found.append(value)
+        return _Slot(len(found) - 1)
+
+    rest = emptied(batch)
+    if len(found) < 2:
+        return batch
+    # The largest values first, so that all lie where their dtype wants them.
+    order = sorted(range(len(found)), key=lambda number: -found[number].element_size())
+    return _Packed(
+        torch.cat([found[number].contiguous().reshape(-1).view(torch.uint8) for number in order]),
+        [(n, found[n].dtype, found[n].shape, found[n].nbytes) for n in order],
+        rest,
+    )
+
+
+def _is_small(value: Any) -> bool:
+    return (
+        type(value) is torch.Tensor
+        and value.layout is torch.strided
+        and value.device.type == "cpu"
+        and not value.requires_grad
+        and value.nbytes < _LARGE
+    )
+
+
+def unpacked(sent: Any) -> Any:
+    """Return the batch of which `packed` was called; its small tensors share their memory now."""
+    if not isinstance(sent, _Packed):
+        return sent
+    parts = torch.split(sent.memory, [size for *_, size in sent.tensors])
+    made = {
+        number: part.view(dtype).view(shape)
+        for (number, dtype, shape, _), part in zip(sent.tensors, parts, strict=True)
+    }
+
+    def filled(value: Any) -> Any:
+        if type(value) is dict:
+            return {name: filled(one) for name, one in value.items()}
+        if isinstance(value, _Tuple):
+            return tuple(map(filled, value.parts.values()))
+        return made[value.number] if isinstance(value, _Slot) else value
+
+    return filled(sent.batch)

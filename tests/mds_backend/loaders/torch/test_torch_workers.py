@@ -13,12 +13,15 @@ from subprocess import PIPE, Popen, check_output
 from typing import Any
 
 import pytest
+import torch
 from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.loaders.torch.torch_batches import packed, unpacked
 
 ROWS, SHARDS = 60, 6
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
@@ -50,6 +53,40 @@ def is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_small_tensors_of_a_batch_travel_in_one_piece() -> None:
+    tensors = {
+        "flags": torch.tensor([True, False, True]),
+        "ids": torch.arange(6).reshape(3, 2),
+        "none": torch.empty(0, 4, dtype=torch.float16),
+        "every second": torch.arange(6.0)[::2],
+        "scalar": torch.tensor(7, dtype=torch.int16),
+    }
+    large = torch.zeros(1 << 20, dtype=torch.uint8)
+    batch = ({**tensors, "texts": ["a", "b"]}, large, (tensors["ids"], None))
+    sent = packed(batch)
+    assert sent.memory.nbytes == sum(t.nbytes for t in tensors.values()) + tensors["ids"].nbytes
+    named, found, (ids, none) = unpacked(sent)
+    assert list(named) == [*tensors, "texts"]
+    assert named["texts"] == ["a", "b"]
+    assert found is large
+    assert none is None
+    torch.testing.assert_close({name: named[name] for name in tensors}, tensors)
+    torch.testing.assert_close(ids, tensors["ids"])
+
+
+@pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": ["a"]}, [1, 2], None])
+def test_a_batch_of_one_tensor_travels_as_it_is(batch: Any) -> None:
+    assert packed(batch) is batch
+    assert unpacked(batch) is batch
+
+
+def test_batches_are_packed_also_if_they_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
+    batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
+    sent = pin_memory((packed(batch), 3, 3, {}))
+    torch.testing.assert_close(unpacked(sent[0]), batch)
 
 
 @MAKERS
