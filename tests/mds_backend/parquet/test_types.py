@@ -111,8 +111,9 @@ def test_int96_of_arrow_before_1970_and_beyond_2262(in_lists: bool, tmp_path: Pa
     day, before = 86_400 * 10**9, 750 * 10**6
     is_now = (day - before).to_bytes(8, "little") + (2_440_587).to_bytes(4, "little")
     was = (2**64 - before).to_bytes(8, "little") + (2_440_588).to_bytes(4, "little")
-    assert is_now in file.read_bytes()
-    file.write_bytes(file.read_bytes().replace(is_now, was))
+    content = file.read_bytes().replace(is_now, was)
+    assert was in content
+    file.write_bytes(content)
     source = open_parquet(str(tmp_path))
     for found in (source, convert_parquet(source, str(tmp_path / "_mds"))):
         assert found.to_table()["t"].to_pylist() == ([expected] if in_lists else expected)
