@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.threads import each
 from mdstorm_backend.convert.parquet_to_mds import chosen_fields
 from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
@@ -124,11 +125,15 @@ class ComparedRows:
     part_sizes: Sequence[int]
     read: Callable[[int, Sequence[str]], Iterator[pa.RecordBatch]]
 
+    @cached_property
+    def ends(self) -> list[int]:
+        """Number of the rows up to the end of each part."""
+        return list(accumulate(self.part_sizes))
+
     def batches(self, start: int, stop: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read some columns of the rows from `start` to `stop`."""
-        ends = list(accumulate(self.part_sizes))
-        part = bisect_right(ends, start)
-        at = ends[part] - self.part_sizes[part]
+        part = bisect_right(self.ends, start)
+        at = self.ends[part] - self.part_sizes[part]
         while at < stop:
             for batch in self.read(part, names):
                 skipped = max(start - at, 0)
@@ -264,7 +269,7 @@ def _ranges(first: ComparedRows, second: ComparedRows) -> list[tuple[int, int]]:
     """Return the rows that both have, in parts of the side with fewer: the larger ones."""
     fewer = min(first, second, key=lambda rows: len(rows.part_sizes))
     most = min(sum(first.part_sizes), sum(second.part_sizes))
-    ends = sorted({min(end, most) for end in (0, *accumulate(fewer.part_sizes))})
+    ends = sorted({min(end, most) for end in (0, *fewer.ends)})
     return list(pairwise(ends))
 
 
