@@ -27,8 +27,8 @@ from mdstorm_backend.errors import (
 
 
 @dataclass(frozen=True)
-class StandIn:
-    """Which package stands in for which library.
+class StandIn(MetaPathFinder, Loader):
+    """Which package stands in for which library, whose modules it finds: those of the package.
 
     Attributes
     ----------
@@ -68,14 +68,72 @@ class StandIn:
                 f"{getattr(present, '__file__', None)!r}, and its classes may be in use. "
                 f"{self.remedy}"
             )
-        finder = _Finder(self.absent, self.version)
-        if finder not in sys.meta_path:
-            sys.meta_path.insert(0, finder)
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
         if not isinstance(sys.modules.get(library), Alias):
             sys.modules.pop(library, None)
             importlib.import_module(library)
         _reach_other_processes(self.shim.parent)
         when_loaded(_ENTRANCES, _sender_of(self.shim))
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Find ``library.x.y`` as ``package.x.y``."""
+        library, dot, _ = fullname.partition(".")
+        if library != self.absent.library:
+            return None
+        ours = self._ours(fullname)
+        found = importlib.util.find_spec(ours)
+        if found is not None:
+            is_package = found.submodule_search_locations is not None
+            spec = ModuleSpec(fullname, self, origin=found.origin, is_package=is_package)
+            if not dot:
+                spec.submodule_search_locations = found.submodule_search_locations
+            return spec
+        if _is_only_asked(sys._getframe()):
+            return None
+        raise MissingModuleError(
+            f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
+            f"and mdstorm has no {ours}. {self.absent.replacement(fullname) or self.absent.page} "
+            "of mdstorm says what replaces it",
+            name=fullname,
+        )
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module of ours; the package itself has a name and a version of its own."""
+        module = importlib.import_module(self._ours(spec.name))
+        if spec.name == self.absent.library:
+            return Alias(self.absent, module, self.version)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Restore what the import system has just overwritten: the module is complete.
+
+        So `importlib.reload` and pickle still find it by its own name.
+        """
+        if module.__spec__ is not None and not isinstance(module, Alias):
+            module.__spec__ = module.__spec__.loader_state
+        # Modules that are there already: importing one under its other name would set it as an
+        # attribute of its package, which may have a function of that name.
+        ours = f"{self.absent.package}."
+        for name in [name for name in sys.modules if name.startswith(ours)]:
+            theirs = f"{self.absent.library}.{name.removeprefix(ours)}"
+            sys.modules.setdefault(theirs, sys.modules[name])
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code of the module, for ``mdstorm run -m petastorm.…``."""
+        ours = self._ours(fullname)
+        spec = importlib.util.find_spec(ours)
+        loader = None if spec is None else spec.loader
+        return loader.get_code(ours) if isinstance(loader, InspectLoader) else None
+
+    def _ours(self, fullname: str) -> str:
+        return self.absent.package + fullname.removeprefix(self.absent.library)
 
 
 def _is_ours(module: object) -> bool:
@@ -226,100 +284,11 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-class _Finder(MetaPathFinder):
-    """Finds ``library.x.y`` as ``package.x.y``."""
-
-    def __init__(self, absent: AbsentNames, version: str) -> None:
-        self._absent = absent
-        self._version = version
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Finder) and other._absent.library == self._absent.library
-
-    def __hash__(self) -> int:
-        return hash(self._absent.library)
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        library, _, rest = fullname.partition(".")
-        if library != self._absent.library:
-            return None
-        if not rest:
-            package = importlib.import_module(self._absent.package)
-            loader = _AliasLoader(self._absent, package, self._version)
-            found = ModuleSpec(fullname, loader, origin=package.__file__, is_package=True)
-            found.submodule_search_locations = list(package.__path__)
-            return found
-        ours = f"{self._absent.package}.{rest}"
-        spec = importlib.util.find_spec(ours)
-        if spec is not None:
-            is_package = spec.submodule_search_locations is not None
-            return ModuleSpec(
-                fullname, _ModuleLoader(fullname, ours), origin=spec.origin, is_package=is_package
-            )
-        if _is_only_asked(sys._getframe()):
-            return None
-        raise MissingModuleError(
-            f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
-            f"and mdstorm has no {ours}. {self._absent.replacement(fullname) or self._absent.page} "
-            "of mdstorm says what replaces it",
-            name=fullname,
-        )
-
-
 def _is_only_asked(finder: FrameType) -> bool:
     """Whether `importlib.util.find_spec` calls a finder: it returns None for missing modules."""
     machinery = finder.f_back  # importlib's loop over all finders
     asker = None if machinery is None else machinery.f_back
     return asker is not None and asker.f_globals.get("__name__") == "importlib.util"
-
-
-class _AliasLoader(Loader):
-    """Makes the package itself."""
-
-    def __init__(self, absent: AbsentNames, package: ModuleType, version: str) -> None:
-        self._absent = absent
-        self._package = package
-        self._version = version
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return Alias(self._absent, self._package, self._version)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: its contents are the package's."""
-
-
-class _ModuleLoader(Loader):
-    """Loads a module of ours under its other name."""
-
-    def __init__(self, theirs: str, ours: str) -> None:
-        self._theirs = theirs
-        self._ours = ours
-        self._spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._ours)
-        self._spec = module.__spec__
-        return module
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code of the module, for ``mdstorm run -m petastorm.…``."""
-        spec = importlib.util.find_spec(self._ours)
-        loader = None if spec is None else spec.loader
-        return loader.get_code(self._ours) if isinstance(loader, InspectLoader) else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        # It is complete. The import system has just overwritten its name and spec: restore them, so
-        # that `importlib.reload` and pickle still find it by its own name.
-        module.__spec__ = self._spec
-        # Modules that a package has imported already: importing one under its other name would set
-        # it as an attribute of the package, which may have a function of that name.
-        for name in [name for name in sys.modules if name.startswith(f"{self._ours}.")]:
-            sys.modules.setdefault(self._theirs + name[len(self._ours) :], sys.modules[name])
 
 
 #: The class that every way of creating a session uses. PySpark 4 moved the first one.
