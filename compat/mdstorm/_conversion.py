@@ -17,7 +17,7 @@ from mdstorm import errors
 from mdstorm._datasets import decoded_source
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field, is_untyped
 from mdstorm._datasets.petastorm_metadata import UNISCHEMA_EXTRA, check_stored
-from mdstorm._datasets.sources import open_stored, warn_of_far_times
+from mdstorm._datasets.sources import open_stored
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
@@ -153,7 +153,6 @@ def convert(
         parquet = decoded_source.with_declared_partitions(parquet, unischema)
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     names, plan = _plan(parquet, unischema, columns, dtype, decimals)
-    warn_of_far_times(column for column in parquet.schema if column.name in names)
     _check_no_parquet(target)
     options: dict[str, Any] = {
         **plan,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
-import numpy as np
 import pyarrow as pa
 
 from mdstorm import errors
@@ -21,7 +20,7 @@ from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import cached_property, warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.format import EXTENSIONS, INDEX_NAME, Column, become_floats
+from mdstorm_backend.format import EXTENSIONS, INDEX_NAME, become_floats
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
@@ -154,18 +153,6 @@ def opened(
         source=with_float_decimals(found.source, decimals),
         unischema=schema_with_floats(found.unischema, decimals),
     )
-
-
-def warn_of_far_times(columns: Iterable[Column]) -> None:
-    """Warn of timestamps that batches, which count nanoseconds, cannot hold, where it is known."""
-    for column in columns:
-        if column.origin.farthest:
-            time = np.datetime64(column.origin.farthest, "us")
-            warn_user(
-                f"column {column.name!r} of {column.origin.url} holds times as far as {time}, "
-                "which do not fit into nanoseconds (1677 to 2262): batches of such rows will be an "
-                "error. Leave out the column with schema_fields, or the rows with filters"
-            )
 
 
 def _of_mds(dataset: Dataset) -> Opened:

@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from mdstorm._datasets.decoded_source import DecodedSource
-from mdstorm._datasets.sources import warn_of_far_times
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection import shard_views
@@ -83,8 +82,6 @@ def reader_options(
     masks = tuple(arguments.null_masks or ())
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
     source, filters, looked_at, selection = _filtered(arguments, source, schema, batched)
-    if batched and not filters and arguments.transform_spec is None:
-        warn_of_far_times(schema)
     source, order = _cut(arguments, source, order, overlap)
     decode = arguments.decode
     sizes = arguments.size, masks, arguments.max_image_bytes

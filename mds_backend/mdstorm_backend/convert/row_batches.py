@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.values.arrow_types import plain_type
 from mdstorm_backend.parquet import ParquetDataset, PartitionValue, RowGroup
-from mdstorm_backend.parquet.stored_columns import filtered, with_times_repaired
+from mdstorm_backend.parquet.stored_columns import filtered
 
 #: Converts a record batch of the source to one with the columns of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -124,9 +124,7 @@ class RowBatches:
                 read(row_groups=run, use_threads=use_threads) for run in runs
             ):
                 stop = start + batch.num_rows
-                read_as_ns = partial(self._read_as_ns, groups, start, batch.num_rows)
                 arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-                arrays = with_times_repaired(arrays, file.metadata, read_as_ns)
                 live = batch.num_rows
                 if alive is not None:
                     mask = alive[start:stop]
@@ -136,14 +134,6 @@ class RowBatches:
                 columns = stored.completed(renamed, self._stored, live, url)
                 yield batch.num_rows, live, columns
                 start = stop
-
-    def _read_as_ns(
-        self, groups: list[RowGroup], start: int, rows: int, columns: list[str]
-    ) -> pa.Table:
-        """Read some rows of row groups of one file, INT96 timestamps as nanoseconds."""
-        with self._source.open_file(groups[0], int96_unit="ns") as file:
-            ordinals = _ordinals(groups, file.metadata)
-            return file.read_row_groups(ordinals, columns).slice(start, rows)
 
     def _completed(
         self,

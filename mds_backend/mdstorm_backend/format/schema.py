@@ -51,16 +51,12 @@ class Origin:
     counts_nulls : bool
         Whether the null counts of the column are known. Where they are not they are 0, and the rows
         of a batch decide what becomes of it.
-    farthest : int
-        Microseconds from 1970 to the farthest time of the column, if statistics say that it does
-        not fit into nanoseconds; otherwise 0.
     """
 
     url: str = ""
     allow_unsafe_types: bool = False
     lengths: Literal["stated", "unknown", "differ"] = "stated"
     counts_nulls: bool = True
-    farthest: int = 0
 
 
 @dataclass(frozen=True)

@@ -76,15 +76,12 @@ def with_statistics(
     """
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int | None]] = {}
-    far_times: dict[str, int] = {}
     for footer in footers:
         for name, count in footer.nulls.items():
             before = nulls.get(name, 0)
             nulls[name] = None if count is None or before is None else before + count
         for name, found in footer.lengths.items():
             lengths.setdefault(name, set()).update(found)
-        for name, time in footer.far_times.items():
-            far_times[name] = max(far_times.get(name, 0), time, key=abs)
     for group in row_groups:
         for name, value in group.partition.items():
             if value is None:
@@ -98,7 +95,6 @@ def with_statistics(
                     url,
                     lengths=_lengths(lengths.get(column.name, set())),
                     counts_nulls=nulls.get(column.name, 0) is not None,
-                    farthest=far_times.get(column.name, 0),
                 ),
             )
             for column in schema

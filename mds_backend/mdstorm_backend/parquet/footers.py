@@ -17,7 +17,6 @@ from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.parquet.stored_columns import NS_MAX_US, NS_MIN_US
 from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Location
 
@@ -120,9 +119,6 @@ class Footer:
         arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of (int or None)
         Mean length of the arrays of a column in each row group; None where that is not an integer.
-    far_times : dict of str to int
-        Microseconds from 1970 to the farthest time of the columns whose times do not all fit into
-        nanoseconds.
     """
 
     schema: pa.Schema
@@ -130,7 +126,6 @@ class Footer:
     nbytes: tuple[int, ...]
     nulls: dict[str, int | None]
     lengths: dict[str, set[int | None]]
-    far_times: dict[str, int] = field(default_factory=dict)
 
 
 def read_footers(
@@ -218,24 +213,7 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
     groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
     nbytes = tuple(group.total_byte_size for group in groups)
-    counts = _nulls_and_lengths(metadata, schema, rows, chunks)
-    return Footer(schema, rows, nbytes, *counts, _far_times(schema, chunks))
-
-
-def _far_times(schema: pa.Schema, chunks: Sequence[Sequence[Struct]]) -> dict[str, int]:
-    """Find times by the statistics, which are whole numbers of the unit of the column."""
-    found: dict[str, int] = {}
-    for number, column in enumerate(_leaves(schema)):
-        if not pa.types.is_timestamp(column.type) or column.type.unit == "ns":
-            continue
-        scale = 1 if column.type.unit == "us" else 1000
-        for columns in chunks:
-            statistics = columns[number].get(STATISTICS, {})
-            for raw in (statistics.get(MIN, b""), statistics.get(MAX, b"")):
-                us = int.from_bytes(raw, "little", signed=True) * scale
-                if not NS_MIN_US <= us <= NS_MAX_US and len(raw) == 8:
-                    found[column.name] = max(found.get(column.name, 0), us, key=abs)
-    return found
+    return Footer(schema, rows, nbytes, *_nulls_and_lengths(metadata, schema, rows, chunks))
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:

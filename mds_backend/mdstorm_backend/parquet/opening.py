@@ -318,8 +318,7 @@ def _renamed(footer: Footer, stored: StoredColumns, columns: Sequence[str], url:
     lengths = {
         name: footer.lengths[place] for name, place in names.items() if place in footer.lengths
     }
-    far = {name: footer.far_times[at] for name, at in names.items() if at in footer.far_times}
-    return Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths, far)
+    return Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths)
 
 
 def _row_groups(

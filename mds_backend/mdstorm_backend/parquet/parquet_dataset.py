@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -35,7 +36,7 @@ from mdstorm_backend.parquet.footers import (
 from mdstorm_backend.parquet.listing import partition_texts
 from mdstorm_backend.parquet.parquet_files import ParquetFiles
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
-from mdstorm_backend.parquet.stored_columns import Int96Unit, StoredColumns
+from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.parquet.thrift import Struct
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
@@ -216,10 +217,8 @@ class ParquetDataset(SampleDataset):
         """Drop decoded row groups; they are decoded again when needed."""
         self._opened.release()
 
-    def open_file(self, group: RowGroup, *, int96_unit: Int96Unit = "us") -> pq.ParquetFile:
+    def open_file(self, group: RowGroup) -> pq.ParquetFile:
         """Open the file of a row group, for one thread.
-
-        INT96 timestamps are read in the given unit, and not repaired: see `with_times_repaired`.
 
         Raises
         ------
@@ -228,19 +227,14 @@ class ParquetDataset(SampleDataset):
         CorruptDatasetError
             If it is not a Parquet file, or has another size than when the dataset was opened.
         """
-        return self._files.open(group.path, int96_unit=int96_unit)
+        return self._files.open(group.path)
 
     def _open(self, number: int) -> ParquetShard:
         group = self.row_groups[number]
-        files = self._files
         count("shards")
         count("shard_bytes", group.nbytes)
-        return ParquetShard(
-            group,
-            self.schema,
-            self.stored_columns,
-            lambda unit: files.open(group.path, int96_unit=unit),
-        )
+        open_file = partial(self._files.open, group.path)
+        return ParquetShard(group, self.schema, self.stored_columns, open_file)
 
 
 def _with_texts(group: RowGroup, columns: Iterable[str]) -> RowGroup:

@@ -15,7 +15,6 @@ from mdstorm_backend.base.threads import RenewedInForks
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.footers import ParquetFileInfo, parsed
-from mdstorm_backend.parquet.stored_columns import Int96Unit
 from mdstorm_backend.storage import Buffer, Location
 
 if TYPE_CHECKING:
@@ -70,8 +69,8 @@ class ParquetFiles(RenewedInForks):
         infos = self._infos.values()
         return shard_files(self._location, self._fingerprint, self._cache, shards=infos)
 
-    def open(self, name: str, *, int96_unit: Int96Unit = "us") -> pq.ParquetFile:
-        """Open a file, to read INT96 timestamps in a unit.
+    def open(self, name: str) -> pq.ParquetFile:
+        """Open a file, for one thread.
 
         Raises
         ------
@@ -94,7 +93,7 @@ class ParquetFiles(RenewedInForks):
         content, metadata = opened
         # A new reader for each row group: threads must not share one.
         return pq.ParquetFile(
-            pa.BufferReader(content), metadata=metadata, coerce_int96_timestamp_unit=int96_unit
+            pa.BufferReader(content), metadata=metadata, coerce_int96_timestamp_unit="us"
         )
 
     def _bytes(self, name: str) -> Buffer:

@@ -26,12 +26,7 @@ from mdstorm_backend.format.values.nested_lists import (
     with_nan_elements,
 )
 from mdstorm_backend.parquet.footers import RowGroup
-from mdstorm_backend.parquet.stored_columns import (
-    Int96Unit,
-    StoredColumns,
-    filtered,
-    with_times_repaired,
-)
+from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
@@ -50,7 +45,7 @@ class ParquetShard(Shard):
     columns : StoredColumns
         How they are stored.
     open_file : callable
-        Opens its file, to read INT96 timestamps in the unit that it is given.
+        Opens its file.
     """
 
     def __init__(
@@ -58,7 +53,7 @@ class ParquetShard(Shard):
         row_group: RowGroup,
         schema: Schema,
         columns: StoredColumns,
-        open_file: Callable[[Int96Unit], pq.ParquetFile],
+        open_file: Callable[[], pq.ParquetFile],
     ) -> None:
         self.num_samples = row_group.num_rows
         self.url = row_group.file_url
@@ -154,11 +149,10 @@ class ParquetShard(Shard):
         """Read columns that are in the file: their live rows."""
         expected = self._row_group.stored_rows
         try:
-            file = self._open_file("us")
+            file = self._open_file()
             names = self._columns.names_in(file.schema_arrow, columns, self.url)
             table = self._read(file, list(names.values()))
             arrays = {name: _joined(table.column(name)) for name in names.values()}
-            arrays = with_times_repaired(arrays, file.metadata, self._read_as_ns)
         except MDStormError:
             raise
         except (pa.ArrowException, OSError) as error:
@@ -181,9 +175,6 @@ class ParquetShard(Shard):
         if ordinal is None:
             return file.read(columns=columns, use_threads=False)
         return file.read_row_group(ordinal, columns=columns, use_threads=False)
-
-    def _read_as_ns(self, columns: Sequence[str]) -> pa.Table:
-        return self._read(self._open_file("ns"), list(columns))
 
     def _num_rows(self, file: pq.ParquetFile) -> int:
         ordinal, metadata = self._row_group.ordinal, file.metadata

