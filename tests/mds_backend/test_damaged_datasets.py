@@ -1,6 +1,5 @@
 """Damaged files are reported as damaged: never as an error of another kind, never by a crash."""
 
-import os
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -78,20 +77,6 @@ def test_a_shard_without_a_column_of_others_is_reported(tmp_path: Path) -> None:
     for read in (lambda: shard.read(np.array([0]), ["n", "m"]), lambda: shard.sample(0)):
         with pytest.raises(CorruptDatasetError, match=r"file:///b has no columns \['m'\]"):
             read()
-
-
-@pytest.mark.parametrize("name", ["index.json", "shard"])
-@pytest.mark.parametrize("kind", ["pipe", "link to a directory", "loop"])
-def test_what_is_no_file_is_told_at_once(tmp_path: Path, name: str, kind: str) -> None:
-    dataset = write_dataset(tmp_path, {"n": [1]}, {"n": "long"})
-    path = tmp_path / (name if name != "shard" else dataset.index.shards[0].raw_data.basename)
-    path.unlink()
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to(tmp_path if kind == "link to a directory" else path)
-    with pytest.raises(CorruptDatasetError, match=rf"{path.name} is not a file \("):
-        open_dataset(str(tmp_path)).sample(0)
 
 
 def test_numbers_and_nesting_that_no_index_has_are_damage(tmp_path: Path) -> None:

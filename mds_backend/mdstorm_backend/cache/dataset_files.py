@@ -14,7 +14,6 @@ from mdstorm_backend.cache.download import (
     check_content,
     decompressed,
     missing,
-    not_a_file,
     try_again,
     watched,
 )
@@ -36,7 +35,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.storage import Arrival, Buffer, Location
-from mdstorm_backend.storage.local_files import NotAFileError
 from mdstorm_backend.tables import other_format
 
 
@@ -233,8 +231,6 @@ class DirectFiles(ShardFiles):
         except FileNotFoundError as error:
             if packed is None:
                 raise missing(self._location.file_url(file.basename)) from error
-        except NotAFileError as error:
-            raise not_a_file(file, self._location.file_url(file.basename), error) from error
         if not self._location.is_local_disk:
             return self._decompressed(info, packed)
         return self._copies().open(info)
@@ -294,8 +290,6 @@ class DirectFiles(ShardFiles):
             packed = self._verified(file, self._location.read(file.basename))
         except FileNotFoundError as error:
             raise missing(url) from error
-        except NotAFileError as error:
-            raise not_a_file(file, url, error) from error
         return decompressed(info, packed, url)
 
 
@@ -363,8 +357,6 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
     try:
         return try_again(attempt, url=url, attempts=options.retry)
-    except NotAFileError as error:
-        raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error
     except (FileNotFoundError, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(

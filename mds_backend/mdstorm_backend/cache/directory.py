@@ -8,7 +8,6 @@ is the shard's last use.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -276,10 +275,8 @@ class FileIdentity:
         """Identity of the file at `path`; None if there is none."""
         try:
             return cls.of(os.stat(path))
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                return None
-            raise
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
 
 @dataclass(frozen=True)

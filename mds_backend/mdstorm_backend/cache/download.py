@@ -24,7 +24,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
-from mdstorm_backend.storage.local_files import NotAFileError
 from mdstorm_backend.storage.s3_objects import ReplacedError
 
 
@@ -67,7 +66,7 @@ def download(
     DatasetNotFoundError
         If there is no such file.
     CorruptDatasetError
-        If its size or hash differs from the index, or it is a directory.
+        If its size or hash differs from the index.
     CredentialsError, StorageError
         If the storage denies access, or fails at every attempt.
     LocalDiskError
@@ -83,8 +82,6 @@ def download(
             check_size(file, os.path.getsize(path), url)
             if hash_name is not None:
                 check_hash(file, mapped(path), hash_name, url)
-        except IsADirectoryError as error:
-            raise not_a_file(file, url, error) from error
         except BaseException:
             with suppress(OSError):
                 if arrival is None:
@@ -104,14 +101,6 @@ def missing(url: str) -> DatasetNotFoundError:
         f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
         url=url,
     )
-
-
-def not_a_file(file: FileInfo, url: str, error: OSError) -> CorruptDatasetError:
-    """Return the error for something else in the place of a file."""
-    what = (
-        f"is not a file ({error.strerror}), but the index says that it is one of {file.bytes} bytes"
-    )
-    return CorruptDatasetError.of_file(url, what)
 
 
 def _copy(
@@ -212,7 +201,7 @@ T = TypeVar("T")
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 #: Trying again does not help.
-_FINAL = (FileNotFoundError, NotADirectoryError, NotAFileError, CredentialsError, ReplacedError)
+_FINAL = (FileNotFoundError, NotADirectoryError, CredentialsError, ReplacedError)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)

@@ -297,12 +297,6 @@ class ShardCache:
         present = _size(path)
         if present < 0:
             return
-        if os.path.isdir(path):
-            raise CorruptDatasetError(
-                f"{path} is a directory where the cache keeps a file: remove it, or choose "
-                "another directory for the cache",
-                url=path,
-            )
         size = _size(part)
         if present == size or self._is_ours(name, record):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -98,8 +97,6 @@ NULLS, MAX, MIN = 3, 5, 6
 CHUNK_FIELDS: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
 #: Row groups, their columns, and the metadata of those.
 _FOOTER_FIELDS: Wanted = {4: [{1: [{3: CHUNK_FIELDS}]}]}
-#: What the system says of something else in the place of a file.
-_NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -243,11 +240,7 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
         return try_again(
             lambda: watched(read, timeout=options.timeout), url=url, attempts=options.retry
         )
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error
-        if not isinstance(error, FileNotFoundError):
-            raise
+    except FileNotFoundError as error:
         raise DatasetNotFoundError(
             f"{url} was deleted while the dataset was being opened: wait until the job that writes "
             "there has ended",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -16,32 +15,6 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: What file systems say that have no memory maps, as mounts of object stores.
 _NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
-
-
-class NotAFileError(OSError):
-    """Something else is in the place of a file."""
-
-
-def open_file(path: str) -> int:
-    """Open a local file for reading; a pipe without a writer would be waited for forever.
-
-    Raises
-    ------
-    NotAFileError
-        If it is a pipe, a directory, a link to one or a link to itself.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NotAFileError(*error.args) from error
-        raise
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return fd
-    os.close(fd)
-    what = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "Not a regular file"
-    raise NotAFileError(errno.EISDIR, what, path)
 
 
 def map_file(fd: int) -> Buffer:

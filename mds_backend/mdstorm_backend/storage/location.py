@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 import uuid
@@ -26,13 +25,7 @@ from mdstorm_backend.storage.filesystems import (
     read_range,
     url_in,
 )
-from mdstorm_backend.storage.local_files import (
-    Arrival,
-    Buffer,
-    map_file,
-    open_file,
-    wait_until_current,
-)
+from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file, wait_until_current
 from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
 from mdstorm_backend.storage.urls import (
     OBJECT_STORES,
@@ -266,7 +259,7 @@ class Location:
             If there is no such file.
         """
         if self.is_local_disk:
-            with open(f"{self.path}/{name}", "rb", opener=lambda path, _: open_file(path)) as file:
+            with open(f"{self.path}/{name}", "rb") as file:
                 return map_file(file.fileno())
         with self._files(name) as (fs, path):
             return read_object(fs, path)[0] if is_s3(fs) else bytes(fs.cat_file(path))
@@ -323,17 +316,12 @@ class Location:
         ------
         FileNotFoundError
             If there is no such file.
-        IsADirectoryError
-            If it is a directory.
         """
         with self._files(name) as (fs, source):
             if self.url.startswith("memory:"):  # some versions of fsspec cannot copy these
                 Path(path).write_bytes(fs.cat_file(source))
             else:
                 fs.get_file(source, path)
-                if os.path.isdir(path):  # made by fsspec where the source is one
-                    os.rmdir(path)
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)
 
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file atomically.

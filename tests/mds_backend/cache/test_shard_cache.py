@@ -272,32 +272,6 @@ def test_a_vanished_shard_is_named_at_once(
     assert parts_in(local) == []
 
 
-@COMPRESSIONS
-def test_a_directory_in_the_place_of_a_shard_is_named_and_not_copied(
-    compression: str | None, source: Path, local: Path
-) -> None:
-    (info,) = make_shards(source, 1, compression=compression)
-    name = info.stored.basename
-    (source / name).unlink()
-    (source / name / "below").mkdir(parents=True)
-    with pytest.raises(CorruptDatasetError, match=f"{name} is not a file .*index says .* of [0-9]"):
-        cache(source, directory=local).open(info)
-    assert parts_in(local) == []
-
-
-@pytest.mark.parametrize("size", [100, 1_000_000])
-def test_a_directory_where_the_cache_keeps_a_shard_is_named_and_left_alone(
-    size: int, source: Path, local: Path
-) -> None:
-    (info,) = make_shards(source, 1, size)
-    path = local / info.raw_data.basename
-    path.mkdir(parents=True)
-    with pytest.raises(CorruptDatasetError, match=f"{path} is a directory where the cache keeps"):
-        cache(source, directory=local).open(info)
-    assert path.is_dir()
-    assert parts_in(local) == []
-
-
 def test_an_error_while_old_downloads_are_removed_leaves_the_shard_unlocked(
     source: Path, local: Path
 ) -> None:

@@ -60,26 +60,6 @@ def test_files_of_this_machine_are_read(
     assert bytes(again.open(infos[0])) == contents(infos)[0]
 
 
-@pytest.mark.parametrize(
-    ("kind", "compression", "message"),
-    [
-        ("directory", None, r"is not a file \(.*Is a directory\)"),
-        ("directory", "gz", r"is not a file \(.*Is a directory\)"),
-        ("loop", None, r"is not a file \(.*symbolic links\)"),
-        ("loop", "gz", "is gone"),
-    ],
-)
-def test_something_else_in_the_place_of_a_file_is_named(
-    kind: str, compression: str | None, message: str, source: Path
-) -> None:
-    (info,) = make_shards(source, 1, compression=compression)
-    path = source / info.stored.basename
-    path.unlink()
-    path.mkdir() if kind == "directory" else path.symlink_to(path)
-    with pytest.raises((CorruptDatasetError, DatasetNotFoundError), match=f"{path} {message}"):
-        shard_files(Location.of(str(source)), FINGERPRINT).open(info)
-
-
 def test_only_copies_are_discarded(source: Path) -> None:
     for compression in (None, "zstd"):
         directory = source / str(compression)
