@@ -11,7 +11,7 @@ from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.agreement import Beginning, begin_pass
 from mdstorm_backend.loaders.epochs import Epochs, Joining
-from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reader_options import ReaderOptions, tell_of_endless
 from mdstorm_backend.loaders.rest import Batching, Rest, sampler_of
 from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.order.sampler import Place, Sampler
@@ -94,8 +94,8 @@ class Schedule:
         self.looked = None
         while True:
             begun = self.epochs.begin(joining, first)
-            if num_epochs is None and first is not None:
-                here.notice.give(here.dataset.url)
+            if here.tells_of_endless and num_epochs is None and first is not None:
+                tell_of_endless(here.dataset.url)
             rest = Rest(here, batching, begun, ahead=self.epochs.ahead)
             sampler, place = rest.sampler, rest.sampler.begun(begun)
             rest = replace(rest, place=place)
@@ -396,8 +396,8 @@ class Pass:
         begun, options = rest.place, rest.options
         epoch = sampler.place(begun, position).epoch
         self.schedule.epochs.note_epoch(sampler.place(begun, before).epoch, epoch)
-        if options.num_epochs is None:
-            options.notice.give(options.dataset.url)
+        if options.tells_of_endless and options.num_epochs is None:
+            tell_of_endless(options.dataset.url)
 
     def finish(self) -> None:
         """Note that the pass came to its end."""

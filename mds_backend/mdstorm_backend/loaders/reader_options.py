@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from traceback import walk_stack
-from types import FrameType
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from mdstorm_backend.base.cached_property import cached_property
@@ -28,77 +26,17 @@ from mdstorm_backend.read.shard import SampleSource
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64
 
-_KERAS = frozenset({"keras", "tf_keras"})
-_LOOPS_OF_KERAS = frozenset({"fit", "evaluate", "predict"})
-
 _logger = logging.getLogger(__name__)
 
 
-class EndlessNotice:
-    """Logs one line when a reading that never ends passes its first epoch.
-
-    Not where Keras takes the batches and is told how many steps there are. All who read by the same
-    `ReaderOptions`, and copies of them, share it.
-
-    Parameters
-    ----------
-    is_given : bool
-        Whether that was done, or is somebody else's business.
-    """
-
-    def __init__(self, *, is_given: bool = False) -> None:
-        self._is_given = is_given
-
-    def give(self, url: str) -> None:
-        """Log it, unless that was done before."""
-        steps = _steps_of_keras([sys._getframe()])
-        if any(steps):
-            self._is_given = True
-        self.log(url, of_keras=bool(steps))
-
-    def log(self, url: str, *, of_keras: bool) -> None:
-        """Log it, unless that was done before, with the remedy for Keras or for loops."""
-        if self._is_given:
-            return
-        self._is_given = True
-        end = "pass steps_per_epoch to Keras" if of_keras else "break out of it after some steps"
-        _logger.warning(
-            "The first epoch over %s is over, and with num_epochs=None the loop never ends: %s, or "
-            "pass num_epochs=1 for one epoch",
-            url,
-            end,
-        )
-
-
-class KerasNotice(EndlessNotice):
-    """Gives another notice if Keras trains without an end, though in another thread than this.
-
-    Parameters
-    ----------
-    notice : EndlessNotice
-        The other one.
-    """
-
-    def __init__(self, notice: EndlessNotice) -> None:
-        super().__init__()
-        self._notice = notice
-
-    def give(self, url: str) -> None:
-        """Give it, where no frame of Keras knows a number of steps."""
-        steps = _steps_of_keras(sys._current_frames().values())
-        if steps and not any(steps):
-            self._notice.log(url, of_keras=True)
-
-
-def _steps_of_keras(threads: Iterable[FrameType]) -> list[int | None]:
-    """Return the steps that each running ``fit``, ``evaluate`` or ``predict`` was told of."""
-    return [
-        frame.f_locals.get("steps_per_epoch", frame.f_locals.get("steps"))
-        for top in threads
-        for frame, _ in walk_stack(top)
-        if frame.f_code.co_name in _LOOPS_OF_KERAS
-        and f"{frame.f_globals.get('__name__')}".partition(".")[0] in _KERAS
-    ]
+@cache
+def tell_of_endless(url: str) -> None:
+    """Log, once in this process, that a reading which never ends has passed its first epoch."""
+    _logger.warning(
+        "The first epoch over %s is over, and with num_epochs=None the loop never ends: break out "
+        "of it after some steps, in Keras by steps_per_epoch, or pass num_epochs=1 for one epoch",
+        url,
+    )
 
 
 @dataclass(frozen=True)
@@ -147,8 +85,8 @@ class ReaderOptions:
         the class of the transform.
     check_ranks : bool
         Whether to ask the other ranks of a process group whether they begin the same.
-    notice : EndlessNotice
-        Says once that passes without an end have begun their second epoch.
+    tells_of_endless : bool
+        Whether passes without an end say so when their second epoch begins.
     """
 
     dataset: SampleSource
@@ -169,7 +107,7 @@ class ReaderOptions:
     on_pass: Callable[[int], Callable[[], None] | None] | None = None
     selection: Mapping[str, str] | None = None
     check_ranks: bool = True
-    notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
+    tells_of_endless: bool = True
 
     @property
     def drops_rows(self) -> bool:

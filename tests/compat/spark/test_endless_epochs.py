@@ -1,6 +1,5 @@
 """The one line that says that a loop goes on for ever."""
 
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -57,28 +56,3 @@ def test_it_does_not_come_ahead_of_use(
     assert not caplog.records
     list(islice(loader, 5))
     assert len(caplog.records) == 1
-
-
-@pytest.mark.parametrize(("steps", "lines"), [(5, 0), (None, 1)])
-def test_keras_is_told_once_unless_it_counts_steps(
-    many: SparkDatasetConverter,
-    steps: int | None,
-    lines: int,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    keras = pytest.importorskip("tensorflow").keras
-
-    class Stop(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            if batch == 40:
-                raise InterruptedError
-
-    model = keras.Sequential([keras.layers.Dense(1)])
-    model.compile(loss="mse")
-    dataset = many.make_tf_dataset(batch_size=100, features="n", labels="n")
-    dataset = dataset.map(lambda x, y: (x[:, None], y))
-    with suppress(InterruptedError):
-        model.fit(dataset, epochs=2, steps_per_epoch=steps, verbose=0, callbacks=[Stop()])
-    told = [r.getMessage() for r in caplog.records if r.name.startswith("mdstorm")]
-    assert len(told) == lines
-    assert all("pass steps_per_epoch to Keras, or pass num_epochs=1" in line for line in told)

@@ -21,7 +21,6 @@ from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import (
-    KerasNotice,
     ReaderOptions,
     describe_data,
     in_order,
@@ -90,8 +89,9 @@ def make_tf_dataset(
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
         options = make_options()
-        quiet = replace(options, notice=KerasNotice(options.notice))
-        return TFRuns(Schedule(quiet), Batching(batch_size), options.notice)
+        # Ahead of use, and where Keras counts steps, a pass would say that it is endless.
+        quiet = replace(options, tells_of_endless=False)
+        return TFRuns(Schedule(quiet), Batching(batch_size))
 
     def build() -> Any:
         runs = opened()

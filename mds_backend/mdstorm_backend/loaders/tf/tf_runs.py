@@ -16,7 +16,7 @@ from mdstorm_backend.base.recorder import STARTED, WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.passes import Pass, Schedule
-from mdstorm_backend.loaders.reader_options import EndlessNotice
+from mdstorm_backend.loaders.reader_options import tell_of_endless
 from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import PassRunner
 from mdstorm_backend.loaders.tf.tf_specs import INFINITE
@@ -139,15 +139,9 @@ class TFRuns:
         How it is read.
     batching : Batching
         How batches are made.
-    notice : EndlessNotice, optional
-        Given when Python code has taken a batch of the second epoch of a reading without an end.
-        That of `schedule` would come ahead of use, and in Keras as well.
     """
 
-    def __init__(
-        self, schedule: Schedule, batching: Batching, notice: EndlessNotice | None = None
-    ) -> None:
-        self._notice = notice
+    def __init__(self, schedule: Schedule, batching: Batching) -> None:
         self._passes = PassRunner(schedule, batching, follows_begun=True)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
@@ -206,15 +200,15 @@ class TFRuns:
             self._passes.leave(self._passes.place, run.delivered)
 
     def _on_batch(self) -> Callable[[int], None]:
-        """Return what an iteration calls with the number of batches that were taken of it."""
-        schedule, size, notice = self.schedule, self.batch_size, self._notice
-        if notice is None or schedule.options.num_epochs is not None:
+        """Return what an iteration calls with the number of batches that Python took of it."""
+        schedule, size = self.schedule, self.batch_size
+        if schedule.options.num_epochs is not None:
             return lambda _: None
         rows = lru_cache(maxsize=1)(lambda: schedule.sampler().rows_per_epoch)
 
         def on_batch(batches: int) -> None:
             if batches * size > rows():
-                notice.give(schedule.options.dataset.url)
+                tell_of_endless(schedule.options.dataset.url)
 
         return on_batch
 
