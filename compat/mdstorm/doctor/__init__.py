@@ -57,10 +57,10 @@ def check_setup(
     Parameters
     ----------
     cache_dir_url : str or path, optional
-        Directory for a round trip: a small DataFrame with every type and nulls is written there by
-        Spark, read back in PyTorch and TensorFlow as far as they are installed, on the GPU if there
-        is one, compared by value, and deleted. By default the configured parent cache directory is
-        only looked at.
+        Directory for a round trip: Spark writes a small DataFrame with nulls there, which is read
+        back in PyTorch and TensorFlow as far as they are installed, on the GPU if there is one,
+        compared by value, and deleted. By default the configured parent cache directory is only
+        looked at.
     round_trip : bool
         Whether to make the round trip.
     spark : pyspark.sql.SparkSession, optional

@@ -1,4 +1,10 @@
-"""Write a small DataFrame, read it back, compare it by value, and delete it."""
+"""Write a small DataFrame, read it back, compare it by value, and delete it.
+
+Spark computes the rows from the SQL of each column, and this module from their numbers, so that
+what comes back can be compared with values that never were in a file.
+
+``python -m mdstorm.doctor._round_trip torch URL`` reads them, and prints JSON.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +17,54 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mdstorm.doctor._libraries import installed
 from mdstorm.doctor._machine import said_by
 from mdstorm.doctor._report import Finding, Setup, of_error, ok, problem
-from mdstorm.doctor._sample_rows import COLUMNS, ROWS, sample_frame, wrong_values
 from mdstorm.doctor._storage import no_new_directories
 from mdstorm.spark import make_spark_converter
-from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.spark import start_session
 from mdstorm_backend.storage import Location, normalize_url
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+ROWS = 997
+_PARTITIONS = 3
+_FIRST_TIME_US = 1_600_000_000_000_000
 #: Seconds for reading in one library.
 _PATIENCE = 300
+#: Columns beside ``id``: the SQL of their values, and the value of the row with a number as both
+#: libraries have it, texts decoded.
+COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "boolean": ("id % 3 = 0", lambda i: i % 3 == 0),
+    "integer": ("CAST(id * 1000 - 5 AS INT)", lambda i: i * 1000 - 5),
+    "long": ("id * 10000000000 + 7", lambda i: i * 10_000_000_000 + 7),
+    "float": ("CAST(id / 4 AS FLOAT)", lambda i: i / 4),
+    "double": ("CAST(id / 8 AS DOUBLE)", lambda i: i / 8),
+    "decimal": ("CAST(CAST(id AS DECIMAL(12, 2)) / 100 AS DECIMAL(12, 2))", lambda i: i / 100),
+    "string": ("concat('é ', CAST(id AS STRING))", lambda i: f"é {i}"),
+    "timestamp": (
+        f"timestamp_micros({_FIRST_TIME_US} + id * 1000001)",
+        lambda i: (_FIRST_TIME_US + i * 1_000_001) * 1000,
+    ),
+    "floats": (
+        "array(CAST(id AS FLOAT), CAST(id + 1 AS FLOAT))",
+        lambda i: [float(i), float(i + 1)],
+    ),
+    "ragged": (
+        "slice(array(id, id + 1, id + 2), 1, CAST(id % 4 AS INT))",
+        lambda i: [i, i + 1, i + 2][: i % 4],
+    ),
+    "nested": (
+        "array(array(CAST(id AS DOUBLE)), array(CAST(id + 1 AS DOUBLE)))",
+        lambda i: [[float(i)], [float(i + 1)]],
+    ),
+}
 
 
 def round_trip(setup: Setup) -> Iterator[Finding]:
@@ -40,20 +74,15 @@ def round_trip(setup: Setup) -> Iterator[Finding]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 converter = make_spark_converter(
-                    sample_frame(spark), parent_cache_dir_url=directory.url, dtype=None
+                    _sample_frame(spark), parent_cache_dir_url=directory.url, dtype=None
                 )
         except Exception as error:  # each kind of session has errors of its own
             yield of_error(error)
             return
         where = f"{len(converter.file_urls)} shards below {normalize_url(setup.url)}"
         yield ok(f"Spark wrote {len(converter)} rows in {where}")
-        written = str(converter.cache_dir_url)
-        table = open_dataset(written).to_table().to_pydict()
-        ids = table.pop("id")
-        arrow = {"ids": ids, "wrong": wrong_values(ids, table, "in_arrow")}
-        yield judged(f"Arrow, {len(COLUMNS) + 1} types", arrow)
         for library in filter(installed, ("torch", "tensorflow")):
-            found = _read_in(library, written)
+            found = _read_in(library, str(converter.cache_dir_url))
             yield judged(f"{library} on {found['device']}", found)
         converter.delete()
     yield ok("what was written is deleted")
@@ -68,7 +97,7 @@ def _read_in(library: str, url: str) -> dict[str, Any]:
         If it fails, or takes too long.
     """
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-    command = (sys.executable, "-m", "mdstorm.doctor._sample_rows", library, url)
+    command = (sys.executable, "-m", "mdstorm.doctor._round_trip", library, url)
     try:
         said = said_by(*command, env={**os.environ, **quiet}, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
@@ -132,3 +161,89 @@ def _own_directory(url: str) -> Iterator[Location]:
             for file in directory.list_names():
                 directory.remove(file)
             directory.remove_directory_if_empty()
+
+
+def is_null(row: int) -> bool:
+    """Whether all columns but ``id`` are null in a row."""
+    return row % 7 == 3
+
+
+def _sample_frame(session: SparkSession) -> DataFrame:
+    values = (
+        f"CASE WHEN id % 7 = 3 THEN NULL ELSE {sql} END AS `{name}`"
+        for name, (sql, _) in COLUMNS.items()
+    )
+    return session.range(0, ROWS, 1, _PARTITIONS).selectExpr("id", *values)
+
+
+def wrong_values(ids: Iterable[int], found: Mapping[str, Iterable[Any]]) -> dict[str, int]:
+    """Count the values of each column that are not those of the rows with these numbers."""
+    rows = list(ids)
+    wrong = {}
+    for name, values in found.items():
+        value = COLUMNS[name][1]
+        expected = (None if is_null(i) else value(i) for i in rows)
+        count = sum(one != other for one, other in zip(values, expected, strict=True))
+        if count:
+            wrong[name] = count
+    return wrong
+
+
+def _read_rows(library: str, url: str) -> dict[str, Any]:
+    """Read all rows.
+
+    Returns
+    -------
+    dict
+        The ``ids`` of the rows in their order; ``wrong``, the number of wrong values by column; and
+        the ``device`` of the tensors.
+    """
+    converter, names = make_spark_converter(url), list(COLUMNS)
+    arguments: dict[str, Any] = {
+        "batch_size": 64,
+        "num_epochs": 1,
+        "seed": 7,
+        "schema_fields": ["id", *names],
+        "shuffling_queue_capacity": 200,
+        "null_masks": names,
+        "decimals": "float64",
+    }
+    ids: list[int] = []
+    wrong: Counter[str] = Counter()
+    device = "cpu"
+    if library == "torch":
+        import torch
+
+        chosen = "cuda" if torch.cuda.is_available() else None
+        batches: Any = converter.make_torch_dataloader(device=chosen, **arguments)
+    else:
+        rows = converter.make_tf_dataset(**arguments)
+        batches = (row._asdict() for row in rows)
+    for batch in batches:
+        numbers = _plain(batch["id"])
+        wrong.update(wrong_values(numbers, {name: _with_nulls(batch, name) for name in names}))
+        ids += numbers
+        device = str(getattr(batch["id"], "device", device)).rpartition("device:")[2].lower()
+    return {"ids": ids, "wrong": wrong, "device": device}
+
+
+def _with_nulls(batch: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the values of a column, with None where its mask says so."""
+    masks = _plain(batch[f"{name}_is_null"])
+    values = _plain(batch[name])
+    return [None if mask else value for value, mask in zip(values, masks, strict=True)]
+
+
+def _plain(values: Any) -> list[Any]:
+    """Return a column of a batch as values of Python."""
+    if hasattr(values, "to_list"):  # a RaggedTensor
+        return list(values.to_list())
+    if not isinstance(values, list):
+        values = (values.numpy() if hasattr(values, "_numpy") else values).tolist()
+    found = (one.tolist() if hasattr(one, "tolist") else one for one in values)
+    return [one.decode() if isinstance(one, bytes) else one for one in found]
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print(json.dumps(_read_rows(*sys.argv[1:])))
