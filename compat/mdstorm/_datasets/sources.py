@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -15,13 +14,13 @@ import pyarrow as pa
 from mdstorm import errors
 from mdstorm._datasets.decoded_source import decoded, stored_unischema, with_float_decimals
 from mdstorm._datasets.field_decoders import schema_with_floats
-from mdstorm._datasets.petastorm_metadata import entries_of, read_metadata, row_group_counts
+from mdstorm._datasets.petastorm_metadata import row_group_counts
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import cached_property, warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import EXTENSIONS, INDEX_NAME, become_floats
-from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
 from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
@@ -464,37 +463,8 @@ def open_parquet_files(
     )
     try:
         return opened(urls)
-    except errors.CorruptDatasetError:
-        listed = None if as_of else _listed_files(urls, storage_options, filesystem)
-        if listed is None:
-            raise
-        return opened(urls, only=listed)
     except errors.DatasetNotFoundError:
         decoded = unquote(urls) if isinstance(urls, str) else [unquote(url) for url in urls]
         if decoded == urls:
             raise
         return opened(decoded)
-
-
-def _listed_files(
-    urls: str | list[str], storage_options: dict[str, Any] | None, filesystem: Any
-) -> Collection[str] | None:
-    """Return the files that the metadata of a dataset list, with a warning about the others.
-
-    A refused `materialize_dataset` block leaves files of another schema. None if there are none.
-    """
-    if not isinstance(urls, str):
-        return None
-    location = Location.of(urls, storage_options, filesystem)
-    with suppress(errors.MDStormError, OSError):
-        listed = row_group_counts(entries_of(read_metadata(location)))
-        names = [name for name in location.list_names() if not is_hidden(name)]
-        others = [name for name in names if listed and name not in listed]
-        if listed and others:
-            warn_user(
-                f"{location.url} holds files of other columns that its metadata does not list: "
-                f"{others[:3]}, {len(others)} in all. They are left out. If a refused "
-                "materialize_dataset block has left them, remove them"
-            )
-            return listed
-    return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from mdstorm import errors
@@ -14,8 +12,6 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.reader import Reader
 from mdstorm.ngram import NGram
 from mdstorm_backend.base import warn_user
-
-_logger = logging.getLogger("mdstorm.reader")
 
 
 @public("mdstorm.reader")
@@ -68,8 +64,6 @@ def _opened(
     )
     found = opened(dataset, decode=not batched, decimals=arguments.decimals)
     _warn_of_kind(found, batched)
-    if _is_left_in_order(found, arguments):
-        _warn_of_order(found.source.url)
     if ngram is not None:
         ngram.resolve_regex_field_names(found.unischema)
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
@@ -93,29 +87,6 @@ def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> Non
             "n-grams are made of consecutive rows: leave out shuffle_rows and order, and shuffle "
             "with shuffle_row_groups, or in the loader"
         )
-
-
-def _is_left_in_order(opened: Opened, arguments: ReaderArguments) -> bool:
-    """Whether the user shuffles row groups of an MDS dataset whose shards are not row groups."""
-    shuffles_more = arguments.shuffle_rows or arguments.shuffle_row_drop_partitions != 1
-    filled = sum(size > 0 for size in opened.source.shard_sizes)
-    return (
-        bool(arguments.shuffle_row_groups)
-        and not (shuffles_more or arguments.is_elastic)
-        and (opened.kind == "mds" and not opened.inferred)
-        and (filled == 1 and len(opened.source) > 1)
-    )
-
-
-@cache
-def _warn_of_order(url: str) -> None:
-    """Log this once; no Python warning, because the loader may shuffle the rows."""
-    _logger.warning(
-        "%s has a single shard, of one row group, so shuffle_row_groups=True shuffles nothing, "
-        "and the reader delivers its rows in stored order. Pass shuffle_rows=True, or "
-        "shuffling_queue_capacity to the loader; to keep this order, shuffle_row_groups=False",
-        url,
-    )
 
 
 def _warn_of_kind(opened: Opened, batched: bool) -> None:

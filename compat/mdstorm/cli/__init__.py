@@ -32,14 +32,6 @@ _COMMANDS = {
     "run": "Run a program written for Petastorm on mdstorm.",
     "verify": "Check every file and every value of a dataset.",
 }
-#: What people type for some of them.
-_SYNONYMS = {
-    **dict.fromkeys(("describe", "info", "schema", "show", "stat", "stats"), ("inspect",)),
-    **dict.fromkeys(("cat", "peek", "tail"), ("head",)),
-    **dict.fromkeys(("diagnose", "env", "healthcheck", "selfcheck"), ("doctor",)),
-    **dict.fromkeys(("check", "compare", "diff", "validate"), ("verify",)),
-    **dict.fromkeys(("index", "repair"), ("reindex",)),
-}
 _MODULES = {"head": "inspect", "reindex": "verify"}
 _OF_THE_TOOL = ("audit", "migrate")
 
@@ -77,8 +69,8 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown one is an error that names the most similar one."""
         names = self.list_commands(ctx)
-        nearest = _SYNONYMS.get(args[0]) or get_close_matches(args[0], names, n=1)
-        if nearest and args[0] not in names and nearest[0] in names:
+        nearest = get_close_matches(args[0], names, n=1)
+        if nearest and args[0] not in names:
             ctx.fail(f"No such command {args[0]!r}: did you mean {nearest[0]}?")
         return super().resolve_command(ctx, args)
 

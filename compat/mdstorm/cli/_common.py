@@ -15,37 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_JSON = "mdstorm.json"
-
-
-def _note_json(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    ctx.meta[_JSON] = asked
-
-
-def _format(ctx: click.Context, parameter: click.Parameter, format_: str) -> str:
-    return "json" if ctx.meta.get(_JSON) else format_
 
 
 def format_option(function: _Function) -> _Function:
     """Give a command the argument `format_`: ``table`` or ``json``."""
-    json_ = click.option(
-        "--json",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_note_json,
-        help="The same as --format json.",
-    )
-    choice = click.option(
+    return click.option(
         "--format",
         "format_",
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        callback=_format,
         help="Format of the standard output.",
-    )
-    return choice(json_(function))
+    )(function)
 
 
 #: Width of tables that are not shown on a terminal, as in files and pipes.

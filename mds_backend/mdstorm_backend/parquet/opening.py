@@ -8,8 +8,7 @@ one shard. Other files are opened as those of a directory are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,6 @@ def open_parquet(
     as_of: AsOf | None = None,
     keep_row_groups: bool = False,
     may_be_unfinished: bool = False,
-    only: Collection[str] | None = None,
 ) -> ParquetDataset:
     """Open Parquet files, or a table of Delta or Iceberg, for reading.
 
@@ -91,8 +89,6 @@ def open_parquet(
         row groups, if the log says what is in it: its footer need not be read then.
     may_be_unfinished : bool
         Whether to read a directory in which a job of Spark is not seen to have ended.
-    only : collection of str, optional
-        The files of a directory to read, by their paths in it; by default all.
 
     Raises
     ------
@@ -120,8 +116,6 @@ def open_parquet(
                 return open_table(locations[0], table, cache, keep_row_groups=keep_row_groups)
     check_as_of(as_of, shown(locations))
     found = find_files(locations, check=not may_be_unfinished)
-    if only is not None:
-        found = replace(found, files=tuple(file for file in found.files if file.name in only))
     _check_no_part_of_a_table(found)
     footers = read_footers(found.location, found.files, cache or CacheOptions())
     names = [file.name for file in found.files]

@@ -53,4 +53,3 @@ def test_tables_describe_the_dataset(dataset: Path) -> None:
 def test_json_is_what_the_function_returns(dataset: Path) -> None:
     result = run("inspect", dataset, "--format", "json")
     assert json.loads(result.stdout) == inspect(str(dataset)).to_json()
-    assert run("inspect", dataset, "--json").stdout == result.stdout

@@ -17,8 +17,6 @@ MISTAKES = [
     ("no-such-command", 2, "No such command 'no-such-command'."),
     ("migrat", 2, "did you mean migrate?"),
     ("cache cler", 2, "No such command 'cler': did you mean clear?"),
-    ("info M", 2, "did you mean inspect?"),
-    ("validate M", 2, "did you mean verify?"),
     ("convert P", 2, "Missing argument 'DST'"),
     ("convert P M", 3, "overwrite=True (--overwrite)"),
     ("convert P P/mds", 2, "choose another directory"),

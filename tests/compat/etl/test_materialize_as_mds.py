@@ -149,24 +149,6 @@ def test_row_groups_larger_than_the_usual_shard_stay_whole(tmp_path: Path) -> No
     assert open_dataset(str(tmp_path)).shard_sizes == (7,)
 
 
-def test_a_single_shard_that_is_to_be_shuffled_is_logged_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def read(directory: str, **arguments: Any) -> int:
-        caplog.clear()
-        with make_reader((tmp_path / directory).as_uri(), **arguments) as reader:
-            list(reader)
-        return sum("shuffles nothing" in record.getMessage() for record in caplog.records)
-
-    for directory, group in (("one", 9), ("three", 3)):
-        with materialize(None, (tmp_path / directory).as_uri(), SCHEMA):
-            (tmp_path / directory).mkdir()
-            pq.write_table(encoded(range(9)), tmp_path / directory / "a", row_group_size=group)
-    assert read("one", shuffle_row_groups=False) == 0
-    assert read("one", shuffle_rows=True) == 0
-    assert [read("one"), read("one"), read("three")] == [1, 0, 0]
-
-
 @pytest.mark.parametrize("nulls", [[], [None]], ids=["no nulls", "nulls"])
 @pytest.mark.parametrize(
     ("stored", "dtype", "shape", "values"),

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -139,26 +138,6 @@ def test_a_file_that_was_left_by_a_refused_block_is_named(tmp_path: Path) -> Non
         reader = make_reader(tmp_path.as_uri())
     with pytest.raises(DecodeFieldError, match=message):
         list(reader)
-
-
-@pytest.mark.parametrize("name", ["0.parquet", "b.parquet"])
-@pytest.mark.parametrize("make", [make_reader, make_batch_reader])
-def test_files_of_other_columns_that_a_refused_block_has_left_are_not_read(
-    tmp_path: Path, name: str, make: Callable[..., Any]
-) -> None:
-    with materialize_dataset(None, tmp_path.as_uri(), IDS):
-        write_ids(tmp_path, "a.parquet", range(5))
-    with (
-        pytest.raises(PetastormMetadataGenerationError),
-        materialize_dataset(None, tmp_path.as_uri(), WIDER),
-    ):
-        pq.write_table(pa.table({"id": [7, 8], "x": [0.5, None]}), tmp_path / name)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        reader = make(tmp_path.as_uri(), num_epochs=1, schema_fields=["id"])
-    assert any(f"does not list: ['{name}'], 1 in all" in str(w.message) for w in caught)
-    with reader:
-        assert sorted(np.ravel([row.id for row in reader])) == list(range(5))
 
 
 def test_a_block_that_replaces_all_files_may_change_the_schema(tmp_path: Path) -> None:
