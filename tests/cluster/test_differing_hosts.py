@@ -31,12 +31,12 @@ print(os.getuid(), pathlib.Path(mdstorm.__file__).parents[2], round(ahead / 3600
 @pytest.mark.parametrize(
     ("lacking", "said"),
     [
-        ("pyarrow", "Python on the Spark worker two has no pyarrow"),
+        ("pyarrow", "Python on a Spark worker has no pyarrow"),
         ("mdstorm", "mdstorm cannot be imported on the Spark worker two (No module named"),
     ],
     ids=["pyarrow", "mdstorm"],
 )
-def test_an_error_names_the_host_and_what_it_lacks(
+def test_an_error_names_what_a_host_lacks(
     network: Network,
     hosts: list[Host],
     store: Store,

@@ -1,4 +1,4 @@
-"""Run jobs: what their tasks report, what workers lack, and how far a job is."""
+"""Run jobs: what their tasks report, what workers lack, and what is written so far."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.display import Drawn, counted, human_bytes, open_line
 from mdstorm_backend.errors import (
@@ -20,7 +20,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.executors.tasks import PROBE_NAME, REPORT_SCHEMA, make_task, write_probe
 from mdstorm_backend.format.shard_info import parse_shard_name
-from mdstorm_backend.spark.session import is_connect, is_local, read_conf, short_reason
+from mdstorm_backend.spark.session import is_local, read_conf, short_reason
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
 
@@ -38,8 +38,6 @@ _SPARKS = re.compile(
 #: How Python names our error of a task that cannot write, and characters to repeat of its message.
 _OF_TASKS = f"{WriteError.__module__}.{WriteError.__name__}: "
 _LONGEST_OF_OURS = 2000
-#: Tasks that are asked what they lack: so many that they run on every host of a small cluster.
-_ASKED = 16
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:
@@ -90,31 +88,9 @@ def _lacking(error: Exception, session: SparkSession) -> str:
             f"PYSPARK_PYTHON to {sys.executable} before Spark starts, or activate its environment"
         )
     return (
-        f"Python on {_worker_without(name, session)} has no {name}. Install mdstorm on the workers "
-        "as well, or set PYSPARK_PYTHON to a Python that has it"
+        f"Python on a Spark worker has no {name}. Install mdstorm on all workers as well, or set "
+        "PYSPARK_PYTHON to a Python that has it"
     )
-
-
-def _worker_without(module: str, session: SparkSession) -> str:
-    """Name a worker that lacks a library, which a job that needs none finds out.
-
-    The error of a task does not say in every version of Spark where it has run.
-    """
-    from pyspark.sql.functions import udf
-
-    def host_without(_: int) -> str:
-        import importlib.util
-        import socket
-
-        return "" if importlib.util.find_spec(module) else socket.gethostname()
-
-    tasks = session.range(0, _ASKED, 1, _ASKED)
-    try:
-        rows = tasks.select(udf(host_without, "string", useArrow=False)("id")).collect()
-    except Exception:  # each kind of session raises errors of its own
-        rows = []
-    found = [host for (host,) in rows if host]
-    return f"the Spark worker {found[0]}" if found else "the Spark workers"
 
 
 _DRIVER_NAME = "driver"
@@ -199,16 +175,13 @@ def _remove(directory: Location) -> None:
         directory.remove_directory_if_empty()
 
 
-#: Seconds between two looks at the job.
+#: Seconds between two looks at the directory.
 _INTERVAL_SECONDS = 1.0
-#: Looking at the directory takes at most this part of the time: on remote storage it may be slow.
+#: Looking at it takes at most this part of the time: on remote storage it may be slow.
 _SHARE_OF_LISTING = 0.1
 
 #: A session's first job starts the workers, which may take longer than all else.
 _NO_SHARDS = "no shards yet: Python starts first"
-
-#: Tasks that are done, and all that are known; None where the session does not tell.
-_Tasks: TypeAlias = tuple[int, int] | None
 
 
 @contextmanager
@@ -219,11 +192,9 @@ def write_progress(
     *,
     shown: bool = True,
 ) -> Iterator[None]:
-    """Show what a job in this block has done: its tasks, and the shards and bytes written.
+    """Show the time that a job in this block takes, and the shards and bytes written.
 
-    It looks at the directory, which works on every kind of session; and it asks for the tasks, of
-    a classic session by its status tracker, and of one on Spark Connect by its progress handler,
-    where there is one. Where neither is allowed the time that it takes is left.
+    It looks at the directory, which works on every kind of session.
 
     Parameters
     ----------
@@ -242,106 +213,34 @@ def write_progress(
         yield
         return
     drawn, done = Drawn(line, what), threading.Event()
-    with _tasks_of(session) as tasks:
-        job = _Job(location, tasks)
-        thread = threading.Thread(
-            target=_watch, args=(job, drawn, done), name="mdstorm-progress", daemon=True
-        )
-        thread.start()
-        ended = "stopped"
-        try:
-            yield
-            ended = ""
-        finally:
-            done.set()
-            thread.join()
-            if not ended:
-                job.look()
-            drawn.close(", ".join(filter(None, [ended, job.text])) or "done")
-
-
-class _Job:
-    """What is known of a job."""
-
-    def __init__(self, location: Location | None, tasks: Callable[[], _Tasks]) -> None:
-        self._location = location
-        self._tasks = tasks
-        self._listed_at = self._listing_took = 0.0
-        self._files: str | None = None
-        #: What was shown last.
-        self.text: str | None = None
-
-    def look(self) -> tuple[str, _Tasks]:
-        """Return what to show."""
-        self._list()
-        tasks = self._tasks()
-        texts = [self._files, f"{tasks[0]:,} of {tasks[1]:,} tasks" if tasks else None]
-        self.text = ", ".join(text for text in texts if text) or None
-        return self.text or "Spark is at work", tasks
-
-    def _list(self) -> None:
-        now = time.monotonic()
-        if self._location is None or now - self._listed_at < self._listing_took:
-            return
-        try:
-            found = [size for name, size in self._location.list_sizes() if parse_shard_name(name)]
-            written = f"{counted(len(found), 'shard')}, {human_bytes(sum(found))}"
-            self._files = written if found else _NO_SHARDS
-        except Exception:  # executors may write where this process cannot look
-            self._location = None
-        self._listed_at = time.monotonic()
-        self._listing_took = (self._listed_at - now) / _SHARE_OF_LISTING
-
-
-def _watch(job: _Job, drawn: Drawn, done: threading.Event) -> None:
-    while not done.wait(_INTERVAL_SECONDS):
-        text, tasks = job.look()
-        drawn.draw(text, *(tasks or ()))
-
-
-def _tasks_of(session: Any) -> AbstractContextManager[Callable[[], _Tasks]]:
-    """Give a function that tells the tasks of what runs in the block. It never raises."""
-    return _told_by_connect(session) if is_connect(session) else nullcontext(_tracked(session))
-
-
-@contextmanager
-def _told_by_connect(session: Any) -> Iterator[Callable[[], _Tasks]]:
-    told: list[_Tasks] = [None]
-
-    def handler(stages: Any = None, **_: Any) -> None:
-        with suppress(Exception):
-            found = list(stages or ())
-            done = sum(stage.num_completed_tasks for stage in found)
-            told[0] = (done, sum(stage.num_tasks for stage in found)) if found else told[0]
-
+    thread = threading.Thread(
+        target=_watch, args=(location, drawn, done), name="mdstorm-progress", daemon=True
+    )
+    thread.start()
+    ended = "stopped"
     try:
-        session.registerProgressHandler(handler)
-    except Exception:  # before PySpark 4, or refused
-        yield lambda: None
-        return
-    try:
-        yield lambda: told[0]
+        yield
+        ended = ""
     finally:
-        with suppress(Exception):
-            session.removeProgressHandler(handler)
+        done.set()
+        thread.join()
+        drawn.close(ended or _written(location) or "done")
 
 
-def _tracked(session: Any) -> Callable[[], _Tasks]:
+def _watch(location: Location | None, drawn: Drawn, done: threading.Event) -> None:
+    pause = _INTERVAL_SECONDS
+    while not done.wait(pause):
+        begun = time.monotonic()
+        drawn.draw(_written(location) or "Spark is at work")
+        pause = max(_INTERVAL_SECONDS, (time.monotonic() - begun) / _SHARE_OF_LISTING)
+
+
+def _written(location: Location | None) -> str:
+    """Say which shards are there; empty if that cannot be known."""
+    if location is None:
+        return ""
     try:
-        tracker = session.sparkContext.statusTracker()
-        others = frozenset(tracker.getActiveJobsIds())
-    except Exception:  # shared clusters refuse the JVM
-        return lambda: None
-
-    def tasks() -> _Tasks:
-        try:
-            ours = set(tracker.getActiveJobsIds()) - others
-            jobs = [job for job in map(tracker.getJobInfo, ours) if job is not None]
-            ids = {id_ for job in jobs for id_ in job.stageIds}
-            stages = [stage for stage in map(tracker.getStageInfo, ids) if stage is not None]
-        except Exception:  # the session ends
-            return None
-        total = sum(stage.numTasks for stage in stages)
-        return (sum(stage.numCompletedTasks for stage in stages), total) if total else None
-
-    return tasks
+        found = [size for name, size in location.list_sizes() if parse_shard_name(name)]
+    except Exception:  # executors may write where this process cannot look
+        return ""
+    return f"{counted(len(found), 'shard')}, {human_bytes(sum(found))}" if found else _NO_SHARDS
