@@ -13,10 +13,10 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write import shard_writer
 from mdstorm_backend.write.commit import commit, mark_directory
 from mdstorm_backend.write.mds_writer import MDSWriter
 from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
-from mdstorm_backend.write.shard_writer import ShardWriter
 
 Fields = Mapping[str, SparkType]
 Columns = pa.Table | Mapping[str, Sequence[Any]]
@@ -65,15 +65,13 @@ def write_shards(
     """Write shards as one task of a job does; nothing is committed."""
     location = Location.of(str(directory))
     mark_directory(location)
-    writer = ShardWriter(
+    return shard_writer.write_shards(
+        to_table(columns, fields).combine_chunks().to_batches(max_chunksize=batch_rows),
         location,
         plan(fields, dtype, nullable=nullable),
         ShardFormat(shard_size, compression),
         prefix,
     )
-    for batch in to_table(columns, fields).combine_chunks().to_batches(max_chunksize=batch_rows):
-        writer.write(batch)
-    return writer.close()
 
 
 def write_dataset(

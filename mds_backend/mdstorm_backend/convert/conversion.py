@@ -9,18 +9,14 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    FIRST_EXCEPTION,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
+
+import pyarrow as pa
 
 from mdstorm_backend.base.threads import OnProgress, map_files
 from mdstorm_backend.convert.finished_tasks import (
@@ -50,12 +46,10 @@ from mdstorm_backend.write.commit import (
 )
 from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
-from mdstorm_backend.write.shard_writer import ShardWriter
+from mdstorm_backend.write.shard_writer import write_shards
 
 #: Errors that may not recur when the conversion is run again; our other errors are in the data.
 _PASSING = (WriteError, StorageError, CredentialsError)
-
-_Result = TypeVar("_Result")
 
 _logger = logging.getLogger(__name__)
 
@@ -132,7 +126,7 @@ class Conversion:
     location : Location
         Directory of the dataset.
     schema, format_, as_given
-        How it is written, see `ShardWriter`.
+        How it is written, see `write_shards`.
     recode : callable or None
         Called with every batch before writing it.
     tasks : list of ConversionTask
@@ -247,18 +241,15 @@ class Conversion:
         self, attempt: str, rows: _Rows, task: ConversionTask, *, notes: bool, use_threads: bool
     ) -> list[ShardReport]:
         prefix = self.id.prefix(task.number, attempt)
-        writer = ShardWriter(
-            self.location,
-            self.schema,
-            self.format_,
-            prefix,
-            self.as_given,
-            rows.unless_stopped if self.format_.compression else None,
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in self.rows.batches(task.row_groups, use_threads=use_threads):
+                yield self.recode(batch) if self.recode else batch
+                rows.add(batch.num_rows)
+
+        reports = write_shards(
+            batches(), self.location, self.schema, self.format_, prefix, self.as_given
         )
-        for batch in self.rows.batches(task.row_groups, use_threads=use_threads):
-            writer.write(self.recode(batch) if self.recode else batch)
-            rows.add(batch.num_rows)
-        reports = writer.close()
         if notes:
             note_finished(self.location, self.id, prefix, reports)
         return reports
@@ -281,7 +272,6 @@ class _Rows:
         self._progress = progress
         self._lock = threading.Lock()
         self._stopped = False
-        self._stop: Future[None] = Future()
 
     def add(self, rows: int) -> None:
         """Count more rows; raises _StoppedError if another thread has failed.
@@ -300,31 +290,8 @@ class _Rows:
                     raise
 
     def stop(self) -> None:
-        """Let every thread end with its next batch, or with the shard that it packs."""
+        """Let every thread end with its next batch."""
         self._stopped = True
-        self._stop.set_result(None)
-
-    def unless_stopped(self, work: Callable[[], _Result]) -> _Result:
-        """Call a function that changes nothing; raises _StoppedError at once if it is not needed.
-
-        It is then left to a daemon thread, whose result nobody takes: no codec can be interrupted.
-        """
-        if self._stopped:
-            raise _StoppedError
-        result: Future[_Result] = Future()
-
-        def run() -> None:
-            try:
-                result.set_result(work())
-            except BaseException as error:
-                result.set_exception(error)
-
-        threading.Thread(target=run, name="mdstorm-pack", daemon=True).start()
-        waited: list[Future[Any]] = [result, self._stop]
-        wait(waited, return_when=FIRST_COMPLETED)
-        if not result.done():
-            raise _StoppedError
-        return result.result()
 
 
 class _StoppedError(Exception):

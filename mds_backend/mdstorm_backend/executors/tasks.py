@@ -17,7 +17,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
-from mdstorm_backend.write.shard_writer import FileSink, ShardStore, ShardWriter
+from mdstorm_backend.write.shard_writer import ShardStore, write_shards
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,11 +97,10 @@ def write_partition(
         One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
     """
     partition, prefix = this_task(job)
-    writer = ShardWriter(location, schema, format_, prefix)
-    for batch in join_small(batches):
-        named = pa.RecordBatch.from_arrays(batch.columns, names=list(names or schema.names))
-        writer.write(recode(named) if recode else named)
-    reports = report_texts(partition, writer.close())
+    names = list(names or schema.names)
+    named = (pa.RecordBatch.from_arrays(b.columns, names=names) for b in join_small(batches))
+    recoded = map(recode, named) if recode else named
+    reports = report_texts(partition, write_shards(recoded, location, schema, format_, prefix))
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
 
 
@@ -224,7 +223,6 @@ class _PartitionStore(OwnContext):
     def __init__(self, job: PartitionJob) -> None:
         self._job = job
         self._partition, self._prefix = this_task(job.job)
-        self._sink: FileSink | None = None
         self._store: ShardStore | None = None
         self.reports: list[str] = []
 
@@ -232,25 +230,24 @@ class _PartitionStore(OwnContext):
         """Store a shard. A partition without samples leaves no directory."""
         if self._store is None:
             name = directory_name(self._partition)
-            self._sink = FileSink(
+            self._store = ShardStore(
                 [location.child(name) for location in self._job.locations],
+                self._job.format_,
+                lambda number: f"{self._prefix}.{number:05}.mds",
                 max_workers=self._job.max_workers,
                 retry=self._job.retry,
-            )
-            self._store = ShardStore(
-                self._sink, self._job.format_, lambda number: f"{self._prefix}.{number:05}.mds"
             )
         self._store.put(shard)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        if self._store is None or self._sink is None:
+        if self._store is None:
             return
         try:
             if kind is None:
                 self.reports = report_texts(self._partition, self._store.finish())
         finally:
             if not self.reports:
-                self._sink.remove_all()
+                self._store.remove_all()
 
 
 def write_batches(batches: Batches, *, job: PartitionJob, schema: Schema) -> Batches:

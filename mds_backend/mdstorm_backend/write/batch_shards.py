@@ -43,7 +43,7 @@ class BatchShards:
         What all shards have in common.
     emit : callable
         Called with every `FullShard`, in order.
-    ragged : iterable of str
+    ragged : frozenset of str
         Array columns that are stored with their lengths even where a shard has one length only.
     """
 
@@ -58,7 +58,7 @@ class BatchShards:
         self._stored_order = tuple(sorted(schema.names))
         self._format = format_
         self._emit = emit
-        self._given = frozenset(ragged)
+        self._given = ragged
         self._ragged = set(ragged)
         #: Nested arrays that were stored as JSON once, and are from there on.
         self._as_json: set[str] = set()
@@ -126,7 +126,7 @@ class BatchShards:
                 self.flush()
 
 
-class TableShards:
+class TableShards(BatchShards):
     """Cuts tables into shards; all of them have the columns of the first one, with its types.
 
     Parameters
@@ -152,24 +152,15 @@ class TableShards:
         emit: Callable[[FullShard], None],
     ) -> None:
         self.plan = plan_batch(schema, columns)
-        self._types = {name: schema.field(name).type for name in self.plan.names}
         # An encoding that the user gives is the one that is written.
-        self._batches = BatchShards(self.plan, format_, emit, frozenset(columns or ()))
+        super().__init__(self.plan, format_, emit, frozenset(columns or ()))
+        self._types = {name: schema.field(name).type for name in self.plan.names}
 
-    @property
-    def num_rows(self) -> int:
-        """Rows that were appended."""
-        return self._batches.num_rows
-
-    def write(self, data: pa.Table) -> None:
+    def write_table(self, data: pa.Table) -> None:
         """Append rows; where the data are refused, some of them may have been appended."""
         self._check_columns(data)
         for batch in data.select(list(self._types)).to_batches():
-            self._batches.write(batch)
-
-    def flush(self) -> None:
-        """Emit what has been collected, if there is anything."""
-        self._batches.flush()
+            self.write(batch)
 
     def _check_columns(self, data: pa.Table) -> None:
         types = {field.name: field.type for field in data.schema}

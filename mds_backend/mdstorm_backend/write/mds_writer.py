@@ -24,7 +24,7 @@ from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.directories import DEFAULT_RETRY, Path, clear_target, find_targets
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat
-from mdstorm_backend.write.shard_writer import FileSink, ShardStore, check_counts
+from mdstorm_backend.write.shard_writer import ShardStore, check_counts
 
 
 class MDSWriter(Described, OwnContext):
@@ -249,14 +249,15 @@ class Writing:
         progress_bar: bool,
     ) -> None:
         self._progress = FileProgress(shown=progress_bar)
-        self.sink = FileSink(
+        self.store = ShardStore(
             targets,
+            format_,
+            shard_name,
             max_workers=max_workers,
             retry=retry,
             exclusive=True,
             on_file=self._progress.add,
         )
-        self._store = ShardStore(self.sink, format_, shard_name)
         self._columns, self._format = columns, format_
         #: What is written: samples, or tables of Arrow.
         self._samples: SampleShards | None = None
@@ -294,7 +295,7 @@ class Writing:
         tables = self._tables or self._first_tables(table.schema)
         before = tables.num_rows
         try:
-            tables.write(table)
+            tables.write_table(table)
         except BaseException:
             if tables.num_rows > before:
                 self._abandon()
@@ -313,9 +314,9 @@ class Writing:
         if self._state != "open":
             raise self._closed_error()
         try:
-            index = build_index(self._flush(), self._store.finish())
-            self.sink.write(INDEX_NAME, [index.to_bytes()])
-            self.sink.close()
+            index = build_index(self._flush(), self.store.finish())
+            self.store.write(INDEX_NAME, [index.to_bytes()])
+            self.store.close()
         except BaseException:
             self._abandon()
             raise
@@ -344,14 +345,14 @@ class Writing:
 
     def _emit(self, shard: FullShard) -> None:
         try:
-            self._store.put(shard)
+            self.store.put(shard)
         except BaseException:
             self._abandon()
             raise
 
     def _abandon(self) -> None:
         self._state = "abandoned"
-        self.sink.remove_all()
+        self.store.remove_all()
         self._progress.close()
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -25,17 +25,23 @@ from mdstorm_backend.write.directories import (
 )
 from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
 
-#: What packing a shard returns: its report, the name of its file, and what the file holds.
-Packed: TypeAlias = tuple[ShardReport, str, list[Buffer]]
 
-
-class ShardWriter:
-    """Writes record batches as shards of at most `shard_size` bytes.
+def write_shards(
+    batches: Iterable[pa.RecordBatch],
+    location: Location,
+    schema: Schema,
+    format_: ShardFormat,
+    prefix: str,
+    as_given: frozenset[str] = frozenset(),
+) -> list[ShardReport]:
+    """Write record batches as shards of at most the size limit of their format.
 
     A single sample larger than that gets a shard of its own. Memory: one shard and one batch.
 
     Parameters
     ----------
+    batches : iterable of pyarrow.RecordBatch
+        The rows; columns are those of the schema in any order.
     location : Location
         Directory of the dataset.
     schema : Schema
@@ -43,12 +49,14 @@ class ShardWriter:
     format_ : ShardFormat
         What all shards have in common.
     prefix : str
-        Start of the shards' names, unique to this writer: ``<prefix>.<sequence>.mds``.
+        Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
     as_given : frozenset of str
         Columns whose encoding is written exactly as planned, including arrays of one length.
-    pack : callable, optional
-        Called with the function that packs a shard, and returns what that returns. Compression may
-        take half a minute, which this may leave to another thread and give up.
+
+    Returns
+    -------
+    list of ShardReport
+        One of each shard.
 
     Raises
     ------
@@ -57,87 +65,19 @@ class ShardWriter:
     WriteError
         If a shard cannot be written.
     """
+    reports: list[ShardReport] = []
 
-    def __init__(
-        self,
-        location: Location,
-        schema: Schema,
-        format_: ShardFormat,
-        prefix: str,
-        as_given: frozenset[str] = frozenset(),
-        pack: Callable[[Callable[[], Packed]], Packed] | None = None,
-    ) -> None:
-        self._pack = pack
-        self._location = location
-        self._prefix = prefix
-        self._format = format_
-        self._shards = BatchShards(schema, format_, self._store, as_given)
-        self._reports: list[ShardReport] = []
+    def store(shard: FullShard) -> None:
+        report, name, content = shard.pack(f"{prefix}.{len(reports):05}.mds", format_)
+        with file_errors(location, name):
+            retried(location, partial(location.write, name, content))
+        reports.append(report)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append the rows of `batch`, whose columns are those of the schema in any order."""
-        self._shards.write(batch)
-
-    def close(self) -> list[ShardReport]:
-        """Write the last shard and return a report of each one."""
-        self._shards.flush()
-        return self._reports
-
-    def _store(self, shard: FullShard) -> None:
-        basename = f"{self._prefix}.{len(self._reports):05}.mds"
-        packed = partial(shard.pack, basename, self._format)
-        report, name, content = packed() if self._pack is None else self._pack(packed)
-        with file_errors(self._location, name):
-            retried(self._location, partial(self._location.write, name, content))
-        self._reports.append(report)
-
-
-class ShardStore:
-    """Packs shards and writes them, by the threads of a sink.
-
-    Parameters
-    ----------
-    sink : FileSink
-        Where they go.
-    format_ : ShardFormat
-        What they have in common.
-    name : callable
-        Name of the uncompressed shard of a number.
-    """
-
-    def __init__(self, sink: FileSink, format_: ShardFormat, name: Callable[[int], str]) -> None:
-        self._sink = sink
-        self._format = format_
-        self._name = name
-        self._count = 0
-        self._reports: dict[int, ShardReport] = {}
-
-    def put(self, shard: FullShard) -> None:
-        """Let a thread pack and write a shard.
-
-        Raises
-        ------
-        WriteError
-            If an earlier one could not be written.
-        """
-        number, self._count = self._count, self._count + 1
-        self._sink.submit(partial(self._pack, number, shard))
-
-    def finish(self) -> list[ShardReport]:
-        """Wait for all shards and return their reports in order.
-
-        Raises
-        ------
-        WriteError
-            If one could not be written.
-        """
-        self._sink.wait()
-        return [self._reports[number] for number in range(self._count)]
-
-    def _pack(self, number: int, shard: FullShard) -> tuple[str, list[Buffer]]:
-        report, name, content = shard.pack(self._name(number), self._format)
-        self._reports[number] = report
-        return name, content
+    shards = BatchShards(schema, format_, store, as_given)
+    for batch in batches:
+        shards.write(batch)
+    shards.flush()
+    return reports
 
 
 #: Threads, where the caller does not say: enough to hide the latency of an object store, and few
@@ -147,16 +87,20 @@ _WORKERS = 4
 _logger = logging.getLogger(__name__)
 
 
-class FileSink:
-    """Puts files into directories, and takes them back if the writing fails.
+class ShardStore:
+    """Packs shards and puts them into directories, and takes them back if the writing fails.
 
-    Files are written by threads; the caller waits when as many are under way as there are threads.
-    A failure is raised by the next call.
+    This is done by threads; the caller waits when as many shards are under way as there are
+    threads. A failure is raised by the next call.
 
     Parameters
     ----------
     locations : sequence of Location
         The directories; every file is written to each.
+    format_ : ShardFormat
+        What the shards have in common.
+    name : callable
+        Name of the uncompressed shard of a number.
     max_workers : int or None
         Number of threads.
     retry : int
@@ -176,6 +120,8 @@ class FileSink:
     def __init__(
         self,
         locations: Sequence[Location],
+        format_: ShardFormat,
+        name: Callable[[int], str],
         *,
         max_workers: int | None = None,
         retry: int = DEFAULT_RETRY,
@@ -183,12 +129,16 @@ class FileSink:
         on_file: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._locations = tuple(locations)
+        self._format = format_
+        self._name = name
         self._retry = retry
         self._on_file = on_file
         self._workers = max_workers or _WORKERS
         self._pool: ThreadPoolExecutor | None = None
         self._free = threading.Semaphore(self._workers)
-        self._futures: list[Future[None]] = []
+        #: Shards under way, and before them those that are stored.
+        self._futures: deque[Future[ShardReport]] = deque()
+        self._reports: list[ShardReport] = []
         self._written: list[tuple[Location, str]] = []
         self._made: list[Location] = []
         self._claims: list[Claim] = []
@@ -202,35 +152,23 @@ class FileSink:
             self.remove_all()
             raise
 
-    def submit(self, make: Callable[[], tuple[str, list[Buffer]]]) -> None:
-        """Let a thread make a file and write it; `make` returns its name and its content.
+    def put(self, shard: FullShard) -> None:
+        """Let a thread pack and write a shard.
 
         Raises
         ------
         WriteError
-            If a file that was submitted before could not be written.
+            If an earlier one could not be written.
         """
-        self.check()
+        self._check()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="mdstorm-write")
+        name = self._name(len(self._reports) + len(self._futures))
         self._free.acquire()
-        self._futures.append(self._pool.submit(self._write_made, make))
+        self._futures.append(self._pool.submit(self._pack_and_write, name, shard))
 
-    def check(self) -> None:
-        """Raise the first failure there has been.
-
-        Raises
-        ------
-        WriteError
-            Saying what failed; or another error of ours, as it is.
-        """
-        done = [future for future in self._futures if future.done()]
-        for future in done:
-            future.result()
-        self._futures = [future for future in self._futures if future not in done]
-
-    def wait(self) -> None:
-        """Wait for all files.
+    def finish(self) -> list[ShardReport]:
+        """Wait for all shards and return their reports in order.
 
         Raises
         ------
@@ -238,7 +176,14 @@ class FileSink:
             If one could not be written.
         """
         self._stop(cancel=False)
-        self.check()
+        self._check()
+        return self._reports
+
+    def _check(self) -> None:
+        """Raise the first failure there has been."""
+        while self._futures and self._futures[0].done():
+            self._reports.append(self._futures[0].result())
+            self._futures.popleft()
 
     def write(self, name: str, content: Sequence[Buffer]) -> None:
         """Write a file in the caller's thread."""
@@ -272,13 +217,15 @@ class FileSink:
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=cancel)
         if cancel:
-            self._futures = []
+            self._futures.clear()
 
-    def _write_made(self, make: Callable[[], tuple[str, list[Buffer]]]) -> None:
+    def _pack_and_write(self, basename: str, shard: FullShard) -> ShardReport:
         try:
-            self.write(*make())
+            report, name, content = shard.pack(basename, self._format)
+            self.write(name, content)
         finally:
             self._free.release()
+        return report
 
     def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
         with file_errors(location, name):
@@ -293,7 +240,7 @@ class FileSink:
 
 
 def check_counts(max_workers: object, retry: object) -> None:
-    """Raise InvalidArgumentError unless these are numbers that a `FileSink` takes."""
+    """Raise InvalidArgumentError unless these are numbers that a `ShardStore` takes."""
     for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
         is_left_out = value is None and name == "max_workers"
         if not is_left_out and not (is_integer(value) and value >= least):

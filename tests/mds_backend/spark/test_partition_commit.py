@@ -15,7 +15,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import write_index
 from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.shard_buffer import ShardFormat
-from mdstorm_backend.write.shard_writer import ShardWriter
+from mdstorm_backend.write.shard_writer import write_shards
 
 SCHEMA = plan({"n": "long"})
 
@@ -33,9 +33,8 @@ def write(job: PartitionJob, partition: int, *numbers: int | None, attempt: int 
         if location.is_local_disk:
             directory.make_directory()
         prefix = f"part-{partition:05}-{job.job}-{attempt}"
-        writer = ShardWriter(directory, SCHEMA, ShardFormat(1000), prefix)
-        writer.write(pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], ["n"]))
-        reports = writer.close()
+        batch = pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], ["n"])
+        reports = write_shards([batch], directory, SCHEMA, ShardFormat(1000), prefix)
     return [
         json.dumps({"partition": partition, "sequence": i, **report.to_json()})
         for i, report in enumerate(reports)

@@ -24,7 +24,7 @@ from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.write.commit import commit, mark_directory, remove_dataset
 from mdstorm_backend.write.shard_buffer import ShardFormat
-from mdstorm_backend.write.shard_writer import ShardWriter
+from mdstorm_backend.write.shard_writer import write_shards
 
 FIELDS = {"number": "long", "text": "string"}
 TABLE = pa.table({"number": range(500), "text": [f"number {n}" for n in range(500)]})
@@ -33,10 +33,9 @@ TABLE = pa.table({"number": range(500), "text": [f"number {n}" for n in range(50
 def write(location: Location, compression: str | None = None) -> Index:
     schema = plan(FIELDS)
     mark_directory(location)
-    writer = ShardWriter(location, schema, ShardFormat(6000, compression), "part-00000-0")
-    for batch in TABLE.to_batches():
-        writer.write(batch)
-    return commit(location, schema, writer.close())
+    format_ = ShardFormat(6000, compression)
+    reports = write_shards(TABLE.to_batches(), location, schema, format_, "part-00000-0")
+    return commit(location, schema, reports)
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])

@@ -16,10 +16,9 @@ from mdstorm_backend.errors import EncodingError, WriteError
 from mdstorm_backend.format.compression import decompress, digests
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import sample_shards
+from mdstorm_backend.write import sample_shards, shard_writer
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
-from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Types whose stored form is the Python value itself.
 PLAIN_TYPES = st.sampled_from(
@@ -136,11 +135,11 @@ def test_arrays_that_change_their_length_begin_a_shard_and_stay_ragged(tmp_path:
 
 def test_columns_of_a_batch_may_come_in_any_order(tmp_path: Path) -> None:
     fields = {"b": "long", "a": "string"}
-    writer = ShardWriter(Location.of(str(tmp_path)), plan(fields), ShardFormat(1 << 20), "p")
-    for names in (["a", "b"], ["b", "a"]):
-        table = to_table({"a": ["x"], "b": [1]}, fields).select(names)
-        writer.write(table.to_batches()[0])
-    writer.close()
+    table = to_table({"a": ["x"], "b": [1]}, fields)
+    batches = [table.select(names).to_batches()[0] for names in (["a", "b"], ["b", "a"])]
+    shard_writer.write_shards(
+        batches, Location.of(tmp_path), plan(fields), ShardFormat(1 << 20), "p"
+    )
     (shard,) = decode_files(tmp_path)
     assert shard.rows == [{"a": "x", "b": 1}] * 2
 
@@ -167,9 +166,9 @@ class Disk(Location):
 
 def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
     disk = Disk(f"file://{tmp_path}")
-    writer = ShardWriter(disk, plan({"a": "long"}), ShardFormat(1), "p")
+    batch = pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"])
     with pytest.raises(WriteError, match="No space left"):
-        writer.write(pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"]))
+        shard_writer.write_shards([batch], disk, plan({"a": "long"}), ShardFormat(1), "p")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["p.00000.mds", "p.00001.mds"]
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
 
@@ -177,14 +176,11 @@ def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_the_hashes_are_those_of_the_files(tmp_path: Path, compression: str | None) -> None:
     hashes = ("md5", "xxh64")
-    writer = ShardWriter(
-        Location.of(str(tmp_path)),
-        plan({"n": "long"}),
-        ShardFormat(2000, compression, hashes),
-        "shard",
-    )
-    writer.write(pa.record_batch([pa.array(range(500), pa.int64())], ["n"]))
-    infos = [report.info for report in writer.close()]
+    batch = pa.record_batch([pa.array(range(500), pa.int64())], ["n"])
+    format_ = ShardFormat(2000, compression, hashes)
+    location, schema = Location.of(tmp_path), plan({"n": "long"})
+    reports = shard_writer.write_shards([batch], location, schema, format_, "shard")
+    infos = [report.info for report in reports]
     assert len(infos) > 1
     for info in infos:
         assert info.hashes == hashes

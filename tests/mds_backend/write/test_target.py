@@ -85,7 +85,7 @@ from mdstorm_backend.write.mds_writer import MDSWriter
 writer = MDSWriter(columns={"n": "int"}, out=sys.argv[1], size_limit=300)
 for number in range(50):
     writer.write({"n": number})
-writer._mdstorm.sink.wait()
+writer._mdstorm.store.finish()
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -1,58 +1,59 @@
 import errno
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mdstorm_backend.errors import DatasetExistsError, StorageError, WriteError
-from mdstorm_backend.storage import Buffer, Location
-from mdstorm_backend.write.shard_writer import FileSink
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat
+from mdstorm_backend.write.shard_writer import ShardStore
 
 
-def file(name: str, content: bytes = b"content") -> tuple[str, list[Buffer]]:
-    return name, [content]
+def store_at(place: Path | str, **options: Any) -> ShardStore:
+    return ShardStore([Location.of(place)], ShardFormat(None), str, **options)
 
 
-def test_no_more_files_are_under_way_than_there_are_threads(tmp_path: Path) -> None:
+def store_shards(store: ShardStore, count: int = 1) -> None:
+    for _ in range(count):
+        store.put(FullShard((), (), 1, [b"content"]))
+    store.finish()
+
+
+def failed(store: ShardStore, count: int = 1) -> WriteError:
+    with pytest.raises(WriteError) as caught:
+        store_shards(store, count)
+    return caught.value
+
+
+def test_no_more_shards_are_under_way_than_there_are_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     under_way: list[int] = []
-    lock, count = threading.Lock(), 0
+    lock, count, pack = threading.Lock(), 0, FullShard.pack
 
-    def make() -> tuple[str, list[Buffer]]:
+    def counted(shard: FullShard, *arguments: Any) -> Any:
         nonlocal count
         with lock:
             count += 1
             under_way.append(count)
-            name = str(len(under_way))
-        result = file(name)
+        packed = pack(shard, *arguments)
         with lock:
             count -= 1
-        return result
+        return packed
 
-    sink = FileSink([Location.of(str(tmp_path))], max_workers=2)
-    for _ in range(20):
-        sink.submit(make)
-    sink.wait()
+    monkeypatch.setattr(FullShard, "pack", counted)
+    store_shards(store_at(tmp_path, max_workers=2), 20)
     assert len(list(tmp_path.iterdir())) == 20
     assert max(under_way) <= 2
-
-
-def submit_all(sink: FileSink, *names: str) -> None:
-    for name in names:
-        sink.submit(lambda name=name: file(name))
-    sink.wait()
-
-
-def failed(sink: FileSink, *names: str) -> WriteError:
-    with pytest.raises(WriteError) as caught:
-        submit_all(sink, *names)
-    return caught.value
 
 
 def test_a_failure_says_where_and_why(tmp_path: Path, failures: list[Exception]) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     failures.append(full)
-    error = failed(FileSink([Location.of(str(tmp_path))]), "a")
-    assert f"{tmp_path.as_uri()}/a could not be written" in str(error)
+    error = failed(store_at(tmp_path))
+    assert f"{tmp_path.as_uri()}/0 could not be written" in str(error)
     assert "No space left on device" in str(error)
     assert "No index is written" in str(error)
     assert error.__cause__ is full
@@ -62,19 +63,15 @@ def test_a_failure_is_raised_by_the_next_file_as_well(
     tmp_path: Path, failures: list[Exception]
 ) -> None:
     failures.append(OSError("down"))
-    sink = FileSink([Location.of(str(tmp_path))], max_workers=1)
-    error = failed(sink, *map(str, range(100)))
+    error = failed(store_at(tmp_path, max_workers=1), 100)
     assert "down" in str(error)
     assert len(list(tmp_path.iterdir())) < 99
 
 
 def test_writing_elsewhere_is_tried_again(failures: list[Exception], pauses: list[float]) -> None:
     failures += [OSError("one"), StorageError("two")]
-    location = Location.of("memory://again")
-    sink = FileSink([location], retry=2)
-    sink.submit(lambda: file("a"))
-    sink.wait()
-    assert location.list_names() == ["a"]
+    store_shards(store_at("memory://again", retry=2))
+    assert Location.of("memory://again").list_names() == ["0"]
     assert len(pauses) == 2
     assert 0.5 <= pauses[0] <= 1.0 <= pauses[1] <= 2.0
 
@@ -92,29 +89,31 @@ def test_what_will_not_get_better_is_not_tried_again(
     url: str, retry: int, error: Exception, failures: list[Exception], pauses: list[float]
 ) -> None:
     failures.append(error)
-    failed(FileSink([Location.of(url)], retry=retry), "a-file-that-is-never-written")
+    store = ShardStore(
+        [Location.of(url)], ShardFormat(None), "never-written-{}".format, retry=retry
+    )
+    failed(store)
     assert pauses == []
 
 
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"somebody's")
-    sink = FileSink([Location.of(str(tmp_path))])
-    error = failed(sink, "a", "b")
-    assert isinstance(error, DatasetExistsError)
-    sink.remove_all()
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    assert (tmp_path / "a").read_bytes() == b"somebody's"
+    (tmp_path / "0").write_bytes(b"somebody's")
+    store = store_at(tmp_path)
+    assert isinstance(failed(store, 2), DatasetExistsError)
+    store.remove_all()
+    assert [path.name for path in tmp_path.iterdir()] == ["0"]
+    assert (tmp_path / "0").read_bytes() == b"somebody's"
 
 
 def test_what_cannot_be_taken_back_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sink = FileSink([Location.of(str(tmp_path))])
-    sink.write("a", [b""])
+    store = store_at(tmp_path)
+    store.write("a", [b""])
 
     def refuse(self: Location, name: str) -> None:
         raise PermissionError(name)
 
     monkeypatch.setattr(Location, "remove", refuse)
-    sink.remove_all()
+    store.remove_all()
     assert "could not clean up" in caplog.text
