@@ -1,11 +1,11 @@
 """Rewrite code written for Petastorm so that it uses mdstorm.
 
-Needs nothing but the base install: neither Spark, torch nor TensorFlow is imported, and the code
-being migrated is parsed, never run.
+Only the base install is needed: Spark, torch and TensorFlow are never imported, and the code being
+migrated is parsed, never run.
 
-A file becomes `Document` objects (`sources`), of which `rules` make edits and findings (`edits`);
-`run` keeps those that were selected, applies them and verifies that the result still parses.
-`migrate` does that with one text, the command ``mdstorm migrate`` with files.
+`sources` turns a file into `Document` objects, and `rules` yield edits and findings for them
+(`base.edits`). `run` keeps the selected ones, applies them and verifies that the result still
+parses. `migrate` does that with one text, the command ``mdstorm migrate`` with files.
 """
 
 from mdstorm_migrate.api import Result, migrate

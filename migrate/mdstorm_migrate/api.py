@@ -1,4 +1,4 @@
-"""The migration as a function of Python: one text in, one `Result` out."""
+"""The Python function `migrate`: one text in, one `Result` out."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Result:
     Attributes
     ----------
     source, output : str
-        The text as it was, and as it is now; the same if nothing changes.
+        The text before and after; equal if nothing changes.
     edits : tuple of Edit
-        What leads from one to the other, in the order of the text.
+        The applied edits, in textual order.
     findings : tuple of Finding
         What needs attention. The class ``review`` stands for edits that only ``unsafe=True``
         applies.
     errors : tuple of Problem
-        Reasons why the text could not be parsed or changed; then `output` is `source`, unless it is
-        about a cell.
+        Why the text could not be parsed or changed. `output` is then `source`, unless the problem
+        is in one cell of a notebook.
     path : str
-        The name under which it was read.
+        The file name under which the text was read.
     """
 
     source: str
@@ -63,26 +63,26 @@ def migrate(
     ignore: Sequence[str] = (),
     todo: bool = True,
 ) -> Result:
-    r"""Rewrite one text that uses Petastorm, so that it uses mdstorm. No file is touched.
+    r"""Rewrite one text that uses Petastorm so that it uses mdstorm. No file is modified.
 
     Parameters
     ----------
     source : str or bytes
-        The text; bytes are decoded as the kind of file has it.
+        The text; bytes are decoded according to the kind of file.
     path : str or path, optional
-        Name of the file, which says what kind it is, such as ``notebook.ipynb``; a Python file if
-        not given. Files beside it matter: a ``petastorm.py`` there shadows the library.
+        Name of the file, which determines its kind, such as ``notebook.ipynb``; by default, a
+        Python file. Neighbouring files matter: a ``petastorm.py`` there shadows the library.
     unsafe : bool
-        Whether to apply edits that may change behaviour, too.
+        Whether to also apply edits that may change behaviour.
     select, ignore : sequence of str
-        Codes of rules, or how they begin.
+        Codes of rules, or prefixes of codes.
     todo : bool
         Whether to insert TODO comments for manual review.
 
     Raises
     ------
     ValueError
-        If no kind of file has the name `path`.
+        If `path` does not name a kind of file that can be migrated.
 
     Examples
     --------
@@ -115,10 +115,10 @@ def migrate(
 
 
 def _encoded(source: str) -> bytes:
-    """Return the bytes of a text, in the encoding that its first lines declare."""
+    """Return the bytes of a text in the encoding that its first lines declare."""
     data = source.encode("utf-8", "surrogatepass")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data if encoding.startswith("utf-8") else source.encode(encoding)
     except (SyntaxError, UnicodeEncodeError):
-        return data  # reading it says what is wrong
+        return data  # the source reports the error when it reads them

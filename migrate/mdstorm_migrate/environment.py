@@ -1,6 +1,6 @@
-"""Conditions under which migrated code runs, each with the place that breaks it.
+"""Conditions for running migrated code, each with the place that violates it.
 
-They hold no code back and edit nothing: a person reads the list before running the code.
+They hold back no edit and make none: a person reads the list before running the code.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, normalised
 
-#: Whether an index has mdstorm. A release sets it, and nothing else is to be changed.
+#: Whether mdstorm is on a package index. A release sets this flag and changes nothing else.
 IS_RELEASED = False
-#: The first Databricks Runtime with long support that has Spark 3.5.
+#: The first Databricks Runtime with long-term support that has Spark 3.5.
 LOWEST_RUNTIME = (14, 3)
 _NAME = "mdstorm"
 
 
 @cache
 def supported_pythons() -> SpecifierSet:
-    """Return the versions of Python that mdstorm runs on; any if it is not installed."""
+    """Return the versions of Python that mdstorm supports; any if mdstorm is not installed."""
     try:
         return SpecifierSet(metadata.metadata(_NAME)["Requires-Python"] or "")
     except metadata.PackageNotFoundError:
@@ -40,7 +40,7 @@ def supported_pythons() -> SpecifierSet:
 
 
 def is_from_index() -> bool:
-    """Whether pip has found the mdstorm that is installed on an index, or among given wheels."""
+    """Whether the installed mdstorm came from an index rather than from given wheels."""
     try:
         return metadata.distribution(_NAME).read_text("direct_url.json") is None
     except metadata.PackageNotFoundError:
@@ -48,7 +48,7 @@ def is_from_index() -> bool:
 
 
 def required(extras: frozenset[str]) -> dict[str, SpecifierSet]:
-    """Return the distributions that mdstorm needs with some extras, and their versions."""
+    """Return the version ranges of the distributions that mdstorm needs with the given extras."""
     found: dict[str, SpecifierSet] = {}
     wanted = [{"extra": extra} for extra in ("", *sorted(extras))]
     for one in _declared():
@@ -59,7 +59,7 @@ def required(extras: frozenset[str]) -> dict[str, SpecifierSet]:
 
 @cache
 def _declared() -> tuple[Requirement, ...]:
-    """Return what mdstorm's metadata requires; nothing if it is not installed."""
+    """Return the requirements in mdstorm's metadata; empty if mdstorm is not installed."""
     try:
         return tuple(map(Requirement, metadata.requires(_NAME) or ()))
     except metadata.PackageNotFoundError:
@@ -67,10 +67,10 @@ def _declared() -> tuple[Requirement, ...]:
 
 
 def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
-    """Whether some version fits both, as far as can be told without an index.
+    """Whether some version satisfies both, as far as can be told without an index.
 
-    The versions that the clauses name are tried, and a very large one: specifiers of mdstorm's are
-    lower bounds alone.
+    It tries the versions that the clauses name, and a very large one, because mdstorm's own
+    specifiers are only lower bounds.
     """
     named = [clause.version.removesuffix(".*") for one in (pinned, needed) for clause in one]
     both = pinned & needed
@@ -78,18 +78,18 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
 
 
 #: What a condition is about: where mdstorm comes ``from``, whether it is ``installed``, a
-#: ``python``, a ``runtime`` of Databricks, a ``pin``, newer ``libraries``, or a file that ``names``
-#: Petastorm still.
+#: ``python`` version, a Databricks ``runtime``, a ``pin``, newer ``libraries``, or a file that
+#: still ``names`` Petastorm.
 Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]
 
 
-#: How many values of a file one condition names.
+#: The largest number of values of a file that one condition lists.
 _MOST = 3
 
 
 @dataclass(frozen=True)
 class _Broken:
-    """A condition that a document breaks: ``Python`` and ``3.8``, where, and what is needed."""
+    """A violated condition in a document, such as ``Python`` ``3.8``, and what is needed."""
 
     subject: Subject
     label: str
@@ -100,7 +100,7 @@ class _Broken:
 
 @dataclass(frozen=True)
 class Condition:
-    """What has to be seen to before the code runs.
+    """A condition to meet before the migrated code runs.
 
     Attributes
     ----------
@@ -108,11 +108,11 @@ class Condition:
     message : str
         What was found, and what mdstorm needs.
     path : Path or None
-        Where; None if it is about the run as a whole.
+        The file; None for the run as a whole.
     line : int
         From 1; 0 without a path.
     cell : int or None
-        The cell of a notebook in which lines count, from 1.
+        The notebook cell within which lines count, from 1.
     """
 
     subject: Subject
@@ -123,14 +123,14 @@ class Condition:
 
     @property
     def place(self) -> str:
-        """``a.py:3``, or ``a.ipynb:cell 2:3``; empty if it is about the run as a whole."""
+        """The place as ``a.py:3`` or ``a.ipynb:cell 2:3``; empty for the run as a whole."""
         if self.path is None:
             return ""
         cell = "" if self.cell is None else f"cell {self.cell}:"
         return f"{self.path}:{cell}{self.line}"
 
 
-#: Where files say which Pythons run them, as lists of versions.
+#: Where files name the Python versions that run them, as a list of versions.
 _PYTHONS = re.compile(
     r"""(?: (?<![\w.-])python[_-]?version["']?[ \t]*[:=][ \t]*
           | (?<![\w.-])python["']?[ \t]*:[ \t]*
@@ -141,20 +141,20 @@ _PYTHONS = re.compile(
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
 _NUMBERS = re.compile(r"\d+\.\d+")
-#: Where projects say which Pythons they are for.
+#: Where projects declare the Python versions that they support.
 _FOR_PYTHONS = re.compile(
     r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
     | ^python[ \t]*=[ \t]*["'](?P<poetry>[^"'\n]*[\^~<>=*][^"'\n]*)["']
     | ^[ \t]*-[ \t]+["']?python[ \t]*(?P<conda>[<>][^"'#\n]*)""",
     re.VERBOSE | re.MULTILINE,
 )
-#: Pythons that a project may name; mdstorm may not run on the first of them.
+#: Python versions that a project may support; mdstorm may not support the oldest of them.
 _PYTHONS_OF_NOW = tuple(f"3.{minor}" for minor in range(5, 13))
 _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.\d+)""")
 
 
 def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iterator[Condition]:
-    """Yield the conditions that one file breaks, each once: Pythons, Databricks' runtimes, pins."""
+    """Yield the conditions that a file violates, each once: Python, Databricks Runtime, pins."""
     groups: dict[tuple[Subject, str], list[tuple[_Broken, Finding]]] = {}
     for document in file.documents:
         broken = _of_pythons(path, document), _of_runtimes(document), _of_pins(document, extras)
@@ -186,7 +186,7 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
         if is_commented_out(text, found.start(group), ANY):
             continue
         specifier = _specifier(found[group].strip())
-        # What resolves a pyproject.toml does so for every Python that it names.
+        # Tools that resolve a pyproject.toml do so for every Python version that it allows.
         named = _PYTHONS_OF_NOW if path.name == "pyproject.toml" else ()
         if specifier is not None and (
             not has_version(specifier, needed)
@@ -224,7 +224,7 @@ def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
 
 @cache
 def _pins(names: frozenset[str]) -> re.Pattern[str]:
-    """Return the pattern of pins of some distributions, in all the ways that lists write them."""
+    """Return the pattern of pins of the given distributions, in all notations that files use."""
     also = {"pytorch"} if "torch" in names else set()
     listed = "|".join(re.escape(name) for name in sorted({*names, *also}, key=len, reverse=True))
     return re.compile(
@@ -237,7 +237,7 @@ def _pins(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _specifier(text: str) -> SpecifierSet | None:
-    """Return what pip, Poetry or conda means by a specifier; None if it is none of theirs."""
+    """Return the specifier as pip, Poetry or conda understands it; None if none of them does."""
     clauses = []
     for clause in text.replace(" ", "").split(","):
         match = re.fullmatch(r"(\^|~|===?|~=|!=|<=|>=|<|>|=|)v?(\d[\w.]*?)(\.\*)?(?:=\w*)?", clause)
@@ -251,7 +251,7 @@ def _specifier(text: str) -> SpecifierSet | None:
             clauses += [f">={version}", f"<{_next(numbers[0])}"]
         elif operator == "~":
             clauses += [f">={version}", f"=={'.'.join(numbers[:2])}.*"]
-        elif operator in ("", "="):  # of Poetry and conda, where `=1.20` is any 1.20.x
+        elif operator in ("", "="):  # Poetry and conda: `=1.20` is any 1.20.x
             clauses.append(f"=={version}{star or ('.*' if operator else '')}")
         else:
             clauses.append(f"{operator}{version}{star}")

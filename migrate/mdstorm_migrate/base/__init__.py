@@ -1,1 +1,1 @@
-"""Data types that all floors above use: documents, edits and findings."""
+"""Data types that all other folders use: documents, edits and findings."""

@@ -1,9 +1,9 @@
 """The text of a file, and the documents in it that rules check.
 
-A `Document` is one text of one kind: a Python file; all Python cells of a notebook, one after the
-other, since they share their names; one ``%pip`` line; a requirements file. It is made of
-segments, each of which knows where its characters stand in the file and how new text is spelt
-there: plain for most files, with JSON escapes in a notebook.
+A `Document` is one text of one kind: a Python file; all Python cells of a notebook together, since
+they share their names; one ``%pip`` line; a requirements file. It consists of segments, and each
+segment knows its place in the file and how new text is written there: plain in most files, with
+JSON escapes in a notebook.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from mdstorm_migrate.base.needs import Needs
 
 
 class Placement(Protocol):
-    """Where the characters of a segment stand in the text of the file."""
+    """The place of a segment's characters in the text of the file."""
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the span in the file of the span `start:stop` of the segment."""
+        """Return the span in the file for the span `start:stop` of the segment."""
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
-        """Return `replacement` as it is written in the file in place of `start:stop`."""
+        """Return `replacement` as the file has to spell it in place of `start:stop`."""
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A segment that stands in the file as it is, from character `offset` on."""
+    """A segment that appears in the file verbatim, from character `offset` on."""
 
     offset: int = 0
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the span in the file."""
+        """Return the span shifted by `offset`."""
         return start + self.offset, stop + self.offset
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
@@ -54,13 +54,13 @@ class Segment:
     Attributes
     ----------
     text : str
-        What rules see.
+        The text that rules see.
     placement : Placement or None
-        None: text that the file does not have, such as the line between two cells.
+        None for text that is not in the file, such as the line between two cells.
     cell : int or None
-        Number of the notebook's cell, from 1, if lines count within it.
+        Number of the notebook cell, from 1, if lines count within the cell.
     first_line : int
-        With `cell`: line of the cell on which the segment begins, less one.
+        With `cell`: how many lines of the cell come before the segment.
     """
 
     text: str
@@ -76,10 +76,10 @@ class Segment:
 
 _Found = TypeVar("_Found", Edit, Finding)
 
-#: What rules are written for. ``python``: Python code. ``magic``: one line such as
+#: The kinds of text that rules check. ``python``: Python code. ``magic``: one line such as
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
 #: ``%%bash`` cell, or a shell script. ``text``: a file of any other kind. ``other``: a cell in
-#: another language. The others are kinds of files.
+#: another language. The remaining kinds are kinds of files.
 Kind: TypeAlias = Literal[
     "python",
     "magic",
@@ -97,7 +97,7 @@ Kind: TypeAlias = Literal[
     "other",
 ]
 
-#: Those that people write for programs to read, with comments.
+#: Kinds that people write by hand for programs to read, and that can contain comments.
 WRITTEN: tuple[Kind, ...] = tuple(
     kind for kind in get_args(Kind) if kind not in ("lock", "markdown", "text", "other")
 )
@@ -108,16 +108,16 @@ DATABRICKS_HEADER = b"# Databricks notebook source"
 
 
 class SourceError(ValueError):
-    """A file, or a cell of it, that cannot be read or parsed. The message is the reason.
+    """A file, or a cell of a notebook, that cannot be read or parsed. The message is the reason.
 
     Attributes
     ----------
     line : int or None
-        Where, from 1.
+        Where the problem is, from 1.
     cell : int or None
-        In which cell of a notebook, from 1.
+        The notebook cell of the problem, from 1.
     imports : bool
-        Whether that cell imports Petastorm.
+        Whether the cell imports Petastorm.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class SourceError(ValueError):
 
 @dataclass
 class Document:
-    """A text of one kind, and where it stands in the file.
+    """A text of one kind, with its place in the file.
 
     Attributes
     ----------
@@ -144,13 +144,13 @@ class Document:
     path : PurePath or None
         Path of the file.
     needs : Needs
-        What the project needs of the requirements in it.
+        What the project needs from the requirements in the document.
     text : str
-        The texts of the segments, one after the other.
+        The texts of all segments, concatenated.
     lines : Lines
         Lines of `text`.
     code : str
-        Python only: what is parsed, of the same length as `text`: magics are masked in it.
+        For Python, the code to parse: as long as `text`, with magics masked.
     """
 
     kind: Kind
@@ -173,12 +173,12 @@ class Document:
             position += len(segment.text)
 
     def segment_at(self, offset: int) -> tuple[Segment, int]:
-        """Return the segment of a character, and where the segment begins in the document."""
+        """Return the segment that holds the character at `offset`, and where the segment begins."""
         number = max(bisect.bisect_right(self._starts, offset) - 1, 0)
         return self.segments[number], self._starts[number]
 
     def comments(self) -> Iterator[tuple[int, str]]:
-        """Yield where each comment begins, and its text."""
+        """Yield the start and the text of each comment."""
         if self.kind != "python":
             yield from ((match.start(), match.group()) for match in re.finditer("#.*", self.text))
             return
@@ -191,12 +191,12 @@ class Document:
             return  # the parser has accepted it: what has been seen so far counts
 
     def in_file(self, found: _Found, file: Lines) -> _Found:
-        """Return an edit or a finding in characters of the file, with its line and column.
+        """Return an edit or a finding with its span, line and column in the file.
 
         Raises
         ------
         EditError
-            If it spans cells, or text that the file does not have.
+            If the span crosses cells or covers text that is not in the file.
         """
         segment, first = self.segment_at(found.start)
         if segment.placement is None and found.stop == first > 0:  # it is the end of a cell
@@ -217,21 +217,21 @@ class Document:
 
 @dataclass(frozen=True)
 class DecodedFile:
-    """A file that was read.
+    """A file that has been decoded and split into documents.
 
     Attributes
     ----------
     text : str
-        All of the file, decoded.
+        The whole file, decoded.
     documents : sequence of Document
-        What rules check; spans of all of them lie in `text`.
+        The documents that rules check; their spans lie in `text`.
     encoding : str
     prefix : bytes
-        Bytes before the text: a byte order mark.
+        Bytes before the text, such as a byte order mark.
     broken : sequence of SourceError
-        Cells that were left out, since they use Petastorm and cannot be parsed.
+        Cells that use Petastorm but cannot be parsed; they are left out of `documents`.
     unparsed : int
-        How many cells cannot be parsed, with those that do not use Petastorm.
+        Number of cells that cannot be parsed, including those that do not use Petastorm.
     """
 
     text: str
@@ -247,35 +247,35 @@ class DecodedFile:
         return Lines(self.text)
 
     def encode(self, text: str) -> bytes:
-        """Return the bytes of a file with a new text."""
+        """Return the bytes of the file with `text` as its new text."""
         return self.prefix + text.encode(self.encoding)
 
 
 class Source(Protocol):
-    """One kind of file. Add one as a module of `mdstorm_migrate.sources`; see there."""
+    """A reader for one kind of file. Each is a module of `mdstorm_migrate.sources`."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether this source reads the file, by its path and its first 256 bytes."""
+        """Whether this source reads a file, judged by its path and its first 256 bytes."""
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return what is in the file.
+        """Return the decoded file and its documents.
 
         Raises
         ------
         SourceError
-            If it cannot be read. Of a notebook, cells that cannot be parsed are left out.
+            If the file cannot be read. In a notebook, cells that cannot be parsed are left out.
         """
 
 
-#: What every such comment has in it.
+#: The text that marks every comment for manual review.
 MARK = "TODO(mdstorm)"
-#: Kinds that have other comments, or quote those of others.
+#: Kinds that have no ``#`` comments, or that quote the comments of other files.
 _QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text"})
 _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )
-#: Kinds of documents in which every line may have a comment above it. Elsewhere, lines belong
-#: together, and what is left is in the report alone.
+#: Kinds in which any line may have a comment above it. In other kinds, lines belong together, and
+#: open work is only in the report.
 COMMENTED: frozenset[Kind] = frozenset(
     {"conda", "pipfile", "pyproject", "python", "requirements", "setup_cfg"}
 )
@@ -283,14 +283,14 @@ COMMENTED: frozenset[Kind] = frozenset(
 
 @dataclass(frozen=True)
 class TodoComment:
-    """A comment.
+    """A ``# TODO(mdstorm)`` comment in a document.
 
     Attributes
     ----------
     start, stop : int
-        Its span in characters of the document.
+        The span in characters of the document.
     rule : str or None
-        The code in it, if it has one.
+        The rule's code in the comment, if it names one.
     text : str
         What is left to do.
     """
@@ -302,12 +302,12 @@ class TodoComment:
 
 
 def todo_text(rule: str, what: str) -> str:
-    """Return a comment."""
+    """Return a ``# TODO(mdstorm)`` comment for a rule."""
     return f"# {MARK}: {rule}: {what}"
 
 
 def todo_comments(document: Document) -> Iterator[TodoComment]:
-    """Yield the comments of a document, in its order."""
+    """Yield the ``# TODO(mdstorm)`` comments of a document in textual order."""
     is_json = document.path is not None and document.path.suffix.lower() == ".json"
     if MARK not in document.text or is_json or document.kind in _QUOTING:
         return

@@ -1,11 +1,11 @@
-"""Edits and findings, which rules return; edits applied to a text, and shown as a diff.
+"""Edits and findings, which rules yield; applying edits to a text, and showing them as a diff.
 
-An `Edit` replaces a span of a text. Edits are the only way in which a file changes, so no byte
-outside of one can. A `Finding` says something about a span and changes nothing by itself; one with
-a `remedy` becomes a ``# TODO(mdstorm)`` comment, which is an edit again.
+An `Edit` replaces a span of a text. Files change only through edits, so every byte outside of their
+spans is preserved. A `Finding` describes a span and changes nothing by itself; a finding with a
+`remedy` becomes a ``# TODO(mdstorm)`` comment, which is inserted by an edit.
 
-Rules count characters in the text of the `Document` they were given. `run.migration` converts these
-to positions in the file, fills in `line`, `column` and `cell`, and drops what was not selected.
+Rules count characters in the text of their `Document`. `run.migration` converts these to positions
+in the file, fills in `line`, `column` and `cell`, and drops what was not selected.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from typing import Literal, TypeAlias
 #: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]
 CLASSES: tuple[Class, ...] = ("exact", "review", "manual", "note")
-#: What edits and findings are judged by together with the code around: ``install`` is what installs
-#: mdstorm, or has to, ``run`` a command that runs a part of the library.
+#: Edits and findings with a topic are judged together with the code around them: ``install`` is
+#: about installing mdstorm, ``run`` about a command that runs a part of the library.
 Topic: TypeAlias = Literal["install", "run"]
 
 
 class EditError(ValueError):
-    """Edits that cannot be applied together: the file they belong to is left alone."""
+    """Edits that cannot be applied together. Their file is left unchanged."""
 
 
-#: The group of the edits of strings that name modules, and what is in them.
+#: The group of all edits of strings that name modules; also what messages call them.
 NAMES = "names in strings"
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A span of a text and what stands there instead.
+    """The replacement of a span of a text.
 
     Attributes
     ----------
@@ -45,19 +45,18 @@ class Edit:
     cls : {"exact", "review", "manual"}
         ``manual`` is the class of the edits that insert comments.
     start, stop : int
-        The span in characters, half open; an empty one inserts.
+        The half-open span in characters; an empty span inserts.
     replacement : str
-        The new text. Newlines are those of the text around it: see `Lines.newline`.
+        The new text, with the newlines of the surrounding text: see `Lines.newline`.
     message : str
         What changes, in one sentence without a full stop.
     group : hashable, optional
-        Edits of one group are applied all or none: an import and the uses of the name it binds.
-        If one of them is suppressed, not selected or not safe enough, none is applied.
+        Edits of one group are applied together or not at all: an import and the uses of the name it
+        binds. If one of them is suppressed, not selected or not safe enough, none is applied.
     topic : Topic, optional
     line, column, cell : int
-        Where the span begins in the file: line from 1, column from 1 in characters; in a notebook,
-        line and column count within the cell, and `cell` from 1. Filled in by
-        `run.migration`.
+        Where the span begins in the file, both from 1, the column in characters. In a notebook,
+        they count within the cell, and `cell` counts from 1. Filled in by `run.migration`.
     """
 
     rule: str
@@ -75,28 +74,28 @@ class Edit:
 
 @dataclass(frozen=True)
 class Finding:
-    """A remark about a span, which changes nothing by itself.
+    """A remark about a span. It changes nothing by itself.
 
     Attributes
     ----------
     rule, cls, start, stop, topic, line, column, cell
-        As those of `Edit`; `cls` may be ``note``.
+        As in `Edit`; `cls` may also be ``note``.
     message : str
         What was found.
     remedy : str, optional
-        What to do, in one line. With it, a comment ``# TODO(mdstorm): PM107: <remedy>`` is inserted
-        above the statement, where the kind of file has such comments.
+        What to do, in one line. Where the kind of file allows it, a comment ``# TODO(mdstorm):
+        PM107: <remedy>`` is inserted above the statement.
     is_all : bool
-        Whether nothing else is said of the document: it is about another library.
+        Whether nothing else is reported for the document, because it uses another library.
     is_open_todo : bool
-        Whether it is such a comment of an earlier run, which nothing else accounts for.
+        Whether it is a comment of an earlier run that no other finding of this run explains.
     is_marked : bool
-        Whether such a comment says it. Filled in by `run.review`.
+        Whether a comment in the file already says it. Filled in by `run.review`.
     holds : str, optional
-        What still needs Petastorm here, as `ArrowReaderWorker`. The objects of one library may mean
-        nothing to the other, so what moves beside it is to be reviewed.
+        The name that still needs Petastorm here, such as `ArrowReaderWorker`. Objects of one
+        library may not work with the other, so edits beside it have to be reviewed.
     because : str, optional
-        With `holds`: why that is so, if objects are not the reason.
+        With `holds`: the reason, if it is not the exchange of objects.
     """
 
     rule: str
@@ -117,7 +116,7 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """The message, and what to do about it."""
+        """The message, followed by what to do about it."""
         if self.remedy is None or self.remedy.startswith(self.message):
             return self.remedy or self.message
         return f"{self.message}; {self.remedy}"
@@ -128,16 +127,16 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 @dataclass
 class Lines:
-    r"""Lines of a text, as Python counts them: ended by ``\n``, ``\r\n`` or ``\r``, nothing else.
+    r"""The lines of a text as Python counts them: only ``\n``, ``\r\n`` and ``\r`` end a line.
 
     Attributes
     ----------
     text : str
     starts : sequence of int
-        Where each line begins, in characters.
+        Where each line begins, in characters from 0.
     newline : str
-        What ends the first line that does not end in ``\r``, which only some kinds of files take
-        for an end; that, if all lines do; ``"\n"`` if there is but one.
+        The first line ending other than ``\r``, which only some kinds of files treat as one. If all
+        are ``\r``, that; ``"\n"`` if the text has only one line.
     """
 
     text: str
@@ -151,24 +150,24 @@ class Lines:
         self.newline = next((end for end in found if end != "\r"), "\n" if is_one else "\r")
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Return line and column, both from 1."""
+        """Return the line and column of a character, both from 1."""
         line = bisect.bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
     def start_of(self, offset: int) -> int:
-        """Return where the line of `offset` begins."""
+        """Return the start of the line that contains `offset`."""
         return self.starts[bisect.bisect_right(self.starts, offset) - 1]
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return `text` with its spans replaced.
+    """Return `text` with the spans of all edits replaced.
 
-    Insertions at one place stand in the order in which they come.
+    Insertions at the same position keep their order.
 
     Raises
     ------
     EditError
-        If two edits overlap, or one lies outside of the text.
+        If two edits overlap, or one lies outside the text.
     """
     pieces = []
     position = 0
@@ -186,7 +185,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def unified_diff(before: str, after: str, path: str) -> str:
-    """Return a unified diff, with paths as git writes them; empty if the texts are equal."""
+    """Return a unified diff with paths as git writes them; empty if the texts are equal."""
     import difflib  # which takes a while, and only diffs need
 
     name = path.lstrip("/")

@@ -1,4 +1,4 @@
-"""What the other files of a run mean for one of them, and what its requirements need."""
+"""What a run knows about the files around one file, and what its requirements need."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 class RequirementError(ValueError):
-    """A requirement that is none of mdstorm."""
+    """A requirement for something other than mdstorm."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How mdstorm is to be required, as ``--requirement`` has it.
+    """The requirement of mdstorm to write, as given by ``--requirement``.
 
     Attributes
     ----------
@@ -26,20 +26,20 @@ class Wanted:
     version: str = ""
 
     def __str__(self) -> str:
-        """Return the requirement."""
+        """Return the requirement as text."""
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
         return f"mdstorm{extras}{self.version}"
 
     @classmethod
     def parse(cls, text: str) -> Wanted:
-        """Return what a requirement such as ``mdstorm[torch]==0.2.*`` says.
+        """Parse a requirement such as ``mdstorm[torch]==0.2.*``.
 
-        The path or the URL of a wheel is one, too.
+        The path or the URL of a wheel is accepted, too.
 
         Raises
         ------
         RequirementError
-            If it is not a requirement of mdstorm.
+            If `text` is not a requirement of mdstorm.
         """
         from packaging.requirements import InvalidRequirement, Requirement
 
@@ -57,7 +57,7 @@ class Wanted:
 
 
 def _with_name(text: str) -> str:
-    """Return a requirement with its name; it may be the path or the URL of a wheel alone."""
+    """Return the requirement with a name in front if it is only the path or URL of a wheel."""
     if not text.endswith(".whl") or "@" in text.partition("://")[0]:
         return text
     url = text if "://" in text else Path(text).absolute().as_uri()
@@ -70,27 +70,28 @@ ANY = Wanted()
 
 @dataclass(frozen=True)
 class Needs:
-    """What the code around a file needs of its requirements. The default is of a file alone.
+    """What the surrounding code needs from the requirements. The default is for a single file.
 
     Attributes
     ----------
     wanted : Wanted
     index : str or None
-        Where pip also finds mdstorm.
+        The index on which pip also finds mdstorm.
     extras : tuple of str
-        Extras that the code needs, and that no other requirement brings in.
+        Extras that the code needs and that no other requirement brings in.
     beside : tuple of str
-        Distributions that came in through Petastorm, and that the code imports itself.
+        Distributions that Petastorm brought in and that the code imports itself.
     importers : tuple of str
-        Files that go on importing Petastorm, which therefore stays.
+        Files that continue to import Petastorm, so that the requirement has to stay.
     moved : bool
-        Whether code imports mdstorm, as far as is known.
+        Whether code imports mdstorm, as far as known.
     is_unused : bool
-        Whether no code around imports either library: another one may need Petastorm.
+        Whether no surrounding code imports either library, so that something else may need
+        Petastorm.
     is_constraint : bool
         Whether the file constrains versions, and installs nothing.
     is_record : bool
-        Whether the file says what is installed somewhere, and nothing installs from it.
+        Whether the file records what is installed somewhere, and nothing installs from it.
     """
 
     wanted: Wanted = ANY
@@ -105,7 +106,7 @@ class Needs:
 
     @property
     def why_petastorm_stays(self) -> str:
-        """What is said of the requirement where there are importers."""
+        """The reason why Petastorm stays required. There must be `importers`."""
         more = len(self.importers) - 1
         others = f" and {more} more need" if more else " needs"
         return f"Petastorm is still required, because {self.importers[0]}{others} it"
@@ -113,23 +114,23 @@ class Needs:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the other files of a run mean for one of them.
+    """What the other files of a run mean for one file.
 
     Attributes
     ----------
     waits_for : str or None
-        Why nothing of the file may move without review: another file that it exchanges objects
-        with still uses Petastorm.
+        Why no edit of the file is exact: another file that it exchanges objects with still uses
+        Petastorm.
     hands_on_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
     stays : str or None
-        Why names of loggers may not change without review: another file of the run stays with
+        Why names of loggers may not change without review: another file of the run still uses
         Petastorm.
     names : str or None
-        Why strings that name modules may not change without review, in a file of which it is not
-        known what these reach.
+        Why strings that name modules may not change without review, in a file for which it is
+        unknown which modules these strings import.
     group : sequence of str
-        Paths of the files that are written together with this one.
+        Paths of the files that must be written together with this one.
     """
 
     waits_for: str | None = None
@@ -139,5 +140,5 @@ class Surroundings:
     names: str | None = None
 
 
-#: Of a file alone.
+#: The surroundings of a file that is migrated alone.
 ALONE = Surroundings()

@@ -1,7 +1,8 @@
-"""Names of Petastorm 0.13.1, and parts of its objects, that mdstorm lacks.
+"""Names of Petastorm 0.13.1, and attributes of its objects, that mdstorm lacks.
 
-They are what its modules define or import at their top level, beside what `names` and `incidental`
-have: nobody can be told to keep Petastorm for a name that it does not have.
+They are the names that Petastorm's modules define or import at their top level, apart from those in
+`names` and in `_INCIDENTAL`. Only for names that Petastorm has may a user be told to keep
+Petastorm.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ _BELOW = (
     "reader_impl.arrow_table_serializer reader_impl.pickle_serializer "
     "reader_impl.pytorch_shuffling_buffer test_util tests tools workers_pool"
 )
-#: Modules and packages.
+#: Modules and packages that mdstorm lacks.
 _MODULES = frozenset(f"petastorm.{name}" for name in _BELOW.split())
-#: Names, by the module.
+#: Names that mdstorm lacks, by module.
 _NAMES: dict[str, frozenset[str]] = {
     module: words(names)
     for module, names in {
@@ -59,7 +60,7 @@ _NAMES: dict[str, frozenset[str]] = {
 
 
 def is_of_neither(path: str) -> bool:
-    """Whether a dotted path that mdstorm lacks is no name of Petastorm 0.13.1 either."""
+    """Whether a dotted path that mdstorm lacks is not a name of Petastorm 0.13.1 either."""
     module, _, name = path.rpartition(".")
     if module not in PUBLIC or path in _MODULES or name.startswith("__"):
         return False
@@ -72,7 +73,7 @@ def home_of(name: str) -> str | None:
     return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
 
 
-#: Anchor of a section of the page → the names below ``petastorm`` that it is about.
+#: Anchor of a section of docs/differences.md → the names below ``petastorm`` that it covers.
 SECTIONS: dict[str, frozenset[str]] = {
     "workers-and-their-queues": words(
         "arrow_reader_worker py_dict_reader_worker pyarrow_helpers reader.ArrowReaderWorker "
@@ -121,7 +122,7 @@ _SECTION_OF = {
 
 
 def section_of(path: str) -> str | None:
-    """Return the page and section on a dotted path below ``petastorm``; None if there is none."""
+    """Return page and anchor about a dotted path below ``petastorm``; None if there is none."""
     parts = path.split(".")
     for stop in range(len(parts), 1, -1):
         section = _SECTION_OF.get(".".join(parts[:stop]))
@@ -190,7 +191,7 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
 
 
 def incidental_of(module: str) -> frozenset[str]:
-    """Return what a star import from a module of Petastorm may give by accident."""
+    """Return the names that a module of Petastorm's leaks through a star import."""
     return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
 
 
@@ -199,14 +200,14 @@ _READER = words(
     "_filter_row_groups _normalize_shuffle_options _partition_row_groups "
     "_results_queue_reader _workers_pool ventilator"
 )
-#: What a loader of `make_torch_dataloader` lacks of Petastorm's.
+#: Attributes of Petastorm's loaders that loaders of `make_torch_dataloader` lack.
 _OF_CONVERTER = words(
     "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches data_loader_fn "
     "loader parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity "
     "transform_fn"
 )
 
-#: By the last part of the name of the function that makes the object, or of the class.
+#: Lacking attributes, by the last part of the name of the function or class that makes the object.
 LACKING: dict[str, frozenset[str]] = {
     "make_reader": _READER,
     "make_batch_reader": _READER,
@@ -226,21 +227,21 @@ LACKING: dict[str, frozenset[str]] = {
     "FilesystemResolver": words("_filesystem_factory _parsed_dataset_url"),
 }
 
-#: What the objects in attributes of a reader's lack, by the attributes that lead there.
+#: Lacking attributes of objects inside a reader, by the attribute that leads to the object.
 LACKING_BEHIND: dict[str, frozenset[str]] = {
-    # The `ParquetDataset` of old pyarrow in Petastorm, and a piece of it.
+    # The `ParquetDataset` of old pyarrow.
     "dataset": words(
         "common_metadata_path get_row_group_info metadata metadata_path "
         "partitions read read_pandas validate_schemas"
     ),
     "pieces": words("get_metadata open read"),
-    # A piece as well, and a fragment of pyarrow's in mdstorm.
+    # A `ParquetDatasetPiece` in Petastorm, a fragment of pyarrow's in mdstorm.
     "load_row_groups": words("get_metadata open partition_keys read row_group"),
-    # Those of old pyarrow, which are fsspec's in mdstorm.
+    # A file system of old pyarrow in Petastorm, of fsspec in mdstorm.
     "filesystem": words("chown df get_capacity get_space_used is_open pathsep read_parquet"),
 }
 
-#: What to do instead, for some of them.
+#: What to do instead, for some of the attributes.
 INSTEAD: dict[tuple[str, str], str] = {
     ("dataset", "metadata"): "get_schema_from_dataset_url() returns the schema in it",
     ("dataset", "partitions"): "pieces[…].partition_keys has them",
@@ -261,14 +262,14 @@ INSTEAD: dict[tuple[str, str], str] = {
     ("load_row_groups", "row_group"): "fragment.row_groups[0].id is its number",
 }
 
-#: Those of readers that nothing else is called, whatever they are asked of.
+#: Attributes of readers with names so special that they are reported on any object.
 UNMISTAKABLE = words("_results_queue_reader _workers_pool")
 
 _CODEC = (
     "give fields one of Petastorm's codecs, or keep their datasets on Petastorm: "
     "see mdstorm's docs/differences.md#schemas-codecs-and-datasets-of-rows"
 )
-#: Classes that mdstorm takes no classes made from, and what to do instead.
+#: Classes that cannot be subclassed in mdstorm, and what to do instead.
 FINAL: dict[str, str] = {
     "CompressedImageCodec": _CODEC,
     "CompressedNdarrayCodec": _CODEC,
@@ -280,5 +281,5 @@ FINAL: dict[str, str] = {
     ),
     "ScalarCodec": _CODEC,
 }
-#: Classes from which indexers may be made all the same.
+#: Subclasses of `RowGroupIndexerBase` that can be subclassed all the same.
 OPEN = words("FieldNotNullIndexer SingleFieldIndexer")

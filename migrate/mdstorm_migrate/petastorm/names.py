@@ -1,7 +1,7 @@
 """Public names of Petastorm, and where mdstorm offers them.
 
-mdstorm mirrors Petastorm module for module, so that most of this table is a list of public names. A
-test compares it with the package itself.
+mdstorm mirrors Petastorm module for module, so most of this table is a list of public names. A test
+compares it with the package itself.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import NamedTuple
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text, as the tables of this folder have names."""
+    """Return the words of a text; the tables of this folder are written that way."""
     return frozenset(text.split())
 
 
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 
-#: Spark's key of the parent cache directory, which is mdstorm's as well: it stays as it is.
+#: Spark's key of the parent cache directory. mdstorm reads it, too, so it does not change.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
-#: What stands behind the library's name where that key is meant, in a pattern.
+#: A pattern for what follows the library's name in that key.
 REST_OF_KEY = re.escape(CONF_KEY.removeprefix(OLD_ROOT)) + r"(?![\w.])"
 
-#: The class whose methods are known by their names alone.
+#: The class whose methods are recognised by their names alone.
 CONVERTER = "petastorm.spark.SparkDatasetConverter"
 CONVERTER_METHODS = ("make_tf_dataset", "make_torch_dataloader")
 
-#: Public names of each module, and those with an underscore that programs use and mdstorm has.
+#: Public names of each module, and private ones that programs use and mdstorm has.
 PUBLIC: dict[str, frozenset[str]] = {
     module: words(names)
     for module, names in {
@@ -99,7 +99,7 @@ PUBLIC: dict[str, frozenset[str]] = {
     }.items()
 }
 
-#: Names that a module only imports for its own use, which people import from there all the same.
+#: Names that a module only imports for its own use, but that people import from there.
 HOMES: dict[str, dict[str, str]] = {
     "petastorm.etl.dataset_metadata": {
         "FilesystemResolver": "petastorm.fs_utils",
@@ -129,7 +129,7 @@ HOMES: dict[str, dict[str, str]] = {
     },
 }
 
-#: Names of older versions of Petastorm, and what the same thing was called later.
+#: Names of older versions of Petastorm, and their later names.
 RENAMED: dict[tuple[str, str], str] = {
     ("petastorm.pytorch", "BatchDataLoader"): "BatchedDataLoader",
 }
@@ -143,12 +143,12 @@ SCRIPTS = {
     "petastorm-throughput.py": "petastorm.benchmark.cli",
 }
 
-#: Functions that programs call and Petastorm itself does not, where they may be patched.
+#: Functions that programs call and Petastorm itself does not: a mock of one is for the program.
 ENTRIES = frozenset(
     {"make_batch_reader", "make_reader", "make_spark_converter", "materialize_dataset"}
 )
 
-#: What takes and gives plain values alone, so that it may stay beside what moves.
+#: Names that accept and return only plain values, so they may stay with Petastorm.
 _INDEPENDENT = (
     "petastorm.benchmark",
     "petastorm.namedtuple_gt_255_fields",
@@ -161,10 +161,10 @@ _INDEPENDENT = (
     "petastorm.unischema._fullmatch",
 )
 
-#: Attributes that Python gives every module.
+#: Attributes that every Python module has.
 _OF_ANY_MODULE = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
 
-#: What older versions of Petastorm had, and what does it today.
+#: Names that older versions of Petastorm had, and what to do instead.
 REMOVED: dict[str, str] = {
     "petastorm.shuffle_options": (
         "pass shuffle_row_groups= and shuffle_row_drop_partitions= to the reader"
@@ -174,7 +174,7 @@ REMOVED: dict[str, str] = {
 
 
 class Counterpart(NamedTuple):
-    """Where mdstorm has a name: ``from <module> import <name>``."""
+    """The place of a name in mdstorm: ``from <module> import <name>``."""
 
     module: str
     name: str
@@ -196,17 +196,17 @@ def is_mdstorm(path: str | None) -> bool:
 
 
 def is_module(path: str) -> bool:
-    """Whether mdstorm has the counterpart of a module of Petastorm."""
+    """Whether mdstorm has a counterpart of a module of Petastorm's."""
     return path in PUBLIC
 
 
 def is_independent(path: str) -> bool:
-    """Whether what mdstorm lacks exchanges no objects with what moves."""
+    """Whether a name that mdstorm lacks exchanges no objects with the rest of the library."""
     return any(path == one or path.startswith(f"{one}.") for one in _INDEPENDENT)
 
 
 def counterpart(module: str, name: str) -> Counterpart | None:
-    """Return what stands for ``from <module> import <name>``; None if nothing does."""
+    """Return mdstorm's counterpart of ``from <module> import <name>``; None if there is none."""
     if name in PUBLIC.get(module, ()) or is_module(f"{module}.{name}"):
         return Counterpart(renamed(module), name)
     home = HOMES.get(module, {}).get(name)
@@ -214,10 +214,10 @@ def counterpart(module: str, name: str) -> Counterpart | None:
 
 
 def missing(path: str) -> str | None:
-    """Return the first part of a dotted path that mdstorm does not have, such as a private name.
+    """Return the shortest prefix of a dotted path that mdstorm lacks; None if it has the path.
 
-    ``petastorm.workers_pool`` of ``petastorm.workers_pool.thread_pool.ThreadPool``. Attributes of
-    what mdstorm has are taken as given: None.
+    For ``petastorm.workers_pool.thread_pool.ThreadPool``, it is ``petastorm.workers_pool``.
+    Attributes of names that mdstorm has are assumed to exist.
     """
     parts = path.split(".")
     for stop in range(1, len(parts) + 1):

@@ -47,7 +47,7 @@ ACCEPTED: dict[str, frozenset[str]] = {
     "tf_tensors": words("min_after_dequeue reader shuffling_queue_capacity"),
 }
 
-#: Keywords that mdstorm adds: code that is migrated already has them.
+#: Keywords that mdstorm adds; migrated code may use them.
 ADDED: frozenset[str] = words(
     "batch_map cache_key check_ranks decimals decode device features fill_nulls keep labels "
     "max_image_bytes null_masks order parent_cache_dir_url sample_weights size stack staging "
@@ -73,10 +73,10 @@ _OF_READERS = {
 }
 _IN_MEMORY = "InMemBatchedDataLoader keeps rows in memory, and has num_epochs="
 
-#: Keywords that are only called something else since Petastorm 0.9.3.
+#: Keywords that have been renamed since Petastorm 0.9.3.
 RENAMED_KEYWORDS = {("make_batch_reader", "dataset_url"): "dataset_url_or_urls"}
 
-#: Keywords that older versions accepted, by function, and what does the same today.
+#: Keywords that older versions accepted, by function, and what to do instead.
 REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     "BatchedDataLoader": {"inmemory_cache_all": _IN_MEMORY, "num_epochs": _IN_MEMORY},
     "DataLoader": {
@@ -100,12 +100,12 @@ REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     },
 }
 
-#: How many arguments by position mean the same in all versions of Petastorm, by function. Behind
-#: them, version 0.12 has put `seed` and `shuffle_rows`; in `make_batch_reader`, too, the length of
-#: the queue.
+#: How many positional arguments mean the same in all versions of Petastorm, by function. After
+#: them, version 0.12 inserted `seed` and `shuffle_rows`; `make_batch_reader` also got
+#: `results_queue_size`.
 FIXED_POSITIONS = {"Reader": 3, "make_batch_reader": 4, "make_reader": 6}
 
-#: Keywords that mean something for Parquet, and what they mean with mdstorm.
+#: Keywords that concern Parquet, and what they mean with mdstorm.
 PARQUET: dict[str, str] = {
     "filters": "rows are filtered exactly, also by columns that are not partitions",
     "hdfs_driver": "accepted and ignored, because pyarrow's or fsspec's file system is used",

@@ -1,4 +1,4 @@
-"""Calls: what is called, the arguments that it gets, and under which names its results are kept."""
+"""Calls: the function, the arguments that it gets, and the names that hold its results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import lru_cache
 
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 
-#: Functions that import what their first argument names, or look for it; the last part of the name.
+#: Functions that import or look up what their first argument names; the last part of their names.
 IMPORTING = frozenset(
     [
         *("__import__", "find_loader", "find_spec", "get_loader", "import_module"),
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
-#: What calls its first argument with all the others.
+#: Functions that call their first argument with all others.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 
 
@@ -26,7 +26,7 @@ def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
-    """Return the call whose first argument, ``target=`` or ``name=`` a string is."""
+    """Return the call that has a string as its first argument, ``target=`` or ``name=``."""
     parent = module.scopes.parents.get(string)
     if isinstance(parent, ast.keyword) and parent.arg in ("target", "name"):
         call = module.scopes.parents.get(parent)
@@ -36,14 +36,14 @@ def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
 
 
 def called(call: ast.Call | None) -> str:
-    """Return the last part of the name of what is called."""
+    """Return the last part of the name of the called function; empty without a call."""
     return "" if call is None else last_name(call.func)
 
 
 def function_of(module: PythonModule, call: ast.Call | None) -> str:
-    """Return the name of the function that is called, as the module has it that offers it.
+    """Return the name of the called function in the module that defines it.
 
-    So ``import_module`` for ``im(…)`` behind ``from importlib import import_module as im``.
+    That is ``import_module`` for ``im(…)`` after ``from importlib import import_module as im``.
     """
     if call is None or not isinstance(call.func, ast.Name):
         return called(call)
@@ -58,16 +58,16 @@ def function_of(module: PythonModule, call: ast.Call | None) -> str:
 
 @dataclass(frozen=True)
 class GivenArguments:
-    """Arguments that a call gives to a function of Petastorm's.
+    """The arguments that a call gives to a function of Petastorm's.
 
     Attributes
     ----------
     call : ast.Call
-        Of the function, or of what calls it, such as ``partial``.
+        The call of the function, or of a function that calls it, such as ``partial``.
     path : str
         The dotted path of the function.
     positional : sequence of ast.expr
-        Those by position.
+        The positional arguments.
     """
 
     call: ast.Call
@@ -82,7 +82,7 @@ class GivenArguments:
 
 @lru_cache(maxsize=1)
 def given_arguments(module: PythonModule) -> Sequence[GivenArguments]:
-    """Return the calls of what Petastorm offers, in the order of the text."""
+    """Return the arguments of all calls of names that Petastorm offers, in textual order."""
     direct = dict(module.calls)
     found = []
     for call in module.scopes.calls:
@@ -96,10 +96,10 @@ def given_arguments(module: PythonModule) -> Sequence[GivenArguments]:
 
 
 def keywords_of_call(module: PythonModule, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the keywords of a call, and where they stand.
+    """Yield the keywords of a call, with the nodes that give them.
 
-    Of ``**arguments``, those of a literal, or of a name that is bound to one and nothing else, with
-    what is put into it later and not taken out.
+    ``**arguments`` is followed to a literal, directly or through a name that is bound once,
+    including keys that are added later and not removed.
     """
     for keyword in call.keywords:
         if keyword.arg is not None:
@@ -109,7 +109,7 @@ def keywords_of_call(module: PythonModule, call: ast.Call) -> Iterator[tuple[str
 
 
 def keys_of(module: PythonModule, call: ast.Call, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the keys of a dictionary that a call unpacks, as far as the file says them."""
+    """Yield the keys of a dictionary that a call unpacks, as far as the file shows them."""
     if isinstance(value, ast.Name):
         yield from _keys_of_name(module, call, value.id)
         return
@@ -150,7 +150,7 @@ def _keys_of_name(module: PythonModule, call: ast.Call, name: str) -> Iterator[t
 
 
 def _added(module: PythonModule, call: ast.Call, use: ast.Name) -> Iterator[tuple[str, ast.AST]]:
-    """Yield what ``arguments["key"] = …``, ``update`` and ``setdefault`` put in."""
+    """Yield the keys that ``arguments["key"] = …``, ``update`` and ``setdefault`` add."""
     match module.scopes.parents.get(use):
         case ast.Subscript(slice=key, ctx=ast.Store()) if (name := string_value(key)) is not None:
             yield name, key
@@ -168,7 +168,7 @@ def _added(module: PythonModule, call: ast.Call, use: ast.Name) -> Iterator[tupl
 
 
 def _removed(module: PythonModule, use: ast.Name) -> Iterator[str]:
-    """Yield what ``del arguments["key"]`` and ``pop`` take out."""
+    """Yield the keys that ``del arguments["key"]`` and ``pop`` remove."""
     key: ast.AST | None = None
     match module.scopes.parents.get(use):
         case ast.Subscript(slice=index, ctx=ast.Del()):
@@ -181,16 +181,16 @@ def _removed(module: PythonModule, use: ast.Name) -> Iterator[str]:
         yield name
 
 
-#: Methods that return the object that they are called on.
+#: Methods that return the object on which they are called.
 _ENTERING = frozenset({"__enter__", "enter_context"})
 
 
 @lru_cache(maxsize=1)
 def objects_made(module: PythonModule) -> dict[str, set[str]]:
-    """Return the names under which a file keeps objects, and what made them.
+    """Return the names under which a file keeps Petastorm's objects, with what made them.
 
-    Variables are known by their name, attributes by theirs after a full stop. What made an object
-    is the last part of the path of the function or class.
+    Variables are identified by their name, attributes by a full stop and theirs. The maker of an
+    object is the last part of the path of the function or class.
     """
     found: dict[str, set[str]] = {}
     for call, path in module.calls:
@@ -201,7 +201,7 @@ def objects_made(module: PythonModule) -> dict[str, set[str]]:
 
 
 def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
-    """Yield the names under which what a call makes is kept; empty ones of other targets."""
+    """Yield the names under which the result of a call is kept; empty names for other targets."""
     node: ast.AST = call
     for parent in module.ancestors(call):
         match parent:
@@ -226,16 +226,16 @@ def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the name of a variable or an attribute, as `objects_made` has it; empty if neither."""
+    """Return the name of a variable or attribute as in `objects_made`; empty for others."""
     if isinstance(node, ast.Name):
         return node.id
     return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
 def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
-    """Return what made the objects of Petastorm's that an expression is, or has in containers.
+    """Return the makers of Petastorm's objects that an expression is or contains.
 
-    Containers are literals, ``dict(…)``, and what variables are bound to or gets put into them.
+    Containers are literals, ``dict(…)``, and variables that are bound to them or get items put in.
     """
     made, paths = objects_made(module), dict(module.calls)
     found: set[str] = set()
@@ -263,7 +263,7 @@ def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
 
 
 def _put_into(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
-    """Yield the values that a variable is bound to, and those that its keys are."""
+    """Yield the values of a variable, and the values that are stored under its keys."""
     parents = module.scopes.parents
     for binding in module.bindings(name.id, module.scope_of(name)):
         match parents.get(binding.node):
@@ -276,9 +276,9 @@ def _put_into(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
 
 
 def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:
-    """Return the last parts of the names of Petastorm's classes that a class is made from.
+    """Return the last parts of the names of the Petastorm classes that a class derives from.
 
-    Classes of the same file between the two are followed by name.
+    Classes of the same file in between are followed by name.
     """
     classes = {one.name: one for one in module.tree.body if isinstance(one, ast.ClassDef)}
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a Python file gives to others and takes from them, by name, and what meets in its calls."""
+"""Names that a Python file offers to and imports from other files, and which meet in its calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
-#: ``%run ./utils``, in a cell or in the comment of a Databricks notebook.
+#: ``%run ./utils``, in a cell or in a comment of a Databricks notebook.
 RUN = re.compile(
     r"^[ \t]*(?:\#[ \t]*MAGIC[ \t]+)?%run[ \t]+(?:-\w+[ \t]+)*(?P<quote>[\"']?)(?P<path>[^\"'\s]+)",
     re.MULTILINE,
 )
 
-#: Calls and definitions of functions that resolve names, but for calls with a literal: the names
-#: stand elsewhere, as in a table or in a file of configuration, or are put together.
+#: Calls and definitions of functions that resolve names, except calls with a literal: the names are
+#: elsewhere, as in a table or a configuration file, or are assembled.
 RESOLVES = re.compile(
     r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
     r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"
@@ -34,18 +34,18 @@ _BUILTINS = frozenset(dir(builtins))
 
 @dataclass(frozen=True)
 class Take:
-    """Names that a file takes from another one.
+    """A name that a file takes from another file.
 
     Attributes
     ----------
     module : str
-        As the import names it, or the path after ``%run``.
+        The module as the import names it, or the path after ``%run``.
     level : int
-        Dots before it; -1 for ``%run``.
+        Number of leading dots; -1 for ``%run``.
     name : str
-        The name there; ``*`` for all, the empty string for the module itself.
+        The name in that module; ``*`` for all, an empty string for the module itself.
     bound : str
-        What it is called here.
+        The name in this file.
     """
 
     module: str
@@ -56,25 +56,25 @@ class Take:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a file gives and takes.
+    """The names that a file offers to other files and takes from them.
 
     Attributes
     ----------
     takes : tuple of Take
     roots : tuple of (str, frozenset of str)
-        Names of the module, and the imported names that their definitions reach; Petastorm's are
-        the name ``petastorm``.
+        Names of the module, and the imported names that their definitions reach. Names imported
+        from Petastorm appear as ``petastorm``.
     needs_root : bool
-        Whether it uses a name ``petastorm`` that it does not bind.
+        Whether the file uses a name ``petastorm`` that it does not bind.
     met : tuple of frozenset of str
-        Imported names that meet in a call. Only of files that do not mention Petastorm.
+        Imported names that meet in a call. Only for files that do not mention Petastorm.
     is_known : bool
-        Whether its names tell what they hold: not if the file could not be parsed, or makes objects
-        by names in strings.
+        False if the file could not be parsed, or creates objects by names in strings, so that its
+        names do not tell what they hold.
     resolves : bool
-        Whether it calls what names say that stand elsewhere, as in configuration.
+        Whether the file resolves names that are given elsewhere, as in configuration.
     owners : frozenset of str
-        Names whose attribute ``petastorm`` it uses, in code or in strings.
+        Names whose attribute ``petastorm`` the file uses, in code or in strings.
     """
 
     takes: tuple[Take, ...] = ()
@@ -86,12 +86,12 @@ class Exchange:
     owners: frozenset[str] = frozenset()
 
     def meetings(self, names: Collection[str]) -> Iterator[frozenset[str]]:
-        """Yield which of `names` meet in one call."""
+        """Yield the subsets of `names` that meet in one call."""
         return (found for one in self.met if len(found := one.intersection(names)) > 1)
 
 
 def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
-    """Return what a module gives and takes; which names meet in it, if it is not `ours`."""
+    """Return the exchange of a module, with `Exchange.met` only if it is not `is_ours`."""
     references = module.scopes.references.get(OLD_ROOT, ())
     runs = (Take(match["path"], -1, "*", "*") for match in RUN.finditer(module.text))
     takes = (*takes_of(module.tree), *runs)
@@ -110,7 +110,7 @@ def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
 
 
 def takes_of(tree: ast.AST) -> Iterator[Take]:
-    """Yield what the import statements of a tree take, but for Petastorm's."""
+    """Yield the names that import statements take from modules other than Petastorm's."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -123,9 +123,9 @@ def takes_of(tree: ast.AST) -> Iterator[Take]:
 
 
 def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
-    """Return, by name of the module, which imported names its definition reaches.
+    """Return, by name of the module, the imported names that its definition reaches.
 
-    A name that nothing binds may come from a star import: it is given with a question mark.
+    A name that nothing binds may come from a star import. It is prefixed with a question mark.
     """
     bindings = module.scopes.module.bindings
     direct = {
@@ -183,7 +183,7 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 def _meetings(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]]:
     """Yield the sets of names that meet in a call.
 
-    Variables and attributes are told apart by their names alone, in the whole file.
+    Variables and attributes are identified by name alone, across the whole file.
     """
     given_to: dict[str, set[str]] = {}
     for targets, value in _assigned(tree):
@@ -211,7 +211,7 @@ def _meetings(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]
 
 
 def _joined(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
-    """Yield what is given to something, and to what."""
+    """Yield pairs of nodes: those that are combined, and the receiver that they are given to."""
     match node:
         case ast.Call(func=func, args=args, keywords=keywords):
             yield [*args, *keywords], [func]
@@ -226,7 +226,7 @@ def _joined(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[list[str], ast.AST]]:
-    """Yield what gets a value, and the value."""
+    """Yield each assigned value with the names that receive it."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets, value=value):
@@ -256,5 +256,5 @@ def _named(node: ast.AST) -> Iterator[str]:
 
 
 def resolves(module: PythonModule) -> bool:
-    """Whether code calls, or defines, what resolves names that stand elsewhere."""
+    """Whether the code calls or defines a function that resolves names given elsewhere."""
     return RESOLVES.search(module.text) is not None

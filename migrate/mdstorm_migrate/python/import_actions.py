@@ -1,10 +1,10 @@
 """Decide what happens to each name that a module imports from Petastorm.
 
-A name is moved only if mdstorm has all that the module uses through it; otherwise its import stays
-as it is, for that use. The name ``petastorm`` itself, which ``import petastorm.spark`` binds,
-becomes ``mdstorm`` together with all its uses. Where that could be seen from outside, or a use
-cannot be told apart, the import becomes ``import mdstorm as petastorm``, which needs no further
-edit.
+A name moves only if mdstorm has everything that the module uses through it; otherwise its import
+from Petastorm stays, at least for the uses that mdstorm lacks. The name ``petastorm`` itself, which
+``import petastorm.spark`` binds, becomes ``mdstorm`` together with all its uses. If that would be
+visible outside of the module, or a use cannot be located, the import becomes
+``import mdstorm as petastorm``, which needs no further edit.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.shadow import shadowed
 
-#: ``move``: from mdstorm. ``keep``: from Petastorm. ``both``: a second import beside the first,
-#: since some uses move. ``alias``: from mdstorm, under the old name.
+#: ``move``: import from mdstorm. ``keep``: import from Petastorm. ``both``: import both, because
+#: only some uses move. ``alias``: import mdstorm under the old name.
 Action: TypeAlias = Literal["move", "keep", "both", "alias"]
 
 
 def action_for(module: PythonModule, name: ImportedName) -> Action:
-    """Return what happens to one of the names that a module imports."""
+    """Return what happens to a name that the module imports from Petastorm."""
     return _actions(module)[name]
 
 
@@ -44,7 +44,7 @@ def _actions(module: PythonModule) -> dict[ImportedName, Action]:
 
 
 def moved(module: PythonModule, binding: Binding) -> petastorm.Counterpart | None:
-    """Return where mdstorm has what ``from … import name`` binds; None if nowhere."""
+    """Return mdstorm's counterpart of what ``from … import name`` binds; None if there is none."""
     assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
     old = binding.imported_module, binding.node.name
@@ -54,15 +54,15 @@ def moved(module: PythonModule, binding: Binding) -> petastorm.Counterpart | Non
 
 
 def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
-    """Return names that only the star import of `target` can give, and incidentally; sorted.
+    """Return the names that only the star import of `target` provides, by accident; sorted.
 
-    What another star import gives as its own is not among them.
+    Names that another star import offers as its own are excluded.
 
     Parameters
     ----------
     module : PythonModule
     scope : Scope
-        Where the star import stands.
+        The scope of the star import.
     target : str
         The module of Petastorm.
     """
@@ -85,7 +85,7 @@ def _action(module: PythonModule, name: ImportedName) -> Action:
 
 
 def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> bool:
-    """Whether mdstorm has what an import binds, and all that is used of it."""
+    """Whether mdstorm has what an import binds, and everything that is used of it."""
     target = binding.target or ""
     if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
@@ -112,10 +112,10 @@ def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
 
 
 def _is_looked_up(module: PythonModule, name: ImportedName) -> bool:
-    """Whether it matters which uses are left under the old name."""
+    """Whether the uses that are left under the old name may still be needed as such."""
     if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
         return True
-    # Code in strings sees a name of a function around only if the code beside it names it.
+    # Code in strings sees a name of an enclosing function only if the code beside it names it.
     return name.scope.parent is not None and is_named_in_strings(module)
 
 
@@ -127,30 +127,30 @@ def _can_rename(module: PythonModule, name: ImportedName) -> bool:
     for scope in {name.scope, *(one.scope for one in references)}:
         if _is_ambiguous(name, scope) or _is_taken(petastorm.NEW_ROOT, scope):
             return False
-    # Before Python 3.12, places in f-strings are guesses, and may be the same for several uses.
+    # Before Python 3.12, positions in f-strings are guesses, and several uses may share one.
     places = {module.span(use.name) for use in name.uses}
     exact = all(module.source_of(use.name) == name.name for use in name.uses)
     return exact and len(places) == len(name.uses)
 
 
 def _is_taken(name: str, scope: Scope) -> bool:
-    """Whether `scope` or one around it means something else by the name of a module."""
+    """Whether `scope` or one around it binds the name of a module to something else."""
     bindings = (one for scope in scope.with_outer() for one in scope.bindings.get(name, ()))
     return any(binding.target != name for binding in bindings)
 
 
 def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
-    """Whether the name may mean that of a class in `scope`, and the module's as well."""
+    """Whether the name in `scope` may belong to a class or to the module."""
     is_either = name.scope in (scope, scope.module)
     return is_either and scope.sees_two(name.name)
 
 
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
-    """Whether others may know the name: modules that import this one, code in strings."""
+    """Whether code elsewhere may know the name: modules that import this one, code in strings."""
     if is_named_in_strings(module) or _is_in_magics(module) or module.around.hands_on_root:
         return True
     if name.scope.parent is not None:
-        return name.scope.is_class  # it is an attribute
+        return name.scope.is_class  # as an attribute
     path = module.document.path
     if path is not None and path.name == "__init__.py":
         return True
@@ -160,11 +160,11 @@ def _is_exported(module: PythonModule, name: ImportedName) -> bool:
         isinstance(parent, ast.Try) for one in name.imports for parent in module.ancestors(one.node)
     )
     is_used = name.uses or name.texts or any(one.uses for one in imported_names(module))
-    return not is_used and not in_try  # perhaps it is there for others
+    return not is_used and not in_try  # it may be there for other modules
 
 
 def _is_in_magics(module: PythonModule) -> bool:
-    """Whether a magic of a notebook may use the name, as ``%time petastorm.make_reader(url)``."""
+    """Whether a notebook magic may use the name, as in ``%time petastorm.make_reader(url)``."""
     text, code = module.document.text, module.document.code
     if text == code:
         return False
@@ -181,7 +181,7 @@ def _is_in_all(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
-    """Whether an import is a fallback, by its branch or since one from mdstorm was tried above."""
+    """Whether an import is only a fallback for mdstorm, which a branch or an import above tries."""
     if is_fallback(module, binding.node, binding.name):
         return True
     others = binding.scope.bindings.get(binding.name, ())
@@ -189,7 +189,7 @@ def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
 
 
 def has_fallback(module: PythonModule) -> bool:
-    """Whether the file imports Petastorm where mdstorm is not installed."""
+    """Whether the file falls back on Petastorm where mdstorm is not installed."""
     imports = (one for one in module.scopes.bindings if petastorm.is_petastorm(one.target))
     return any(is_fallback_import(module, one) for one in imports)
 
@@ -209,9 +209,9 @@ def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> b
 
 
 def is_fallback(module: PythonModule, node: ast.AST, name: str | None = None) -> bool:
-    """Whether another branch of a ``try`` or an ``if`` around an import has mdstorm instead.
+    """Whether another branch of a ``try`` or an ``if`` around an import uses mdstorm instead.
 
-    Of a ``try``, any import of mdstorm counts; of an ``if``, one that binds the same `name`.
+    In a ``try``, any import of mdstorm counts; in an ``if``, only one that binds the same `name`.
     """
     child = node
     for parent in module.ancestors(node):
@@ -226,7 +226,7 @@ def is_fallback(module: PythonModule, node: ast.AST, name: str | None = None) ->
 
 
 def _others(statement: ast.Try, child: ast.AST) -> list[ast.AST]:
-    """Return what runs instead of the branch that `child` belongs to."""
+    """Return the statements that run instead of the branch that contains `child`."""
     if child in statement.handlers:
         rest = [one for one in statement.handlers if one is not child]
         return [*statement.body, *statement.orelse, *rest]
@@ -243,7 +243,7 @@ def _bound_to_mdstorm(branch: Sequence[ast.stmt]) -> set[str]:
 
 
 def _names_of_mdstorm(node: ast.AST) -> Iterable[str]:
-    """Return the names that an import statement binds to something of mdstorm's."""
+    """Return the names that an import statement binds to parts of mdstorm."""
     match node:
         case ast.Import(names=names):
             found = [one for one in names if petastorm.is_mdstorm(one.name)]

@@ -1,4 +1,4 @@
-"""Names that a module imports from Petastorm, and their uses in code and in types that are text."""
+"""Names that a module imports from Petastorm, and their uses in code and in textual annotations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
-#: Through how many names a module is followed.
+#: Through how many assignments a module is followed.
 _DEPTH = 3
-#: Functions and methods that give a version in another form, and those that decide by one.
+#: Functions and methods that convert a version, and functions that decide by one.
 _FORMS = re.compile(
     r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|list|map|str|tuple"
     r"|r?partition|replace|r?split|strip)\Z"
@@ -30,7 +30,7 @@ _FORMS = re.compile(
 _DECIDING = re.compile(
     r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
 )
-#: A requirement of the library, whose version is Petastorm's.
+#: A requirement of the library, which names a version of Petastorm's.
 PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 
 
@@ -43,13 +43,13 @@ class Use:
     node : ast.expr
         The name with all its attributes: ``petastorm.spark.make_spark_converter``.
     name : ast.Name
-        The name alone.
+        The name without attributes.
     path : str
         The dotted path that `node` stands for.
     missing : str or None
-        The first part of `path` that mdstorm does not have.
+        The shortest prefix of `path` that mdstorm lacks.
     further : tuple of Use
-        Of a module that is bound to another name, as in ``reader = petastorm.reader`` and in
+        If `node` is a module that is bound to another name, as in ``reader = petastorm.reader`` or
         ``def f(reader=petastorm.reader)``: the uses of that name.
     """
 
@@ -61,16 +61,16 @@ class Use:
 
     @property
     def lacks(self) -> str | None:
-        """What mdstorm does not have of all that is used through it."""
+        """The first path that mdstorm lacks among this use and its further uses."""
         return next(filter(None, (use.missing for use in self.with_further())), None)
 
     @property
     def is_assigned(self) -> bool:
-        """Whether it is an attribute that is assigned or deleted, not read."""
+        """Whether an attribute is assigned or deleted here rather than read."""
         return isinstance(self.node, ast.Attribute) and not isinstance(self.node.ctx, ast.Load)
 
     def with_further(self) -> Iterator[Use]:
-        """Yield the use, and those under other names."""
+        """Yield the use itself and the uses under other names."""
         yield self
         for use in self.further:
             yield from use.with_further()
@@ -78,17 +78,17 @@ class Use:
 
 @dataclass(eq=False)
 class ImportedName:
-    """A name of a scope that is bound to something of Petastorm's.
+    """A name that a scope binds to a part of Petastorm.
 
     Attributes
     ----------
     name : str
     scope : Scope
     imports : list of Binding
-        Its imports from Petastorm; usually one.
+        Imports from Petastorm that bind the name; usually one.
     uses : list of Use
     texts : list of TextualUse
-        Its uses in annotations that are strings, and in type comments.
+        Uses of the name in annotations that are strings, and in type comments.
     """
 
     name: str
@@ -99,23 +99,23 @@ class ImportedName:
 
     @property
     def is_root(self) -> bool:
-        """Whether ``import petastorm…`` binds it, without ``as``."""
+        """Whether ``import petastorm…`` binds the name, without ``as``."""
         return self.name == OLD_ROOT and any(one.target == OLD_ROOT for one in self.imports)
 
     @property
     def all_uses(self) -> Iterator[Use]:
-        """All uses, those under other names included."""
+        """All uses, including those under other names."""
         return (one for use in self.uses for one in use.with_further())
 
     @property
     def group(self) -> tuple[str, int, str]:
-        """What its edits have in common."""
+        """The group that all edits of this name share."""
         return ("import", id(self.scope), self.name)
 
 
 @lru_cache(maxsize=1)
 def imported_names(module: PythonModule) -> Sequence[ImportedName]:
-    """Return what the module imports from Petastorm, in the order of the text."""
+    """Return the names that the module imports from Petastorm, in textual order."""
     found: dict[tuple[Scope, str], ImportedName] = {}
     for binding in module.scopes.bindings:
         if is_petastorm(binding.target):
@@ -130,7 +130,7 @@ def imported_names(module: PythonModule) -> Sequence[ImportedName]:
 
 
 def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Reference]:
-    """Yield where a name is read that may mean what `scope` binds to it."""
+    """Yield the reads of a name that may mean the binding in `scope`."""
     for reference in module.scopes.references.get(name, ()):
         if reference.scope.may_see(name, scope) and not _is_of_class(module, reference, scope):
             yield reference
@@ -164,7 +164,7 @@ def _use(module: PythonModule, name: ast.Name, target: str, depth: int) -> Use:
 
 
 def _other_names(module: PythonModule, node: ast.expr) -> Iterator[ast.Name]:
-    """Yield where a name is read to which an expression is bound, and nothing else."""
+    """Yield the reads of a name that an expression, and nothing else, is bound to."""
     function = module.scopes.parents.get(node)
     match function:
         case (
@@ -190,7 +190,7 @@ def _of_default(
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
     node: ast.expr,
 ) -> Iterator[ast.Name]:
-    """Yield where a parameter is read whose default is an expression."""
+    """Yield the reads of a parameter whose default is an expression."""
     given = function.args
     plain = [*given.posonlyargs, *given.args]
     pairs = [
@@ -205,9 +205,9 @@ def _of_default(
 
 
 def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
-    """Return what mdstorm does not have of a path, with the same meaning.
+    """Return the prefix of a path that mdstorm lacks, or that means something else there.
 
-    That is the version of Petastorm, too, where something is decided by it.
+    The latter is Petastorm's version where code decides by it.
     """
     is_version = path == VERSION or path.startswith(f"{VERSION}.")
     return VERSION if is_version and _is_compared(module, node) else missing(path)
@@ -241,7 +241,7 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
 
 _CHAIN = re.compile(rf"(?<![\w./-]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")
 _TYPE_COMMENT = re.compile(rf"#\s*type:(?!\s*ignore\b)[^#\n]*\b{OLD_ROOT}\b")
-#: Functions whose strings may be, or may find, the name at run time.
+#: Functions whose strings may contain or look up the name at run time.
 _EVALUATING = frozenset({"compile", "dir", "eval", "exec", "globals", "locals", "timeit", "vars"})
 _GENERIC = frozenset({"dict", "frozenset", "list", "set", "tuple", "type"})
 _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "TypedDict"})
@@ -249,7 +249,7 @@ _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "Typ
 
 @dataclass(frozen=True)
 class TextualUse:
-    """A use of the name in a string or a comment: its span, its path, what of it mdstorm lacks."""
+    """A use of the name in a string or comment, with the prefix that mdstorm lacks."""
 
     start: int
     stop: int
@@ -258,9 +258,9 @@ class TextualUse:
 
 
 def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[TextualUse]:
-    """Yield the uses in types of the name that a scope binds; comments belong to the module.
+    """Yield the uses in annotations of the name that a scope binds; comments belong to the module.
 
-    Without a scope, those that no import reaches: types that nobody looks up at run time.
+    Without a scope, yield the uses that no import binds: types that nothing evaluates at run time.
     """
     spans = [
         module.span(string)
@@ -276,7 +276,7 @@ def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[Textu
 
 
 def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether Python's typing reads a string as code: in an annotation, or the type of a cast."""
+    """Whether type checkers read a string as code: in an annotation, or as the type of a cast."""
     node: ast.AST = string
     for parent in module.ancestors(string):
         match parent:
@@ -296,10 +296,11 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def is_named_in_strings(module: PythonModule) -> bool:
-    """Whether the name must go on to mean something, since strings may be code that has it.
+    """Whether the old name must stay bound, because strings may be code that uses it.
 
-    That is code that is evaluated, keys of namespaces, and types that are no annotations, as in
-    ``Rows = List["petastorm.Reader"]``. A mistake costs ``import mdstorm as petastorm``.
+    Such strings are evaluated code, keys of namespaces, and types outside of annotations, as in
+    ``Rows = List["petastorm.Reader"]``. A false positive only costs
+    ``import mdstorm as petastorm``.
     """
     evaluates = any(
         isinstance(one.func, ast.Name) and one.func.id in _EVALUATING for one in module.scopes.calls
@@ -315,7 +316,7 @@ def is_named_in_strings(module: PythonModule) -> bool:
 
 
 def _is_type(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string stands where types do that are no annotations."""
+    """Whether a string is a type outside of annotations."""
     for parent in module.ancestors(string):
         match parent:
             case ast.Subscript(value=generic):
@@ -326,5 +327,5 @@ def _is_type(module: PythonModule, string: ast.Constant) -> bool:
             case ast.AnnAssign(annotation=annotation):
                 return last_name(annotation) == "TypeAlias"
             case ast.stmt():
-                return type(parent).__name__ == "TypeAlias"  # of Python 3.12
+                return type(parent).__name__ == "TypeAlias"  # since Python 3.12
     return False

@@ -1,4 +1,4 @@
-"""Python code, parsed: its tree, its scopes, its literals, and positions in its text."""
+"""A parsed Python document: its tree, scopes and literals, and positions in its text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
 def parse_python(code: str) -> ast.Module:
     """Parse Python code.
 
-    Python's own parser is used to find things: on a file of 5,000 lines it takes 0.05 s and gives
-    the place of every node, for which LibCST needs 2 s. LibCST rewrites the statements that change.
+    Python's own parser is fast: it parses a file of 5,000 lines in 0.05 s and gives the place of
+    every node, where LibCST needs 2 s. LibCST is used only to rewrite the statements that change.
 
     Raises
     ------
     SourceError
-        If it is not Python of the version that is running, with the reason and the line.
+        If the code is not valid for the running Python version, with the reason and the line.
     """
     try:
         with warnings.catch_warnings():
@@ -42,12 +42,12 @@ def parse_python(code: str) -> ast.Module:
         raise SourceError("nested too deeply for Python's parser") from None
 
 
-#: What may follow a statement that is the last one of its line.
+#: What may follow the last statement of a line.
 _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
 
 
 def dotted(node: ast.AST) -> tuple[ast.Name, list[str]] | None:
-    """Return the name and the attributes of ``a.b.c``; None if `node` is something else."""
+    """Return the name and the attributes of ``a.b.c``; None if `node` is no such chain."""
     attributes = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)
@@ -56,7 +56,7 @@ def dotted(node: ast.AST) -> tuple[ast.Name, list[str]] | None:
 
 
 def last_name(node: ast.AST) -> str:
-    """Return the last part of what an expression names: ``c`` for ``a.b().c``."""
+    """Return the last part of the name in an expression: ``c`` for ``a.b().c``."""
     return ast.unparse(node).rpartition(".")[2]
 
 
@@ -70,8 +70,8 @@ class PythonModule:
         Spans count characters of its text.
     tree : ast.Module
     applies : callable
-        Whether the edits of a rule, named by code and class, will be applied: what a rule does may
-        depend on what another is allowed to.
+        Whether the edits of a rule, given by its code and class, will be applied: a rule may depend
+        on what another rule is allowed to do.
     around : Surroundings
         What the other files of the run mean for this one.
     """
@@ -101,7 +101,7 @@ class PythonModule:
         return self.document.code.isascii()
 
     def offset(self, line: int, column: int) -> int:
-        """Return the character at a line from 1 and a column in bytes of UTF-8, as `ast` has it."""
+        """Return the character at an `ast` position: a line from 1, a column in UTF-8 bytes."""
         start = self.document.lines.starts[line - 1]
         if self._is_ascii:
             return start + column
@@ -136,10 +136,10 @@ class PythonModule:
         return next(one for one in self.ancestors(node) if isinstance(one, ast.stmt))
 
     def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
-        """Return `node` with all its attributes, and the path of that, if `path` is that of `node`.
+        """Return `node`, which stands for `path`, extended by the attributes around it, and its path.
 
-        A name that ``getattr`` or ``hasattr`` looks up in it is a part of the path; the node is
-        what stands before the first of them.
+        Names that ``getattr`` or ``hasattr`` look up are part of the path. The returned node ends
+        before the first of them.
         """
         last: ast.AST = node
         for parent in self.ancestors(node):
@@ -163,16 +163,16 @@ class PythonModule:
         return self.scopes.scopes.get(name, self.scopes.module)
 
     def bindings(self, name: str, scope: Scope) -> list[Binding]:
-        """Return what may give `name` its meaning, seen from `scope`."""
+        """Return the bindings that may give `name` its meaning, as seen from `scope`."""
         home = scope.home(name)
         return home.bindings.get(name, []) if home is not None else []
 
     def resolve(self, node: ast.AST, scope: Scope, depth: int = 5) -> str | None:
-        """Return the dotted path of Petastorm's that ``a.b.c`` stands for; None if it is not one.
+        """Return the dotted path in Petastorm that ``a.b.c`` stands for; None if there is none.
 
-        Where a name has several bindings, as in ``try`` and ``except``, the one that is
-        Petastorm's counts. Names from star imports are resolved too, if nothing else binds them,
-        and those that are bound to one such path and to nothing else.
+        If a name has several bindings, as in ``try`` and ``except``, the one to Petastorm counts.
+        Names from star imports are resolved if nothing else binds them, and so are names whose only
+        binding is an assignment of such a path.
         """
         found = dotted(node)
         if found is None:
@@ -188,7 +188,7 @@ class PythonModule:
         return self._from_star(name.id, attributes, scope)
 
     def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-        """Yield the path that is all that a name is bound to, or two of them, and where it is."""
+        """Yield what the only assignment to a name may give it, each with its scope."""
         match self.bindings(name, scope):
             case [Binding(node=ast.Name() as target, scope=home)]:
                 match self.scopes.parents.get(target):
@@ -208,9 +208,9 @@ class PythonModule:
 
     @cached_property
     def calls(self) -> list[tuple[ast.Call, str]]:
-        """Calls of what Petastorm offers, with its dotted path.
+        """Calls of names that Petastorm offers, each with its dotted path.
 
-        The two methods of converters are known by their names, whatever they are called on.
+        The two methods of converters are recognised by their names, on any object.
         """
         found = ((call, self._callee(call)) for call in self.scopes.calls)
         return [(call, path) for call, path in found if path is not None]
@@ -224,7 +224,7 @@ class PythonModule:
         return path
 
     def _is_redefined(self, function: ast.expr, scope: Scope) -> bool:
-        """Whether the file defines a function or a class of that name, and not as a fallback."""
+        """Whether the file defines a function or class of that name, other than as a fallback."""
         if not isinstance(function, ast.Name):
             return False
         return any(
@@ -236,16 +236,17 @@ class PythonModule:
         )
 
     def logical_line(self, offset: int) -> tuple[int, int]:
-        """Return the span of the statement around a character, or of its head if it has a body.
+        """Return the span of the statement around a character; only its head if it has a body.
 
-        It is one that begins its line: of ``if x: y``, both are the ``if``.
+        Only statements that begin their line count: for ``if x: y``, that is the ``if`` in both
+        cases.
         """
         number = bisect.bisect_right(self._heads, (offset, len(self.text))) - 1
         return self._heads[number] if number >= 0 else (offset, offset)
 
     @cached_property
     def _heads(self) -> list[tuple[int, int]]:
-        """Spans of statements that begin their line: of compound ones, up to their body."""
+        """Spans of statements that begin their line; a compound statement ends before its body."""
         heads = []
         for node in ast.walk(self.tree):
             for first in getattr(node, "decorator_list", ()):
@@ -258,14 +259,14 @@ class PythonModule:
         return sorted(span for span in heads if self._begins_line(span[0]))
 
     def separator(self, statement: ast.stmt) -> str:
-        """Return what may stand between two statements that take the place of this one."""
+        """Return the separator between two statements that replace `statement`."""
         start, stop = self.span(statement)
         if _REST_OF_LINE.match(self.text, stop) is None or not self._begins_line(start):
             return "; "
         return self.document.lines.newline + self.text[self.document.lines.start_of(start) : start]
 
     def _begins_line(self, offset: int) -> bool:
-        """Whether nothing stands before a character that its line, or one joined to it, holds."""
+        """Whether a character is the first on a line that is not joined to the previous one."""
         line = self.document.lines.start_of(offset)
         is_joined = self.text[max(line - 3, 0) : line].rstrip("\r\n").endswith("\\")
         return not is_joined and not self.text[line:offset].strip()
@@ -275,9 +276,9 @@ _LITERAL = re.compile(r"""[rRuU]?(?P<quotes>'''|\"""|'|")(?P<inner>.*)(?P=quotes
 
 
 def inner_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | None:
-    """Return the span between the quotes of a string that is written as what it means.
+    """Return the span between the quotes of a string whose source text equals its value.
 
-    None for strings with escapes, in several pieces, or within an f-string.
+    None for strings with escapes, in several pieces, or in an f-string.
     """
     if isinstance(module.scopes.parents.get(string), ast.JoinedStr):
         return None
@@ -289,6 +290,6 @@ def inner_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | 
 
 
 def string_value(node: ast.AST | None) -> str | None:
-    """Return the value of a string literal; None if `node` is something else."""
+    """Return the value of a string literal; None if `node` is not one."""
     value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, str) else None

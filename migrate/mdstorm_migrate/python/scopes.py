@@ -1,11 +1,11 @@
 """The scopes, bindings and references of a Python module, found in one pass over its tree.
 
-As Python's own rules have it: functions, lambdas and comprehensions are scopes, a class body is one
-that its functions do not see, the first iterable of a comprehension belongs outside of it, `global`
-and `nonlocal` move a binding. A name may have several bindings in its scope, as in ``try`` and
-``except``; which of them is in force at a reference is not decided here.
+Scopes follow Python's rules: functions, lambdas and comprehensions are scopes; the functions in a
+class do not see its names; the first iterable of a comprehension is evaluated outside of it;
+`global` and `nonlocal` move a binding. A name may have several bindings in its scope, as in ``try``
+and ``except``; this module does not decide which of them is in force at a reference.
 
-One pass without recursion: a deeply nested expression is no deeper here than a shallow one.
+The pass uses no recursion, so deeply nested expressions are no problem.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 @dataclass(eq=False)
 class Binding:
-    """One place that gives a name its meaning.
+    """One place that binds a name.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Binding:
         The name that is bound; ``"*"`` for a star import.
     scope : Scope
     node : ast.AST
-        The `ast.alias` of an import, else the node that binds.
+        The `ast.alias` of an import, otherwise the node that binds the name.
     statement : ast.Import or ast.ImportFrom or None
         The import statement; None if it is not an absolute import.
     target : str or None
@@ -44,7 +44,7 @@ class Binding:
 
     @property
     def imported_module(self) -> str:
-        """The module that the import statement names; empty if it is no absolute import."""
+        """The module that the import statement names; empty if this is not an absolute import."""
         if isinstance(self.statement, ast.ImportFrom):
             return self.statement.module or ""
         is_import = self.statement is not None and isinstance(self.node, ast.alias)
@@ -53,7 +53,7 @@ class Binding:
 
 @dataclass(eq=False)
 class Reference:
-    """A name that is read or deleted, and the scope in which it stands."""
+    """A name that is read or deleted, with the scope in which that happens."""
 
     node: ast.Name
     scope: Scope
@@ -61,7 +61,7 @@ class Reference:
 
 @dataclass(eq=False)
 class Scope:
-    """A scope: its own bindings and deletions, and the names that it hands to others."""
+    """A scope: its bindings and deletions, and the names that it declares as global or nonlocal."""
 
     node: ast.AST
     parent: Scope | None
@@ -72,12 +72,12 @@ class Scope:
 
     @property
     def is_class(self) -> bool:
-        """Whether functions within do not see its names."""
+        """Whether the scope is a class, whose names functions inside do not see."""
         return isinstance(self.node, ast.ClassDef)
 
     @property
     def is_comprehension(self) -> bool:
-        """Whether ``:=`` within binds outside."""
+        """Whether the scope is a comprehension, in which ``:=`` binds outside."""
         return isinstance(self.node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
 
     @property
@@ -87,56 +87,56 @@ class Scope:
         return module
 
     def with_outer(self) -> Iterator[Scope]:
-        """Yield this scope and those around it, the module's last."""
+        """Yield this scope and the scopes around it; the module is last."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def owns(self, name: str) -> bool:
-        """Whether `name` is local here: one that is deleted is, too."""
+        """Whether `name` is local to this scope; deleting a name makes it local, too."""
         return name in self.bindings or name in self.deleted_names
 
     def home(self, name: str) -> Scope | None:
-        """Return the scope that owns `name` as it is seen from here; None if none does."""
+        """Return the scope that owns `name` as seen from here; None if none does."""
         for scope in self.with_outer():
             if scope.is_class and scope is not self:
                 continue
-            if name in scope.global_names:  # that holds for the functions within, too
+            if name in scope.global_names:  # also holds for the functions inside
                 return self.module if self.module.owns(name) else None
             if scope.owns(name):
                 return scope
         return None
 
     def sees_two(self, name: str) -> bool:
-        """Whether this is a class with a name of its own, which means the module's until bound."""
+        """Whether this class owns `name`, but reads the module's until its body binds it."""
         return self.is_class and self.owns(name) and self.module.owns(name)
 
     def may_see(self, name: str, owner: Scope) -> bool:
-        """Whether `name`, read here, may mean the one that `owner` owns."""
+        """Whether `name`, read in this scope, may be the one that `owner` owns."""
         return owner is self.home(name) or (owner is self.module and self.sees_two(name))
 
 
 @dataclass
 class Analysis:
-    """All scopes of a module.
+    """The scopes of a module, and what the rules look for in them.
 
     Attributes
     ----------
     module : Scope
     bindings : list of Binding
-        Those of imports, in the order of the text.
+        Bindings by absolute imports, in textual order.
     references : dict of str to list of Reference
-        By name, in the order of the text.
+        By name, in textual order.
     calls : list of ast.Call
-        In the order of the text.
+        In textual order.
     strings : list of ast.Constant
-        Those that contain the word petastorm, in the order of the text.
+        Strings that contain the word petastorm, in textual order.
     declared : set of str
         Names in `global` and `nonlocal` statements.
     parents : dict of ast.AST to ast.AST
     scopes : dict of ast.AST to Scope
-        Of names that are read, calls and strings: the scope in which they stand.
+        The scope of each name that is read, each call, and each string in `strings`.
     """
 
     module: Scope
@@ -154,12 +154,12 @@ _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.Gene
 
 
 def analyse(tree: ast.Module) -> Analysis:
-    """Return the scopes of a module."""
+    """Return the scopes, bindings and references of a module."""
     return _Analyser(tree).run()
 
 
 class _Analyser:
-    """One walk over a tree, with a stack of its own."""
+    """One walk over a tree, with an explicit stack."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.found = Analysis(Scope(tree, None))
@@ -186,13 +186,13 @@ class _Analyser:
         return self.found
 
     def push(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
-        """Visit `nodes` next, in their order, leaving out those that are None."""
+        """Visit `nodes` next, in order; None is skipped."""
         self.children.extend((node, scope) for node in nodes if node is not None)
 
     def bind(self, binding: Binding) -> None:
-        """Note a binding in the scope that it belongs to."""
+        """Record a binding in the scope that owns it."""
         if binding.name in binding.scope.nonlocal_names:
-            self.nonlocals.append(binding)  # the function around may bind it further down
+            self.nonlocals.append(binding)  # the enclosing function may bind the name further down
             return
         if binding.name in binding.scope.global_names:
             binding.scope = binding.scope.module
@@ -234,7 +234,7 @@ class _Analyser:
             self._delete(node.id, scope)
 
     def _delete(self, name: str, scope: Scope) -> None:
-        """Note that a name is deleted, which makes it one of the scope's own."""
+        """Record that a name is deleted, which makes it local to the scope."""
         if name in scope.global_names:
             scope = scope.module
         if name not in scope.nonlocal_names:
@@ -257,7 +257,7 @@ class _Analyser:
         if scope is self.found.module:
             return
         for name in node.names:
-            for binding in scope.bindings.pop(name, ()):  # an import may stand before it
+            for binding in scope.bindings.pop(name, ()):  # an import may precede the statement
                 binding.scope = scope.module
                 scope.module.bindings.setdefault(name, []).append(binding)
 
@@ -297,7 +297,7 @@ class _Analyser:
         self.push([node.body], self._enter(node, scope))
 
     def _visit_signature(self, node: _Function, scope: Scope) -> None:
-        """Defaults and annotations are outside of the function."""
+        """Visit the defaults and annotations, which belong to the outer scope."""
         for argument in _arguments(node):
             self.push([argument.annotation], scope)
         self.push(node.args.defaults, scope)
@@ -311,7 +311,7 @@ class _Analyser:
 
     def visit_classdef(self, node: ast.ClassDef, scope: Scope) -> None:
         self.bind(Binding(node.name, scope, node))
-        parameters = getattr(node, "type_params", ())  # of Python 3.12
+        parameters = getattr(node, "type_params", ())  # since Python 3.12
         self.push([*node.decorator_list, *parameters, *node.bases, *node.keywords], scope)
         self.push(node.body, Scope(node, scope))
 

@@ -1,4 +1,4 @@
-"""What of the user's own an import may mean instead of the library: a neighbour, a copy, stubs."""
+"""User code that an import of Petastorm may find first: a neighbour, a copy, stubs."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
-#: Directories that are on the path, and those that hold copies of libraries.
+#: Directories that are on the import path, and directories that hold vendored libraries.
 SOURCES = ("src", "lib", "libs", "python")
 _VENDORING = (
     *("third_party", "thirdparty", "third-party", "3rdparty", "vendor", "vendored", "_vendor"),
     *("vendors", "extern", "external", "externals", "deps", "_deps", "site-lib"),
 )
-#: Code that changes where modules are found, and the strings in it.
+#: Code that changes the import path, and the strings in it.
 _PATH_CHANGE = re.compile(r"\b(?:sys\.path\b|addsitedir\(|syspath_prepend\()[^\n]*")
 _WORD = re.compile(r"[\"']([\w./-]+)[\"']")
-#: Some of what every copy of Petastorm has, and hardly anything else of that name.
+#: Files that copies of Petastorm have, and other packages of that name hardly ever.
 _OF_COPIES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
-#: What the directory of a project holds.
+#: Files in the root of a project.
 _PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-#: How many directories above a file are looked at.
+#: How many parent directories are searched.
 ABOVE = 12
 
 
 @dataclass(frozen=True)
 class Local:
-    """What of the user's own an import may mean.
+    """User code that an import may find instead of the library.
 
     Attributes
     ----------
     name : str
-        A path, as it is called in messages.
+        The path as messages show it.
     kind : str
-        ``part`` of the package that the file is in, a ``package`` of the project's that only has
-        the same name, a ``copy`` of Petastorm, a ``neighbour`` of a script, or ``stubs``.
+        ``part`` of the package that contains the file, a ``package`` of the project that only
+        shares the name, a ``copy`` of Petastorm, a ``neighbour`` of a script, or ``stubs``.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Local:
 
 
 def shadowed(module: PythonModule, binding: Binding) -> Local | None:
-    """Return what an import of Petastorm may mean instead of the library; None if nothing."""
+    """Return the user code that an import of Petastorm may find instead; None if there is none."""
     name = None
     if binding.target and binding.target.startswith(f"{binding.imported_module}."):
         name = binding.target.rpartition(".")[2]
@@ -58,10 +58,10 @@ def shadowed(module: PythonModule, binding: Binding) -> Local | None:
 
 @lru_cache(maxsize=256)
 def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | None:
-    """Return what a dotted path, and a name in that module, may mean; None if the library.
+    """Return the user code that a dotted path, and a name in it, may mean; None for the library.
 
-    A script finds what stands beside it before it finds the library; a module of a package does
-    not. Of a single file ``petastorm.py`` nothing like ``petastorm.spark`` can be imported.
+    A script finds the modules beside it before the library; a module of a package does not. From a
+    single file ``petastorm.py``, nothing like ``petastorm.spark`` can be imported.
     """
     if module.document.path is None:
         return None
@@ -87,13 +87,13 @@ def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | 
 
 
 def _is_notebook(path: Path) -> bool:
-    """Whether a file is a notebook of Databricks, which nothing can import."""
+    """Whether a file is a Databricks notebook, which cannot be imported."""
     with open(path, "rb") as file:
         return file.read(len(DATABRICKS_HEADER)) == DATABRICKS_HEADER
 
 
 def is_stub(path: PurePath | None) -> bool:
-    """Whether a file is one of a folder of stubs for the library, which says what its types are."""
+    """Whether a file is a type stub for the library."""
     if path is None or path.suffix != ".pyi":
         return False
     return any(
@@ -104,7 +104,7 @@ def is_stub(path: PurePath | None) -> bool:
 
 
 def _added(text: str) -> frozenset[str]:
-    """Return the folders that code puts on the path."""
+    """Return the folders that code adds to the import path."""
     return frozenset(
         "/".join(part for part in word.split("/") if part not in ("", ".", ".."))
         for change in _PATH_CHANGE.findall(text)
@@ -114,7 +114,7 @@ def _added(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
-    """Return packages ``petastorm`` that files of a folder may import, with what to call them."""
+    """Return the packages ``petastorm`` that files of a folder may import, and their names."""
     found = []
     for above in [folder, *folder.parents][:ABOVE]:
         for name in ("", *SOURCES, *_VENDORING, *sorted(added)):
@@ -128,7 +128,7 @@ def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
 
 
 def _serves(package: Path, path: str, name: str | None) -> bool:
-    """Whether a package has what an import names, but not from the library itself."""
+    """Whether a package itself provides an imported name, rather than through the library."""
     _, *parts = path.split(".")
     place = package.joinpath(*parts)
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
@@ -148,7 +148,7 @@ def _is_empty(package: Path) -> bool:
 
 
 def _part(package: Path, path: str, name: str | None) -> str | None:
-    """Return what to call the part of the package around a file that an import means, if any."""
+    """Return how to call the part of the file's own package that an import means; None if none."""
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent
@@ -164,7 +164,7 @@ def _part(package: Path, path: str, name: str | None) -> str | None:
 
 
 def is_in_project(path: PurePath | None, *parts: str) -> bool:
-    """Whether a module or a package lies where the code of a file may find it."""
+    """Whether a module or package lies where a file's code may find it."""
     if path is None:
         return False
     above = Path(os.path.abspath(path)).parents[:ABOVE]
