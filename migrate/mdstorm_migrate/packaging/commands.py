@@ -1,4 +1,4 @@
-"""``pip install`` commands in scripts, Dockerfiles, notebooks and workflows, and comments there."""
+"""``pip install`` commands in scripts, Dockerfiles, notebooks and workflows, and their comments."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, f
 from mdstorm_migrate.packaging.rewriting import of_conda, of_copy, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
-#: Beginnings of comments: in shells, YAML and Dockerfiles; also in the likes of C; in INI files.
+#: What begins a comment in shells, YAML and Dockerfiles; in languages like C, too; in INI files.
 SHELL = re.compile(r"(?:^|\s)#")
 ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
 INI = re.compile(r"(?:^|\s)[#;]")
-#: In SQL, but for the lines of cells that Databricks writes as such comments.
+#: In SQL, except for lines of cells that Databricks writes as such comments.
 SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
 _LINE = re.compile(r"[^\r\n]*")
 
 
 def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -> bool:
-    """Whether a comment begins before a character, on its line."""
+    """Whether a comment begins before a character on its line."""
     start = text.rfind("\n", 0, position) + 1
     start = text.rfind("\r", start, position) + 1 or start
     return _first_mark(text, start, marks) <= position
@@ -31,18 +31,18 @@ def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -
 
 @lru_cache(maxsize=2)
 def _first_mark(text: str, start: int, marks: re.Pattern[str]) -> float:
-    """Return where the first beginning of a comment on a line ends: lines may be long."""
-    found = marks.search(_LINE.match(text, start)[0])  # type: ignore[index]  # it matches anything
+    """Return the end of the first comment mark on a line; cached, since lines may be long."""
+    found = marks.search(_LINE.match(text, start)[0])  # type: ignore[index]  # it always matches
     return math.inf if found is None else start + found.end()
 
 
-#: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
-#: Comments among the lines of a command, which Dockerfiles may have, do not end it.
+#: A command up to its end: a line break that is not continued, or an operator of the shell.
+#: Comments between the lines of a command, which Dockerfiles allow, do not end it.
 _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
 #: Between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 
-#: A module that Python runs, ``python -m petastorm.etl.x``, or a script that runs one.
+#: A module that Python runs, as ``python -m petastorm.etl.x``, or a script that runs one.
 _RUN = re.compile(
     rf"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-m[ \t]+(?P<path>{OLD_ROOT}(?:\.\w+)+)
     | (?:^|[;&|(!]|\b(?:RUN|do|then|else|sudo|time|exec)(?=[ \t]))[ \t]*
@@ -51,7 +51,7 @@ _RUN = re.compile(
 )
 
 
-#: Code that is an argument of Python, what of it is a name, and what it imports from a module.
+#: Code given to Python with ``-c``, the dotted names in it, and what it imports from a module.
 _CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""")
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
 _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w, \t]+)")
@@ -59,7 +59,7 @@ _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the commands of each tool; compiled on first use, as that takes a while."""
+    """Return the pattern of each tool's commands; compiled on first use, which takes a while."""
     pip = (
         rf"(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|pipx)|\$[({{]?PIP\d?[)}}]?)\"?{_GAP}"
         rf"(?:(?:pip|tool){_GAP})?(?:-[\w-]+{_GAP})*(?:install|add|download|wheel)\b{_END}"
@@ -68,9 +68,9 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return ("pip", re.compile(pip)), ("conda", re.compile(conda))
 
 
-#: Between two commands that are strings of a list, as in ``script: ["pip install x", "pytest"]``.
+#: Between two commands that are strings of one list: ``script: ["pip install x", "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
-#: The options before a word that make it a name or a path of something else.
+#: Options that make the next word a name or path of something other than a package.
 _OPTION = re.compile(
     r"""(?<![\w-])(?:-[cdfinprtwEG]|(?P<editable>-e|--editable)
     |--(?:constraint|dest|extras?|find-links|group|(?:extra-)?index-url|name|no-binary|only
@@ -89,13 +89,13 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
             start, at = match.span()
             following = _NEXT.search(text, start, at)
             if following is not None and re.search(r"\s", text[start : following.start()]):
-                at = following.start()  # each string is a command, not a word of one
+                at = following.start()  # each string is a command of its own, not a word
             if not is_commented_out(text, start):
                 yield tool, start, at
 
 
 def installed(text: str) -> Iterator[tuple[str, Requirement]]:
-    """Yield the requirements of Petastorm in install commands, with the tool that installs."""
+    """Yield the requirements of Petastorm in install commands, each with its tool."""
     if OLD_ROOT not in text.lower():
         return
     for tool, start, stop in install_commands(text):
@@ -107,10 +107,10 @@ def installed(text: str) -> Iterator[tuple[str, Requirement]]:
 
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
-    """Yield what becomes of the commands of a document that install Petastorm, or run its modules.
+    """Yield edits and findings for commands that install Petastorm or run its modules.
 
-    Options, quotes and other packages stay. A version that is not quoted, which a shell takes for a
-    redirection (``petastorm>=0.12``), goes with the rest.
+    Options, quotes and other packages stay. An unquoted version, which a shell would read as a
+    redirection (``petastorm>=0.12``), is removed with the rest.
     """
     for tool, found in installed(document.text):
         if found.is_copy:
@@ -124,7 +124,7 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield what becomes of the commands between two characters that run Petastorm's modules."""
+    """Yield the edits of commands in a span that run Petastorm's modules."""
     if document.needs.importers or document.needs.is_unused:
         return
     for ran in _RUN.finditer(document.text, start, stop):
@@ -138,7 +138,7 @@ def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterat
 
 
 def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield the edits of code in a command, if mdstorm has all that it names."""
+    """Yield the edits of code in a command if mdstorm has every name in it."""
     text = document.text[start:stop]
     paths = [one["path"] for one in _NAME.finditer(text)]
     for module, names in _FROM.findall(text):

@@ -1,4 +1,4 @@
-"""Lists of requirements: what they name, who has written them, and values of INI files."""
+"""Lists of requirements: the names in them, whether a tool wrote them, and values of INI files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mdstorm_migrate.packaging.toml import dependency_keys, requirement_strings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
-#: Extras behind a name, which are no distributions.
+#: Extras after a name, which are not distributions.
 _EXTRAS = re.compile(r"(?<=\w)\[[^\]\n]*\]")
 _LINE = re.compile(r"^[ \t]*(?:-[ \t]+[\"']?)?(?:[\w-]+::)?(?P<name>[A-Za-z][\w.-]*)", re.MULTILINE)
 _QUOTED = re.compile(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""")
 _PACKAGE = re.compile(r"""["'\s]([A-Za-z][\w.-]*)[=<>~\[]=?[\w.\[]""")
-#: Names that conda has for the same, and other builds of a distribution.
+#: conda's names for the same distributions, and other builds of a distribution.
 _SAME = {
     **dict.fromkeys(("pytorch", "pytorch-gpu"), "torch"),
     **dict.fromkeys(("databricks-connect", "pyspark-client", "pyspark-connect"), "pyspark"),
@@ -33,7 +33,7 @@ _HASH = re.compile(r"\s--hash=")
 
 
 def normalised(name: str) -> str:
-    """Return the name of a distribution as indexes compare it, one for all of its builds."""
+    """Return the name of a distribution as indexes compare it, with one name for all its builds."""
     plain = re.sub(r"[-_.]+", "-", name).lower()
     return _SAME.get(plain, plain)
 
@@ -41,7 +41,7 @@ def normalised(name: str) -> str:
 def required_names(documents: Iterable[Document]) -> set[str]:
     """Return the names of the distributions that the documents of a file require.
 
-    Strings in code count only where no command of a notebook installs something.
+    Strings in code count only if no command of a notebook installs anything.
     """
     found: dict[bool, set[str]] = {False: set(), True: set()}
     for document in documents:
@@ -50,9 +50,9 @@ def required_names(documents: Iterable[Document]) -> set[str]:
 
 
 def is_generated(text: str) -> bool:
-    """Whether a tool has written a requirements file from another.
+    """Whether a tool generated a requirements file from another file.
 
-    So it has if Petastorm has a hash there, or most requirements have: a single one is by hand.
+    That is so if Petastorm has a hash, or most requirements do: a single hash is added by hand.
     """
     if _GENERATED.search(text) is not None:
         return True
@@ -64,7 +64,7 @@ def is_generated(text: str) -> bool:
 
 
 def is_inventory(text: str) -> bool:
-    """Whether a requirements file lists a hundred versions or more, as ``pip freeze`` prints."""
+    """Whether a requirements file pins at least a hundred entries, like ``pip freeze``."""
     entries = list(_ENTRY.finditer(text))
     return len(entries) >= 100 and 10 * sum("==" in one[0] for one in entries) > 9 * len(entries)
 
@@ -94,7 +94,7 @@ _INI_LINE = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
-#: Keys whose values are requirements, one a line; of tox, with factors before them.
+#: Keys whose values are requirements, one per line; in tox, with factors before them.
 _REQUIREMENTS = re.compile(r"(?:install_|setup_|tests_)?requires?|deps")
 _INI_EXTRAS = "options.extras_require"
 _REQUIREMENT = re.compile(
@@ -105,14 +105,14 @@ _REQUIREMENT = re.compile(
 
 @dataclass(frozen=True)
 class IniValue:
-    """A value, with the lines that continue it; or the name of a section.
+    """A value with its continuation lines, or the name of a section.
 
     Attributes
     ----------
     section, key : str
-        Where it stands; the key of a section's name is empty.
+        The section and the key of the value; the key of a section's name is empty.
     start, stop : int
-        Its span, in characters.
+        The span in characters.
     """
 
     section: str
@@ -133,7 +133,7 @@ def ini_values(text: str) -> Iterator[IniValue]:
 
 
 def requirement_lines(text: str) -> Iterator[re.Match[str]]:
-    """Yield the lines that may require Petastorm, as the group ``requirement``."""
+    """Yield the lines that may require Petastorm, with the requirement as group ``requirement``."""
     for value in ini_values(text):
         if value.key and (value.section == _INI_EXTRAS or _REQUIREMENTS.fullmatch(value.key)):
             yield from _REQUIREMENT.finditer(text, value.start, value.stop)

@@ -1,9 +1,9 @@
-"""Requirements such as ``petastorm[torch]==0.11.5``: find them in a text.
+"""Requirements such as ``petastorm[torch]==0.11.5``: finding them in a text.
 
-A requirement is found by its whole name: ``petastorm.git`` is another, and ``reco[petastorm]`` an
-extra. ``hops-petastorm`` is a copy that is imported by the same name. The version of another
-project means nothing for mdstorm, so it goes; an extra stays if mdstorm has its counterpart; what
-follows, such as an environment marker, is left alone.
+Only the whole name of the distribution counts: ``petastorm.git`` is another one, and
+``reco[petastorm]`` an extra. ``hops-petastorm`` is a copy that is imported by the same name.
+Petastorm's version means nothing for mdstorm, so it is removed; an extra stays if mdstorm has a
+counterpart; what follows, such as an environment marker, is kept.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from functools import cache
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
-#: Variables of shells, templates and workflows, which may hold a version.
+#: Variables of shells, templates and workflows, which may contain a version.
 _VARIABLE = r"(?:\$?\{\{[^}\n]*\}\}|\$?\{[\w.:-]+\}|\$\([\w.-]+\)|\$\w+)"
 _NUMBER = rf"(?:[\w.*+!-]|{_VARIABLE})+"
 _GAP = r"(?:[ \t]|\\\r?\n)*"
-#: A sign alone that does not touch a number may be a redirection of a shell.
+#: A lone comparison sign that does not touch a number may be a redirection of a shell.
 _VERSION = (
     rf"(?:(?:===|==|~=|!=|<=|>=){_GAP}{_NUMBER}|[<>]{_GAP}(?=\d){_NUMBER}"
     rf"|(?<!\s)[<>](?={_VARIABLE}){_NUMBER})"
 )
 _VERSIONS = rf"{_VERSION}(?:{_GAP},{_GAP}{_VERSION})*"
-#: Extras of Petastorm, and those of mdstorm that bring the same in.
+#: Petastorm's extras, and mdstorm's extras that install the same.
 _EXTRAS = {
     "opencv": "images",
     "s3fs": "s3",
@@ -38,7 +38,7 @@ _EXTRAS = {
 
 @cache
 def _requirement() -> re.Pattern[str]:
-    """Return the pattern of a requirement; compiled on first use, as it takes a while."""
+    """Return the pattern of a requirement; compiled on first use, which takes a while."""
     return re.compile(
         rf"""
         (?<![\w./@$-]) (?<!egg=) (?<!\{{\{{)(?<!\{{\{{[ ])(?<!\$[{{(])
@@ -52,11 +52,11 @@ def _requirement() -> re.Pattern[str]:
     )
 
 
-#: What stands before an extra of another distribution, of a project's folder or of its wheel.
+#: What precedes an extra of another distribution, of a project's folder or of a wheel.
 _EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
-#: The version of a copy that somebody has changed, as ``0.11.4+acme``.
+#: The version of a modified copy, such as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
-#: Behind a requirement: a version that is not understood, or a text that is joined to it.
+#: After a requirement: a version that cannot be parsed, or a text that is appended to it.
 _GOES_ON = re.compile(
     rf"""{_GAP}(?:[=~!<>]=|=[ ]?[\d$"'])|\$[\w(]|\$?\{{|%[\w(]|["'][ \t]*[+%](?!=)""", re.VERBOSE
 )
@@ -66,14 +66,14 @@ _ADDRESS = re.compile(
     (?:\.git)?(?:@[^\s"',;#]+|-\d[^\s"',;]*\.(?:whl|zip|tar\.gz))?(?:\#[^\s"',;]*)?(?=["'\s,;]|\Z)""",
     re.IGNORECASE | re.VERBOSE,
 )
-#: A marker that keeps a requirement away from every Python that mdstorm runs on.
+#: A marker that excludes every Python version that mdstorm supports.
 _OLD_PYTHON = re.compile(
     r"""[ \t]*[^\s;,"'\]]*[ \t]*;[^\n\#;]*python_version[ ]*
     (?: <=?[ ]*\\?["'](?:2\.\d|3(?:\.\d)?)\\?["'] | <[ ]*\\?["']3\.10\\?["']
       | ={2,3}[ ]*\\?["'](?:2\.\d|3\.\d)\\?["'])""",
     re.VERBOSE,
 )
-#: A channel of conda before a name, and a version as conda has it behind one.
+#: A conda channel before a name, and conda's notation of a version after it.
 _CHANNEL = re.compile(r"[\w-]::\Z")
 _OF_CONDA = re.compile(r"[ \t]*=(?![=\s])")
 
@@ -85,14 +85,14 @@ class Requirement:
     Attributes
     ----------
     start, stop : int
-        Its span in characters: name, extras, and version or URL.
+        The span in characters: name, extras, and version or URL.
     extras : tuple of str
         Petastorm's extras, in lower case.
     is_copy : bool
-        Whether it says where to install from, as ``petastorm @ git+https://…``, or has the name or
-        the version of a changed copy, as ``hops-petastorm`` and ``petastorm==0.12.1+acme`` have.
+        Whether it installs from a location, as ``petastorm @ git+https://…``, or has the name or
+        version of a modified copy, as ``hops-petastorm`` and ``petastorm==0.12.1+acme``.
     is_open : bool
-        Whether more of it follows, as in ``"petastorm==" + VERSION``, and nobody can say what.
+        Whether more text is appended that is unknown here, as in ``"petastorm==" + VERSION``.
     """
 
     start: int
@@ -103,7 +103,7 @@ class Requirement:
 
 
 def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
-    """Yield the requirements of Petastorm between two characters of a text."""
+    """Yield the requirements of Petastorm in a span of a text."""
     for match in _requirement().finditer(text, start, len(text) if stop is None else stop):
         if _EXTRA_OF.search(text, max(match.start() - 80, 0), match.start()):
             continue
@@ -114,49 +114,49 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
 
 
 def find_addresses(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
-    """Yield the repositories, folders and archives of Petastorm that are to be installed."""
+    """Yield the repositories, folders and archives of Petastorm that are installed."""
     for match in _ADDRESS.finditer(text, start, len(text) if stop is None else stop):
         yield Requirement(*match.span(), is_copy=True)
 
 
 def mdstorm_extras(extras: Iterable[str]) -> list[str]:
-    """Return mdstorm's extras for some of Petastorm's, each once; unknown ones have none."""
+    """Return mdstorm's extras for some of Petastorm's, each once; unknown extras have none."""
     found = (_EXTRAS.get(extra.strip().lower()) for extra in extras)
     return list(dict.fromkeys(extra for extra in found if extra))
 
 
 def is_local_version(version: str) -> bool:
-    """Whether a version is that of a copy which somebody has changed."""
+    """Whether a version is that of a modified copy, such as ``0.11.4+acme``."""
     return _LOCAL_VERSION.search(version) is not None
 
 
 def is_requirement(text: str) -> bool:
     """Whether a text, such as a string of a list, is a requirement of Petastorm.
 
-    An environment marker or a comment may follow, and nothing else.
+    Only an environment marker or a comment may follow.
     """
     match = _requirement().match(text.strip())
     return match is not None and re.match(r"\s*([;#]|$)", text.strip()[match.end() :]) is not None
 
 
 def is_versioned(text: str) -> bool:
-    """Whether a requirement has a version or an extra, so that nothing else can be meant."""
+    """Whether a requirement has a version or an extra, so that it cannot mean anything else."""
     return re.search(r"[\[=<>~!]", text) is not None
 
 
 def is_for_old_python(rest: str) -> bool:
-    """Whether what follows a requirement is a marker that mdstorm's Pythons do not fit."""
+    """Whether a requirement is followed by a marker that excludes mdstorm's Python versions."""
     return _OLD_PYTHON.match(rest) is not None
 
 
 def is_of_conda(text: str, found: Requirement) -> bool:
-    """Whether only conda takes a requirement: it has a channel, or is ``petastorm=0.12``."""
+    """Whether only conda accepts a requirement: it has a channel, or is ``petastorm=0.12``."""
     has_channel = _CHANNEL.search(text, max(found.start - 3, 0), found.start) is not None
     return has_channel or _OF_CONDA.match(text, found.stop) is not None
 
 
 def quoted_word(text: str, start: int, stop: int, new: str) -> str:
-    """Return what stands in place of a word of a command: quoted if need be and not quoted yet."""
+    """Return the replacement of a word of a command, quoted if it needs quotes and has none."""
     before, old = text[:start], text[start:stop]
     opening = re.search(r"""(?P<quote>["'])(?:--?[\w-]+=)?\Z""", before[-80:])
     if opening is not None and text[stop : stop + 1] == opening["quote"]:

@@ -1,4 +1,4 @@
-"""What stands in place of a requirement of Petastorm, and beside it."""
+"""Edits of requirements of Petastorm, and requirements to add beside them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mdstorm_migrate.packaging.requirement import (
 )
 
 MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
-#: What an extra of Petastorm's brought in that mdstorm's does not.
+#: What extras of Petastorm installed that mdstorm's extras do not.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
 ALREADY = "mdstorm is already required"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
-#: What stands between two words of a command, or two strings of an array.
+#: What may separate two words of a command, or two strings of an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
-#: Where a semicolon behind a requirement begins a marker, and that marker.
+#: Places where a semicolon after a requirement begins a marker, and that marker.
 _LISTS = ("line", "string", "ini")
 _MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\\\r\n])*(?<!\s)""")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
@@ -39,7 +39,7 @@ UNUSED = (
 def rewrite_requirement(
     document: Document, found: Requirement, rule: str, place: Place
 ) -> Iterator[Edit | Finding]:
-    """Yield what becomes of a requirement: edits, or a finding where manual review is needed."""
+    """Yield the edits of a requirement, or a finding if it needs manual review."""
     needs = document.needs
     refusal = _refusal(document, found, rule, place)
     if refusal is not None:
@@ -87,9 +87,9 @@ def of_old_python(found: Requirement, rule: str) -> Finding:
 
 
 def requirement_of(document: Document, extras: Iterable[str]) -> str:
-    """Return the requirement of mdstorm in place of one with some of Petastorm's extras."""
+    """Return the requirement of mdstorm that replaces one with some of Petastorm's extras."""
     needs = document.needs
-    if needs.is_constraint:  # which has no extras
+    if needs.is_constraint:  # constraints have no extras
         return f"mdstorm{needs.wanted.version}"
     names = [*mdstorm_extras(extras), *needs.extras, *needs.wanted.extras]
     listed = ",".join(dict.fromkeys(names))
@@ -97,13 +97,13 @@ def requirement_of(document: Document, extras: Iterable[str]) -> str:
 
 
 def lost_with(beside: Iterable[str], extras: Iterable[str]) -> list[str]:
-    """Return those of some distributions that a requirement with these extras brought in."""
+    """Return the distributions of `beside` that a requirement with these extras installed."""
     own = {BROUGHT_BY_EXTRAS.get(extra) for extra in extras}
     return [one for one in beside if one in own or one not in BROUGHT_BY_EXTRAS.values()]
 
 
 def _refusal(document: Document, found: Requirement, rule: str, place: Place) -> Finding | None:
-    """Return why a requirement is left to people, or alone; None if it is edited."""
+    """Return the finding that explains why a requirement is not edited; None if it is."""
     span = found.start, found.stop
     if found.is_copy:
         return of_copy(found, rule)
@@ -120,10 +120,10 @@ def _refusal(document: Document, found: Requirement, rule: str, place: Place) ->
 
 
 def _spelt(document: Document, found: Requirement, place: Place, new: str) -> str:
-    """Return a requirement as it is written at a place."""
+    """Return a requirement as it has to be quoted in a place."""
     if place == "word":
         return quoted_word(document.text, found.start, found.stop, new)
-    # Brackets without quotes mean something else in YAML.
+    # In YAML, brackets without quotes mean something else.
     is_quoted = document.text[found.start - 1 : found.start] in ("'", '"')
     if place == "alone" and re.search(r"[\[\],*]", new) and not is_quoted:
         return f'"{new}"'
@@ -147,7 +147,7 @@ def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool
 
 
 def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
-    """Whether mdstorm is already required in the same list, as where Petastorm stayed beside it."""
+    """Whether mdstorm is already required in the same list, as after a run that kept Petastorm."""
     if place in ("line", "item"):
         return _names_mdstorm(document, found, place)
     text, (line, end) = document.text, _line_of(document, found)
@@ -160,21 +160,21 @@ def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bo
 
 
 def _line_of(document: Document, found: Requirement) -> tuple[int, int]:
-    """Return the span of the line of a requirement, its end included."""
+    """Return the span of the line of a requirement, including its line break."""
     end = document.text.find("\n", found.stop)
     return document.lines.start_of(found.start), len(document.text) if end < 0 else end + 1
 
 
-#: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
-#: ``ini`` file, a ``word`` of a command, an ``item`` of a list in YAML; ``alone`` where one value
-#: holds just one.
+#: How requirements are listed: one per ``line``, as a quoted ``string`` of an array, as a line of
+#: an ``ini`` file, as a ``word`` of a command, as an ``item`` of a list in YAML; ``alone`` if a
+#: value consists of one requirement.
 Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
 
 
 def name_index(
     document: Document, found: Requirement, rule: str, place: Place
 ) -> Iterator[Edit | Finding]:
-    """Yield the edit that names the index, where there is room for one."""
+    """Yield the edit that names the index, or a note if this place cannot name one."""
     option = f"--extra-index-url {document.needs.index}"
     message = "tell pip where to find mdstorm"
     if place == "line":
@@ -198,7 +198,7 @@ def list_beside(
     items: Sequence[str],
     message: str,
 ) -> Edit | None:
-    """Return the edit that lists others beside a requirement; None where that cannot be done."""
+    """Return the edit that lists `items` beside a requirement; None if that is not possible."""
     insertion = _insertion(document, found, place, items)
     if insertion is None:
         return None
@@ -209,7 +209,7 @@ def list_beside(
 def _insertion(
     document: Document, found: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
-    """Return where others are listed, and the text that lists them there."""
+    """Return where to list `items`, and the text to insert there; None if that is not possible."""
     if place in ("line", "item"):
         return _as_lines(document, found, place, items)
     if place == "ini":
@@ -274,13 +274,13 @@ def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int,
 
 
 def yaml_item(value: str) -> str:
-    """Return a requirement as an item of YAML, where some signs begin something else."""
+    """Return a requirement as an item of YAML, quoted if a character has a special meaning."""
     is_special = re.search(r"[ @#]|: ", value) and not value.startswith("--")
     return f'"{value}"' if is_special else value
 
 
 def removal(document: Document, found: Requirement) -> tuple[int, int]:
-    """Return the span to remove of a requirement: its line, if nothing else stands there."""
+    """Return the span to remove for a requirement: its whole line if nothing else is on it."""
     text = document.text
     at, quote = _opened(text, found.start)
     line, end = document.lines.start_of(at), text.find("\n", found.stop) + 1 or len(text)
@@ -298,5 +298,5 @@ def _opened(text: str, start: int) -> tuple[int, str]:
 
 
 def is_entry(text: str, at: int) -> bool:
-    """Whether an entry of a list in brackets begins at a character."""
+    """Whether an entry of a bracketed list begins at a character."""
     return text[max(at - 80, 0) : at].rstrip()[-1:] in (",", "[")

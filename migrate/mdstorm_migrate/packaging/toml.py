@@ -1,4 +1,4 @@
-"""Requirements in TOML: where strings and keys stand, and what becomes of tables of Poetry."""
+"""Requirements in TOML: the positions of strings and keys, and edits of Poetry's tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUES = r"""
   | \#[^\n]*
   | (?P<open>[\[{]) | (?P<close>[\]}])
 """
-#: What may stand inside of an array or an inline table.
+#: What may occur inside an array or an inline table.
 _INSIDE = re.compile(_VALUES, re.VERBOSE | re.DOTALL)
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _TOKEN = re.compile(
@@ -34,14 +34,14 @@ _BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
 
 @dataclass(frozen=True)
 class TomlString:
-    """A string of one line.
+    """A string on one line.
 
     Attributes
     ----------
     table, key : str
-        The table, and the last key that began a line: that of the string, or of its array.
+        The table, and the last key that began a line: the key of the string or of its array.
     start, stop : int
-        What is between the quotes, in characters.
+        The span between the quotes, in characters.
     value : str
     """
 
@@ -59,13 +59,13 @@ class TomlKey:
     Attributes
     ----------
     table : str
-        The table that it belongs to.
+        The table that contains the key.
     name : str
         Without quotes.
     start, stop : int
-        The name, in characters.
+        The span of the name, in characters.
     value_start, value_stop : int
-        What follows the equals sign, up to the end of the line; empty for a table.
+        The span from the equals sign to the end of the line; empty for a table.
     """
 
     table: str
@@ -77,7 +77,7 @@ class TomlKey:
 
 
 def toml_strings(text: str) -> Iterator[TomlString]:
-    """Yield the strings of one line, those that are parts of keys left out."""
+    """Yield the strings on one line, except those that are parts of keys."""
     table = key = ""
     for match in _tokens(text):
         found = match.groupdict()
@@ -90,7 +90,7 @@ def toml_strings(text: str) -> Iterator[TomlString]:
 
 
 def toml_keys(text: str) -> Iterator[TomlKey]:
-    """Yield keys, and tables as the keys of the tables above them."""
+    """Yield the keys; a table counts as a key of the table above it."""
     table = ""
     for match in _tokens(text):
         found = match.groupdict()
@@ -108,7 +108,7 @@ def toml_keys(text: str) -> Iterator[TomlKey]:
 
 
 def value_of(text: str, key: TomlKey) -> tuple[int, int]:
-    """Return the span of the value of a key, which may be a table of its own."""
+    """Return the span of a key's value, which may be a table of its own."""
     if key.value_start == key.value_stop:
         return key.value_start, _end_of_table(text, key.value_stop)
     if text[key.value_start : key.value_stop].lstrip().startswith("["):
@@ -117,9 +117,9 @@ def value_of(text: str, key: TomlKey) -> tuple[int, int]:
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
-    """Yield tables and keys, and what stands in values.
+    """Yield the tables and keys, and the tokens of values.
 
-    A line inside of an array is no key and no table, whatever it looks like.
+    A line inside an array is neither a key nor a table, whatever it looks like.
     """
     position = depth = 0
     while match := (_INSIDE if depth else _TOKEN).search(text, position):
@@ -139,7 +139,7 @@ def _plain(name: str) -> str:
 
 
 def _end_of_array(text: str, start: int) -> int:
-    """Return where the array that begins at `start`, or behind white space, ends."""
+    """Return the end of the array that begins at `start` or after white space there."""
     depth = 0
     for part in _BRACKET.finditer(text, start):
         depth += {"[": 1, "]": -1}.get(part.group(), 0)
@@ -149,7 +149,7 @@ def _end_of_array(text: str, start: int) -> int:
 
 
 def _end_of_table(text: str, start: int) -> int:
-    """Return where the table that begins at `start` ends: at the next one."""
+    """Return the end of the table that begins at `start`, which is the start of the next table."""
     following = (key.start for key in toml_keys(text) if key.start > start and _is_table(text, key))
     return next(following, len(text))
 
@@ -158,9 +158,9 @@ def _is_table(text: str, key: TomlKey) -> bool:
     return text[text.rfind("\n", 0, key.start) + 1 : key.start].lstrip().startswith("[")
 
 
-#: Tables whose strings are requirements, with the keys that hold them; None for all of them.
+#: Tables whose strings are requirements, with the keys that hold them; None for all keys.
 _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
-    (r"", "dependencies"),  # of a script, by PEP 723
+    (r"", "dependencies"),  # of a script, see PEP 723
     (r"project", r"dependencies|optional-dependencies\..*"),
     (r"project\.optional-dependencies", None),
     (r"dependency-groups", None),
@@ -173,7 +173,7 @@ _TABLES = re.compile(
     r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"
     r"|(?:.+\.)?pypi-dependencies|(?:dev-)?packages"
 )
-#: The name of a group follows, not that of a package.
+#: What precedes the name of a group, which is not the name of a package.
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 
 
@@ -187,7 +187,7 @@ def requirement_strings(text: str) -> Iterator[TomlString]:
 
 
 def dependency_keys(text: str) -> Iterator[TomlKey]:
-    """Yield the keys that are names of dependencies, as Poetry, Pixi and Pipenv have them."""
+    """Yield the keys that name dependencies, as in Poetry, Pixi and Pipenv."""
     return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
 
 
@@ -210,7 +210,7 @@ _NEEDED = "add the extras that the code needs"
 
 
 def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[Edit | Finding]:
-    """Yield the edits of a dependency: its name, any version, the extras that have counterparts.
+    """Yield the edits of a dependency: the name, any version, and extras with a counterpart.
 
     The value may be a version, an inline table, or a table of its own.
     """
@@ -266,7 +266,7 @@ def _of_value(
     """Yield the edits of a value that begins at `start`: its version and its extras."""
     is_table = key.value_start == key.value_stop
     plain = _STRING.match(value)
-    # PDM puts what follows a name behind it.
+    # PDM appends the value to the name.
     anything = ">=0" if key.table.startswith("tool.pdm.") else "*"
     wanted = document.needs.wanted.version or anything
     named = list(_EXTRAS.finditer(value))
@@ -292,7 +292,7 @@ def _of_value(
 
 
 def _is_copy(value: str) -> bool:
-    """Whether a dependency comes from a repository, a folder or a URL, or is a changed copy."""
+    """Whether a dependency comes from a repository, folder or URL, or is a modified copy."""
     if _ORIGIN.search(value) or _URL.match(value):
         return True
     versions = [_STRING.match(value), *_VERSION.finditer(value)]
@@ -302,7 +302,7 @@ def _is_copy(value: str) -> bool:
 def _beside(
     document: Document, key: TomlKey, rule: str, items: list[str]
 ) -> Iterator[Edit | Finding]:
-    """Yield what puts other dependencies on lines of their own, above one."""
+    """Yield the edit that adds dependencies on lines of their own above a key, or a finding."""
     if not items:
         return
     if key.value_start == key.value_stop:
@@ -335,6 +335,6 @@ def _listed(names: list[str]) -> str:
 
 
 def _extras_of(document: Document, names: list[str]) -> list[str]:
-    """Return mdstorm's extras in place of some of Petastorm's."""
+    """Return mdstorm's extras for some of Petastorm's."""
     match = re.search(r"\[(.*)\]", rewriting.requirement_of(document, names))
     return match[1].split(",") if match else []

@@ -136,7 +136,7 @@ class PythonModule:
         return next(one for one in self.ancestors(node) if isinstance(one, ast.stmt))
 
     def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
-        """Return `node`, which stands for `path`, extended by the attributes around it, and its path.
+        """Return `node`, which stands for `path`, with all attributes around it, and their path.
 
         Names that ``getattr`` or ``hasattr`` look up are part of the path. The returned node ends
         before the first of them.

@@ -1,17 +1,17 @@
-"""Kinds of files, discovered by the modules here.
+"""Kinds of files, one per object in the ``SOURCES`` of the modules here.
 
 To add a source, write a module here whose ``SOURCES`` are objects of the protocol
 `mdstorm_migrate.base.document.Source`:
 
-- ``claims(path, head)``: whether it reads a file, by name and first bytes. No two may claim one
-  file; a file that none claims is never opened further.
-- ``read(data, path) -> DecodedFile``: the text of the file and the `Document` objects in it, each
-  with the ``kind`` that rules are written for. A document that is a piece of the file has a
-  `Segment` with ``Shift(where it begins)``; one that is spelt differently in the file has a
-  `Placement` of its own. Raise `SourceError` with the reason where the file cannot be read.
+- ``claims(path, head)``: whether it reads a file, judged by name and first bytes. No two sources
+may claim the same file. A file that none claims is not opened further.
+- ``read(data, path) -> DecodedFile``: the text of the file and its `Document` objects, each with
+the ``kind`` that rules are written for. A document that is a piece of the file has a `Segment` with
+``Shift(start of the piece)``; one whose text is escaped or prefixed in the file has its own
+`Placement`. Raise `SourceError` with the reason if the file cannot be read.
 
-Python documents are parsed by `run.migration`, not by the source. The migrated bytes are read once
-more by the same source before they are kept: if that fails, the file stays as it was.
+`run.migration` parses Python documents, not the source. The same source reads the migrated bytes
+again before they are kept: if that fails, the file stays unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mdstorm_migrate.base.document import Source
 
 __all__ = ["HEAD", "all_sources", "find_source"]
 
-#: How many bytes of a file are looked at to tell its kind.
+#: How many bytes of a file are read to determine its kind.
 HEAD = 256
 
 
@@ -39,6 +39,6 @@ def all_sources() -> Sequence[Source]:
 
 
 def find_source(path: PurePath, data: bytes = b"") -> Source | None:
-    """Return the source that reads a file, by its path and how it begins; None if none does."""
+    """Return the source that reads a file, judged by path and first bytes; None if none does."""
     head = data[:HEAD]
     return next((source for source in all_sources() if source.claims(path, head)), None)

@@ -1,8 +1,8 @@
-"""Documents of a notebook's cells: one for all Python cells, one for each other cell.
+"""Documents of a notebook's cells: one for all Python cells, and one for each other cell.
 
-A cell that cannot be parsed, such as one of prose, is stepped over. If it names Petastorm in code,
-it is reported. Lines for IPython (``%magic``, ``!command``, ``help?``) are masked, so that the rest
-can be parsed: what is masked keeps its length, so that everything else keeps its place.
+A cell that cannot be parsed, such as prose, is skipped; if it names Petastorm in code, it is
+reported. Lines for IPython (``%magic``, ``!command``, ``help?``) are masked so that the rest can be
+parsed. A masked line keeps its length, so all positions stay the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.plain import kind_of
 
-#: What names Petastorm in code, not in prose, and a TODO.
+#: What mentions Petastorm in code rather than prose, or is a TODO comment.
 _NAMED = re.compile(
     rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b|\b{OLD_ROOT}\.\w|\binstall\b[^\r\n]*\b{OLD_ROOT}\b"
     rf"|{re.escape(MARK)}"
@@ -40,25 +40,25 @@ _IMPORTS = re.compile(
 )
 
 
-#: A command that is commented out.
+#: An install command that is commented out.
 _COMMENTED = re.compile(r"^[ \t]*#[ \t]*(?P<magic>[!%]?[ \t]?pip3?[ \t]+install\b[^\r\n]*)", re.M)
-#: What becomes of cells in other languages than Python.
+#: The kinds of cells in languages other than Python.
 _KINDS: dict[Language, Kind] = {"shell": "shell", "settings": "cluster", "other": "other"}
 
 
 @dataclass(frozen=True)
 class SubPlacement:
-    """The placement of a piece of another one's text, from character `offset` on."""
+    """The placement of a piece of another placement's text, from character `offset` on."""
 
     whole: Placement
     offset: int
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the span in the file."""
+        """Return the span in the file for a span of the piece."""
         return self.whole.span(start + self.offset, stop + self.offset)
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
-        """Return what is written in the file."""
+        """Return `replacement` as the file has to spell it."""
         return self.whole.spell(replacement, start + self.offset, stop + self.offset)
 
 
@@ -72,9 +72,9 @@ class Cell:
         From 1, among all cells.
     text : str
     placement : Placement
-        Where the text stands in the file.
+        The place of the text in the file.
     first_line : int or None
-        Line of the file on which it begins, less one; None if lines count within the cell.
+        How many lines of the file precede the cell; None if lines count within the cell.
     """
 
     number: int
@@ -83,7 +83,7 @@ class Cell:
     first_line: int | None = None
 
     def segment(self, start: int, stop: int) -> Segment:
-        """Return a piece of the cell."""
+        """Return the span `start:stop` of the cell as a segment."""
         piece = Segment(self.text[start:stop], SubPlacement(self.placement, start))
         if self.first_line is not None:
             return piece
@@ -91,7 +91,7 @@ class Cell:
 
 
 class CellDocuments(NamedTuple):
-    """Documents of cells, what is wrong with cells that use Petastorm, how many are no Python."""
+    """Documents of cells, errors in cells that use Petastorm, and the number of unparsed cells."""
 
     documents: list[Document]
     broken: Sequence[SourceError] = ()
@@ -99,10 +99,10 @@ class CellDocuments(NamedTuple):
 
 
 def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
-    """Return the documents of a notebook.
+    """Return the documents of a notebook's cells.
 
-    Python cells are one document, since they share their names. Of a cell that cannot be parsed,
-    they see the text and no code, so that a name that it may use keeps its meaning.
+    Python cells form one document, since they share their names. For a cell that cannot be parsed,
+    the document has the text but no code, so that names that the cell may use are kept.
     """
     segments: list[Segment] = []
     code: list[str] = []
@@ -134,7 +134,7 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
 
 
 def _written(cell: Cell, name: str, body: int, path: PurePath | None) -> Document:
-    """Return the file that a cell writes: its names are not those of the other cells."""
+    """Return the file that a cell writes; it does not share names with the other cells."""
     segment = cell.segment(body, len(cell.text))
     file = PurePath(name)
     if file.suffix not in (".py", ".pyi", ".pyw"):
@@ -153,16 +153,16 @@ def whole_or_cells(
 ) -> CellDocuments:
     """Return the documents of a Python file with cells, as `documents_of` does.
 
-    It is one document if it is Python as a whole.
+    If the whole file is valid Python, it is one document.
 
     Parameters
     ----------
     text : str
     path : PurePath or None
     divider : re.Pattern
-        What a cell begins behind.
+        The pattern after which a cell begins.
     placement : Placement, optional
-        Where the text stands in the file, if it is not all of it.
+        The place of the text in the file, if it is not the whole file.
     """
     whole = placement or Shift()
     try:
@@ -178,14 +178,14 @@ def whole_or_cells(
 
 
 def _in_file(error: SourceError, cell: Cell) -> SourceError:
-    """Return an error of a cell with the place where readers find it."""
+    """Return an error of a cell with its line in the file, or else in the cell."""
     line = None if error.line is None else error.line + (cell.first_line or 0)
     imports = _IMPORTS.search(cell.text) is not None
     return SourceError(f"this cell was left as it is: {error}", line, cell.number, imports)
 
 
 def _python(cell: Cell, code: str) -> tuple[list[Segment], str]:
-    """Return the segments of a cell, and its code without magics."""
+    """Return the segments of a cell, and its code with magics masked."""
     head, end = HEAD if is_indented(code) else "", "\n"
     whole = cell.segment(0, len(cell.text))
     segments = [Segment(head, None), whole, Segment(end, None)]
@@ -198,31 +198,31 @@ def _magics(cell: Cell, magics: Iterable[Magic]) -> Iterator[Segment]:
 
 
 def _commented(cell: Cell) -> Iterator[Segment]:
-    """Yield the commands that a reader uncomments to install something."""
+    """Yield the install commands that a reader can uncomment."""
     for found in _COMMENTED.finditer(cell.text):
         yield cell.segment(*found.span("magic"))
 
 
 Language: TypeAlias = Literal["python", "shell", "settings", "other"]
 
-#: Cell magics below which Python goes on.
+#: Cell magics whose cells are still Python.
 _PYTHON_CELLS = frozenset(
     {"capture", "local", "memit", "prun", "pyspark", "python", "python3", "time", "timeit"}
 )
 _SHELL_CELLS = frozenset({"bash", "sh", "script"})
-#: Databricks writes the language of a cell with one percent sign.
+#: Languages that Databricks declares with a single percent sign.
 _OTHER_CELLS = frozenset({"fs", "md", "md-sandbox", "r", "scala", "sql"})
 
 _FIRST_LINE = re.compile(r"\s*(?P<percent>%%?)(?P<name>[\w-]+)[^\n]*\n?")
 
-#: A cell whose text becomes a file, or is added to one.
+#: The first line of a cell whose text is written or appended to a file.
 _WRITTEN = re.compile(
     r"""\s*%%(?:write)?file[ \t]+(?:-a[ \t]+|--append[ \t]+)?
     (?P<quote>["']?)(?P<name>[^"'\r\n]+?)(?P=quote)[ \t]*(?:\r?\n|\Z)""",
     re.VERBOSE,
 )
 
-#: Parts of a line between which brackets and strings must be told apart.
+#: Tokens of a line that are needed to find its end: brackets, strings, comments, line breaks.
 _PART = re.compile(
     r"""
       \#[^\r\n]*
@@ -250,25 +250,25 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)?")
 
 @dataclass(frozen=True)
 class Magic:
-    """A line that IPython reads, with the lines that a backslash joins to it."""
+    """A line that IPython handles, with its continuation lines."""
 
-    #: Where the line begins, with the names that get what the magic returns.
+    #: Where the line begins, including the names that the magic's result is assigned to.
     line: int
     stop: int
 
 
 @dataclass(frozen=True)
 class Masked:
-    """Python code without magics, of the same length, and where they were."""
+    """Python code with magics masked, of the same length, and the spans of the magics."""
 
     code: str
     magics: tuple[Magic, ...] = ()
 
 
 def language_of(cell: str) -> tuple[Language, int]:
-    """Return the language of a cell by its first line, and where its code begins.
+    """Return the language of a cell, judged by its first line, and where its code begins.
 
-    Behind Databricks' ``%sh``, code begins on the same line; behind ``%%sh``, options stand there.
+    After Databricks' ``%sh``, code begins on the same line; after ``%%sh``, options follow.
     """
     match = _FIRST_LINE.match(cell)
     if match is None:
@@ -276,7 +276,7 @@ def language_of(cell: str) -> tuple[Language, int]:
     name, is_cell = match["name"], match["percent"] == "%%"
     if name in _SHELL_CELLS:
         return "shell", match.end() if is_cell else match.end("name")
-    if is_cell and name == "configure":  # of Spark's session, in JSON
+    if is_cell and name == "configure":  # of the Spark session, in JSON
         return "settings", match.end()
     if is_cell and name not in _PYTHON_CELLS:
         return "other", match.end()
@@ -292,12 +292,12 @@ def written_name(cell: str) -> tuple[str, int] | None:
 
 
 def mask(cell: str) -> Masked:
-    """Return a Python cell without its magics; unchanged if it is Python as it is.
+    """Return a Python cell with its magics masked; unchanged if it is already valid Python.
 
     Raises
     ------
     SourceError
-        If what is left does not parse, with the line of the cell.
+        If the rest cannot be parsed, with the line in the cell.
     """
     try:
         parse_python(dedented(cell))
@@ -309,16 +309,16 @@ def mask(cell: str) -> Masked:
 
 
 def dedented(code: str) -> str:
-    """Return code whose first statement is indented as the body of a block, as IPython takes it."""
+    """Return code that can be parsed although it may be indented, as IPython accepts it."""
     return f"{HEAD}{code}" if is_indented(code) else code
 
 
-#: What makes an indented cell a block; it has a line of its own.
+#: The line that makes an indented cell the body of a block.
 HEAD = "if 1:\n"
 
 
 def is_indented(code: str) -> bool:
-    """Whether the first line that holds code begins with white space."""
+    """Whether the first line of code begins with white space."""
     first = re.search(r"^[ \t]*[^\s#]", code, re.MULTILINE)
     return first is not None and first.group()[0] in " \t"
 
@@ -342,7 +342,7 @@ def _masked(cell: str) -> Masked:
 
 
 def _end_of_logical_line(text: str, position: int) -> int:
-    """Return where the line ends, counting those that brackets, strings or backslashes join."""
+    """Return the end of the line, including lines joined by brackets, strings or backslashes."""
     depth = 0
     while position < len(text):
         part = _PART.match(text, position)
@@ -355,7 +355,7 @@ def _end_of_logical_line(text: str, position: int) -> int:
 
 
 def _end_of_magic(text: str, position: int) -> int:
-    """Return where a magic ends: a backslash at the end of a line goes on."""
+    """Return the end of a magic, which a backslash at the end of a line continues."""
     while True:
         line = _LINE.match(text, position)
         assert line is not None
@@ -366,6 +366,6 @@ def _end_of_magic(text: str, position: int) -> int:
 
 
 def blank(text: str) -> str:
-    """Return what is Python and does nothing, of the same length and lines."""
+    """Return Python code that does nothing, with the same length and lines."""
     hidden = re.sub(r"[^\r\n]", "#", text)
     return re.sub(r"\A#", "0", hidden)

@@ -1,4 +1,4 @@
-"""Notebooks: Jupyter's files, and pages of Markdown by Jupytext, MyST, Quarto or R Markdown."""
+"""Notebooks: Jupyter's files, and Markdown pages of Jupytext, MyST, Quarto or R Markdown."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.plain import decode, is_notebook
 
-#: What kernels call Python; those of sparkmagic call it ``pyspark``.
+#: The names of Python among kernels; sparkmagic calls it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
-#: What code has before it is migrated, or after.
+#: What code contains before or after its migration.
 _CONCERNS_US = re.compile(f"{OLD_ROOT}|{NEW_ROOT}", re.IGNORECASE)
 
 
 class NotebookSource:
-    """A notebook of nbformat 3 or 4."""
+    """A Jupyter notebook of nbformat 3 or 4."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether it is a notebook."""
+        """Whether the file is a Jupyter notebook."""
         return path.suffix == ".ipynb"
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the cells, those of code only where code names one of the libraries."""
+        """Return the cells; code cells only if some code names one of the libraries."""
         text, mark = decode(data)
         notebook = _loaded(text)
         code, markdown = _cells_in(notebook, text)
@@ -43,12 +43,12 @@ class NotebookSource:
 
 
 def code_cells(text: str) -> list[Cell]:
-    """Return the code cells of a notebook, by the text of its file.
+    """Return the code cells of a notebook, given the text of its file.
 
     Raises
     ------
     SourceError
-        If it is not a notebook.
+        If the text is not a notebook.
     """
     return _cells_in(_loaded(text), text)[0]
 
@@ -71,7 +71,7 @@ def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> CellD
 
 
 def _language(notebook: Any) -> str:
-    """Return the language of the kernel, in small letters; Python if it is not said."""
+    """Return the language of the kernel in lower case; Python if the notebook names none."""
     try:
         metadata = notebook.get("metadata", {})
         info = metadata.get("language_info", {}).get("name")
@@ -81,7 +81,7 @@ def _language(notebook: Any) -> str:
 
 
 def _cells_in(notebook: Any, text: str) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells of code and of Markdown, numbered among all as notebooks show them."""
+    """Return the code and Markdown cells, numbered among all cells as notebooks show them."""
     spans: dict[Path, list[tuple[int, int]]] = {}
     for at, start, stop in strings_of(text):
         for key in ("source", "input"):
@@ -126,26 +126,26 @@ _FENCE = re.compile(
 _PYTHON_BLOCK = re.compile(r"\{?\.?(?:i?python3?\b|code-cell\b)", re.IGNORECASE)
 _SHELL = re.compile(r"\{?\.?(?:bash|console|sh|shell)\b", re.IGNORECASE)
 _R = re.compile(r"\{r\b", re.IGNORECASE)
-#: Cells that are shown and not run.
+#: Options of cells that are shown but not run.
 _SHOWN = re.compile(r"active=\"(?!ipynb)|\beval[ \t]*=[ \t]*(?:F\b|FALSE|false)")
 
 
 def _kind(info: str) -> Kind | None:
-    """Return what kind of document a block is that is no Python; None if it is only shown."""
+    """Return the kind of a block that is not Python; None if the block is only shown."""
     if _SHELL.match(info):
         return "shell"
     return "text" if _R.match(info) else None
 
 
 class PageSource:
-    """A notebook whose cells are fenced blocks of a page."""
+    """A Markdown page whose fenced blocks are the cells of a notebook."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether the page is a notebook, by its header or its suffix."""
+        """Whether the page is a notebook, judged by its front matter or its suffix."""
         return is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return its cells, and what stands between them as a page."""
+        """Return the cells, and the text between them as a Markdown document."""
         text, mark = decode(data)
         cells: list[Cell] = []
         others: list[Document] = []
@@ -170,7 +170,7 @@ class PageSource:
         return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)
 
 
-#: Keys and positions from the outermost value on, such as ``("cells", 3, "source", 0)``.
+#: Keys and indexes from the outermost value on, such as ``("cells", 3, "source", 0)``.
 Path: TypeAlias = tuple[str | int, ...]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
@@ -217,9 +217,9 @@ class JsonStrings:
     file : str
         The text of the file.
     spans : sequence of (int, int)
-        Where each string stands in it, without its quotes.
+        The span of each string in the file, without its quotes.
     is_list : bool
-        Whether a new line is a new string.
+        Whether each line is a string of a list.
     """
 
     file: str
@@ -228,16 +228,16 @@ class JsonStrings:
 
     @cached_property
     def text(self) -> str:
-        """What the strings mean, one after the other."""
+        """The values of the strings, concatenated."""
         return "".join(json.loads(f'"{self.file[a:b]}"', strict=False) for a, b in self.spans)
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the span in the file."""
+        """Return the span in the file for a span of `text`."""
         at = self._place(start, ends=False)
         return at, at if start == stop else self._place(stop, ends=True)
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
-        """Return `replacement` with escapes, and one string a line if it is a list."""
+        """Return `replacement` escaped for JSON; if the text is a list, as one string per line."""
         lines = replacement.splitlines(keepends=True) if self.is_list else [replacement]
         if self.is_list and replacement.endswith("\n") and not self._ends_string(start, stop):
             lines.append("")
@@ -246,7 +246,7 @@ class JsonStrings:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Where each string begins in `text`; at the end, the length of it."""
+        """Where each string begins in `text`, followed by the length of `text`."""
         starts = [0]
         for start, stop in self.spans:
             value = json.loads(f'"{self.file[start:stop]}"', strict=False)
@@ -254,7 +254,7 @@ class JsonStrings:
         return starts
 
     def _place(self, offset: int, ends: bool) -> int:
-        """Return a character of `text` in the file; between strings, the end of the former."""
+        """Return the position in the file of a character; between strings, the end of the first."""
         search = bisect.bisect_left if ends else bisect.bisect_right
         number = min(max(search(self._starts, offset) - 1, 0), len(self.spans) - 1)
         at, until = self.spans[number]
@@ -267,7 +267,7 @@ class JsonStrings:
 
     @cached_property
     def _offsets(self) -> dict[int, list[int]]:
-        """Where each character of a string stands in the file, for strings with escapes."""
+        """The file positions of the characters of each string that contains escapes."""
         return {}
 
     def _ends_string(self, start: int, stop: int) -> bool:
@@ -276,7 +276,7 @@ class JsonStrings:
 
     @cached_property
     def _between(self) -> str:
-        """What stands between two strings of the list."""
+        """The text between two strings of the list."""
         if len(self.spans) > 1:
             return self.file[self.spans[0][1] + 1 : self.spans[1][0] - 1]
         first = self.spans[0][0] - 1

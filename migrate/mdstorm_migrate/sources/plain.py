@@ -1,7 +1,7 @@
-"""Files of one document: requirements, TOML, INI, YAML, Dockerfiles, pages in Markdown.
+"""Files that are one document: requirements, TOML, INI, YAML, Dockerfiles, Markdown pages.
 
-What a file is shows in its name; of YAML and JSON, which are used for everything, only those that
-say something of Petastorm's are read at all.
+The name of a file tells its kind. YAML and JSON are used for everything, so only files that mention
+Petastorm are read further.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import PurePath
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
 from mdstorm_migrate.sources import HEAD
 
-#: Kinds by name, the first that fits; names in lower case.
+#: File names of each kind, in lower case; the first match counts.
 _KINDS: dict[Kind, re.Pattern[str]] = {
     "lock": re.compile(r".*\.lock|conda-lock\.ya?ml|pylock(\..+)?\.toml"),
     "requirements": re.compile(
@@ -38,7 +38,7 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "cluster": re.compile(r".*\.(json[5c]?|ya?ml)|\.renovaterc"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }
-#: What the header of a page in Markdown says that is a notebook.
+#: The front matter of a Markdown page that is a notebook.
 _NOTEBOOK = re.compile(
     rb"\s*---[ \t]*\r?\n(?:(?!---)[^\n]*\n)*?(?:jupyter|jupytext|kernelspec)[ \t]*:"
 )
@@ -46,25 +46,25 @@ _NOTEBOOK = re.compile(
 _REQUIREMENTS_DIRECTORIES = frozenset(
     {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
 )
-#: A line of a list of requirements under any name, such as a pip freeze.
+#: A line of a list of requirements, whatever the file is called, such as a ``pip freeze``.
 _ENTRY = re.compile(
     r"""\s* (?: \#.* | -[-\w].* | [A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?
       [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\([=<>~!\d][^)]*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
     re.VERBOSE,
 )
 _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
-#: How files of other kinds begin.
+#: How files of other kinds begin, whatever they are called.
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
         rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
-        rb"(?![\w./:${}-]|[ \t]+c?import\b)",  # which is code
+        rb"(?![\w./:${}-]|[ \t]+c?import\b)",  # "from x import" is code
         re.IGNORECASE,
     ),
     "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
 }
 #: How the settings of tox begin.
 _TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")
-#: Endings of files that are not looked into: code of other sources, data, archives, pages.
+#: Suffixes of files that are not searched: code of other sources, data, archives, pages.
 _NO_TEXT = re.compile(
     r"""\.(?: py[icw]? | ipynb | so | dll | dylib | [ao] | exe | class | [jw]ar | whl | egg
     | zip | t?gz | bz2 | [xl]z | zst | 7z | tar | parquet | avro | orc | arrow | feather
@@ -75,16 +75,16 @@ _NO_TEXT = re.compile(
     | crt )""",
     re.VERBOSE,
 )
-#: How a report of ours in JSON or SARIF begins, whose texts are quoted from other files.
+#: How mdstorm's own reports in JSON or SARIF begin; their texts quote other files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
-#: Where that stands, in characters.
+#: How many characters are searched for that.
 _REPORT_HEAD = 512
 
 
 def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
-    """Return what kind of plain file a path names; None if it is none of them.
+    """Return the kind of a plain file; None if it is none.
 
-    Files of other names are told by how they begin, if they are text.
+    Files with other names are classified by how they begin, if they are text.
     """
     name, suffix = path.name.lower(), path.suffix.lower()
     if suffix in (".txt", ".in") and path.parent.name.lower() in _REQUIREMENTS_DIRECTORIES:
@@ -104,41 +104,41 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
 
 
 def is_notebook(path: PurePath, head: bytes) -> bool:
-    """Whether a page in Markdown is a notebook, by its suffix or its header."""
+    """Whether a Markdown page is a notebook, judged by its suffix or its front matter."""
     suffix = path.suffix.lower()
     return suffix in (".qmd", ".rmd") or (suffix == ".md" and _NOTEBOOK.match(head) is not None)
 
 
 def may_be_text(path: PurePath) -> bool:
-    """Whether a file of an unknown kind may hold text that people write."""
+    """Whether a file of an unknown kind may contain text that people write."""
     is_of_git = path.name.startswith(".git") and path.name != ".gitmodules"
     return not (is_of_git or _NO_TEXT.fullmatch(path.suffix.lower()))
 
 
 def _is_list(head: str) -> bool:
-    """Whether the first lines of a file are requirements, one with a version at the least."""
+    """Whether the first lines of a file are requirements, at least one with a version."""
     lines = head.splitlines()
     if len(head) >= HEAD:
-        lines.pop()  # which may have been cut
+        lines.pop()  # it may be cut off
     if not all(map(_ENTRY.fullmatch, lines)):
         return False
     return any(_VERSIONED.match(line) for line in lines)
 
 
 class PlainSource:
-    """Reads files that are one document."""
+    """The source for files that are one document."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether the name of the file is that of a kind."""
+        """Whether the name or the beginning of a file is that of a known kind."""
         return kind_of(path, head) is not None and not is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the file as one document; a report of ours as none.
+        """Return the file as one document; a report of mdstorm's as none.
 
         Raises
         ------
         SourceError
-            If it is neither UTF-8 nor UTF-16 with a mark, as PowerShell writes it.
+            If the file is neither UTF-8 nor UTF-16 with a byte order mark, as PowerShell writes it.
         """
         kind = None if path is None else kind_of(path, data[:HEAD])
         if kind is None:
@@ -150,19 +150,19 @@ class PlainSource:
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
-    """Return a text, and the byte order mark before it.
+    """Return the decoded text, and the byte order mark before it.
 
     Raises
     ------
     SourceError
-        If the bytes are not of that encoding, or hold null characters.
+        If the bytes are not in that encoding, or contain null characters.
     """
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     if b"\0" in data:
         raise SourceError("a binary file: it holds null bytes")
     try:
         text = data[len(mark) :].decode(encoding)
-        b" ".decode(encoding, "surrogateescape")  # as reports do
+        b" ".decode(encoding, "surrogateescape")  # reports decode like this
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise SourceError(f"not valid {encoding}: byte {data[error.start]:#04x}", line) from None
@@ -174,7 +174,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
 
 
 def _encoded(text: str, encoding: str) -> bytes | None:
-    """Return the bytes of a text; None if the encoding has none for it."""
+    """Return the bytes of a text; None if the encoding cannot represent it."""
     try:
         return text.encode(encoding)
     except ValueError:
@@ -182,34 +182,34 @@ def _encoded(text: str, encoding: str) -> bytes | None:
 
 
 def decode_python(data: bytes) -> tuple[str, bytes, str]:
-    """Return the text of a Python file, its byte order mark and its encoding, as PEP 263 has it.
+    """Return the text of a Python file, its byte order mark and its encoding, following PEP 263.
 
     Raises
     ------
     SourceError
-        If the encoding is unknown, or the bytes are not of it.
+        If the encoding is unknown, or the bytes are not in it.
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
-        decode(data)  # without a declaration, it is UTF-8 that is asked for
+        decode(data)  # without a declaration, the file has to be UTF-8
         raise SourceError(str(error.msg)) from None
     encoding = "utf-8" if encoding == "utf-8-sig" else encoding
     return (*decode(data, encoding), encoding)
 
 
 def is_wide(data: bytes) -> bool:
-    """Whether a text is UTF-16 by its mark, as PowerShell writes lists and scripts."""
+    """Whether a text is UTF-16 with a byte order mark, as PowerShell writes lists and scripts."""
     return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def decode_text(data: bytes) -> tuple[str, bytes, str]:
-    """Return a text, its byte order mark and its encoding: UTF-8, or UTF-16 by its mark.
+    """Return a text, its byte order mark and its encoding: UTF-8, or UTF-16 with a mark.
 
     Raises
     ------
     SourceError
-        If the bytes are not of that encoding.
+        If the bytes are not in that encoding.
     """
     if not is_wide(data):
         return (*decode(data), "utf-8")

@@ -1,4 +1,4 @@
-"""Python files: modules, scripts, also with cells between ``# %%``, and notebooks of Databricks."""
+"""Python files: modules, scripts with or without ``# %%`` cells, and Databricks notebooks."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.plain import decode_python
 
-#: What cells begin with in VS Code, Spyder and Jupytext; they may hold magics.
+#: What begins a cell in VS Code, Spyder and Jupytext. Cells may contain magics.
 _CELL = re.compile(r"^#[ ]?%%[^\r\n]*(?:\r?\n)?", re.MULTILINE)
 
 _SUFFIXES = {".py", ".pyi", ".pyw"}
 
 
 class PythonSource:
-    """A module or a script: one Python document; cell by cell if only its cells are Python."""
+    """A module or script: one document, or one per cell if only the cells are valid Python."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether it is Python, and no notebook."""
+        """Whether the file is a Python source rather than a Databricks notebook."""
         return path.suffix in _SUFFIXES and not head.startswith(DATABRICKS_HEADER)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the text in the encoding that its first lines declare."""
+        """Return the file, decoded in the encoding that its first lines declare."""
         text, mark, encoding = decode_python(data)
         others = [*commented_documents(text, path), *script_metadata(text, path)]
         if _CELL.search(text) is None:
@@ -46,21 +46,21 @@ class PythonSource:
 _COMMAND = re.compile(r"^# COMMAND -+[ \t]*\r?\n?", re.MULTILINE)
 _PREFIX = "# MAGIC "
 _MAGIC_LINE = re.compile(r"^# MAGIC ?(?P<text>[^\r\n]*(?:\r?\n)?)", re.MULTILINE)
-#: The first line of a cell in Python, which may hold code.
+#: The first line of a ``%python`` cell, which may contain code.
 _PYTHON_CELL = re.compile(r"[ \t]*%python\b[ \t]*(?P<code>.*)", re.DOTALL)
 
 
 class DatabricksSource:
-    """A notebook as a Python file: magics stand in comments that begin with ``# MAGIC``."""
+    """A Databricks notebook as a Python file, with magics in ``# MAGIC`` comments."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether the first line says so."""
+        """Whether the first line is the header of a Databricks notebook."""
         return path.suffix == ".py" and head.startswith(DATABRICKS_HEADER)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return it as one Python document; cell by cell if it is not Python as a whole.
+        """Return the notebook as one Python document; cell by cell if it is not valid Python.
 
-        Cells of ``%python`` share the names of the others, and belong to it.
+        Cells of ``%python`` share names with the other cells and belong to the same document.
         """
         text, mark, encoding = decode_python(data)
         cells = list(_magic_cells(text))
@@ -73,7 +73,7 @@ class DatabricksSource:
 
 
 def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
-    """Yield neighbouring magic lines: they are one cell."""
+    """Yield the groups of adjacent magic lines; each group is one cell."""
     lines: list[re.Match[str]] = []
     for match in _MAGIC_LINE.finditer(text):
         if lines and match.start() != lines[-1].end():
@@ -85,7 +85,7 @@ def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Yield what makes a cell of Python a comment: a magic alone on its line may be one."""
+    """Yield the spans that make a ``%python`` cell a comment, which may hold a lone magic line."""
     first = _PYTHON_CELL.match(cell[0]["text"])
     if first is None:
         return
@@ -95,7 +95,7 @@ def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
 
 
 def _of_magics(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Document]:
-    """Yield the documents of a cell, but for Python."""
+    """Yield the document of a cell that is not Python."""
     lines = [Segment(line["text"], Shift(line.start("text"))) for line in cell]
     first = lines[0].text.strip()
     if re.match(r"%(sh|bash)\b", first):
@@ -107,7 +107,7 @@ def _of_magics(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Doc
         yield Document("magic", lines, path)
 
 
-#: The block, as PEP 723 has it.
+#: The script metadata of PEP 723.
 _BLOCK = re.compile(
     r"^# /// script[ \t]*\r?\n(?P<content>(?:#(?:[ ][^\r\n]*)?\r?\n)+?)# ///[ \t]*\r?$",
     re.MULTILINE,
@@ -116,22 +116,22 @@ _COMMENT = re.compile(r"^#[ ]?", re.MULTILINE)
 
 
 def script_metadata(text: str, path: PurePath | None) -> Iterator[Document]:
-    """Yield the metadata of a script as a ``pyproject.toml``, which has the same keys."""
+    """Yield a script's metadata as a ``pyproject.toml``, which has the same keys."""
     for block in _BLOCK.finditer(text):
         segment = uncommented_lines(text, *block.span("content"), _COMMENT, "# ")
         yield Document("pyproject", [segment], path)
 
 
-#: What a cell begins with, with its title and its metadata.
+#: The first line of a cell, with its title and its metadata.
 _MARKER = re.compile(r"^#[ ]%%(?P<about>[^\r\n]*)(?:\r?\n)?", re.MULTILINE)
-#: What the first lines of such a notebook say, if it has no such markers.
+#: The header of a Jupytext notebook that has no such lines.
 _HEADER = re.compile(r"\A(?:#[^\n]*\n)*#[ ]+jupytext:", re.MULTILINE)
 _NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
 _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)
 
 
 def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
-    """Return what stands in comments of a script with cells; nothing of another one."""
+    """Return the magics in comments of a script with cells; nothing for other scripts."""
     if OLD_ROOT not in text.lower() and NEW_ROOT not in text:
         return ()
     markers = list(_MARKER.finditer(text))
@@ -151,13 +151,13 @@ def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
 def _documents(
     text: str, start: int, stop: int, about: str, path: PurePath | None
 ) -> Iterator[Document]:
-    """Yield the magics of a cell, but of one without code."""
+    """Yield the magics of a cell, unless it contains no code."""
     for magic in _MAGIC.finditer(text, start, stop) if not _NO_CODE.search(about) else ():
         yield Document("magic", [Segment(magic["magic"], Shift(magic.start("magic")))], path)
 
 
 def _strings(text: str) -> list[tuple[int, int]]:
-    """Return where strings of several lines stand; nothing if the text is not Python as a whole."""
+    """Return the spans of strings over several lines; none if the text is not valid Python."""
     lines = Lines(text)
     try:
         return [
@@ -176,16 +176,16 @@ def _begins_in(document: Document, start: int, stop: int) -> bool:
 
 @dataclass(frozen=True)
 class Uncommented:
-    """The text of a file without what some of its lines begin with.
+    """The text of a file without the comment prefixes of some lines.
 
     Attributes
     ----------
     file : str
-        The text of the file, or a part of it.
+        The text of the file, or of a part of it.
     cuts : tuple of (int, int)
-        Where it has what is left out, in its order: at the beginnings of lines.
+        The spans of the removed prefixes, in textual order; each is at the beginning of a line.
     prefix : str
-        What new lines among these begin with.
+        The prefix for new lines among them.
     offset : int
         Where the part begins in the file.
     """
@@ -197,7 +197,7 @@ class Uncommented:
 
     @cached_property
     def text(self) -> str:
-        """What is left."""
+        """The text without the prefixes."""
         pieces, position = [], 0
         for start, stop in self.cuts:
             pieces.append(self.file[position:start])
@@ -206,7 +206,7 @@ class Uncommented:
 
     @cached_property
     def _places(self) -> list[int]:
-        """Where in `text` something was left out, in its order."""
+        """Where in `text` a prefix was removed, in textual order."""
         found, gone = [], 0
         for start, stop in self.cuts:
             found.append(start - gone)
@@ -214,17 +214,17 @@ class Uncommented:
         return found
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the span in the file. Whole lines are taken with what they begin with."""
+        """Return the span in the file. Whole lines include their prefixes."""
         at = self._place(start, is_before=start != stop and self._is_whole(start, stop))
         return at, at if start == stop else self._place(stop, is_before=True)
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
-        """Return `replacement` with the prefix on each new line of it.
+        """Return `replacement` with the prefix on each of its new lines.
 
         Raises
         ------
         EditError
-            If it would join a line to the next one.
+            If a line would be joined to the next one.
         """
         if not self._is_commented(start):
             return replacement
@@ -237,7 +237,7 @@ class Uncommented:
         return re.sub(r"\n(?=.)", f"\n{self.prefix}", replacement, flags=re.DOTALL)
 
     def _place(self, offset: int, *, is_before: bool) -> int:
-        """Return a character of `text` in the file; where some are left out, before or behind."""
+        """Return the position in the file of a character, before or after a removed prefix."""
         search = bisect.bisect_left if is_before else bisect.bisect_right
         cuts = self.cuts[: search(self._places, offset)]
         return self.offset + offset + sum(stop - start for start, stop in cuts)
@@ -246,14 +246,14 @@ class Uncommented:
         return start in self._places and self.text[stop - 1] == "\n"
 
     def _is_commented(self, offset: int) -> bool:
-        """Whether a character is on a line of which something was left out."""
+        """Whether a character is on a line whose prefix was removed."""
         return self.text.rfind("\n", 0, offset) + 1 in self._places
 
 
 def uncommented_lines(
     text: str, start: int, stop: int, pattern: re.Pattern[str], prefix: str
 ) -> Segment:
-    """Return lines of a file, without what `pattern` finds at their beginnings, as a segment."""
+    """Return lines of a file as a segment, without what `pattern` matches at their beginnings."""
     part = text[start:stop]
     cuts = tuple(match.span() for match in pattern.finditer(part))
     placement = Uncommented(part, cuts, prefix, start)
