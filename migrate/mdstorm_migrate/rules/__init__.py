@@ -1,7 +1,7 @@
-"""The rules, one module each, discovered by name.
+"""The rules, one module each, discovered by the names of the modules.
 
-ARCHITECTURE.md says how to add one. A rule must not change what it looks at, and find nothing in
-what it has rewritten.
+ARCHITECTURE.md explains how to add one. A rule must not modify what it inspects, and must find
+nothing in its own output.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Rule:
     check: Callable[[Any], Iterable[Edit | Finding]]
 
     def explain(self) -> str:
-        """Return the page of the manual about this rule, as Markdown."""
+        """Return the manual's page about this rule, as Markdown."""
         page = resources.files(__name__) / "docs" / f"{self.code}.md"
         return page.read_text("utf-8")
 
@@ -57,7 +57,7 @@ def all_rules() -> Sequence[Rule]:
 
 
 def find_rule(code: str) -> Rule | None:
-    """Return the rule of a code, in capitals or not."""
+    """Return the rule with a code, in upper or lower case; None if there is none."""
     return next((rule for rule in all_rules() if rule.code == code.upper()), None)
 
 

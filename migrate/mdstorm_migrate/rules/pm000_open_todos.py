@@ -1,4 +1,4 @@
-"""PM000: TODO comments of the tool, which count until they are gone."""
+"""PM000: TODO comments of an earlier run, which count until they are removed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ KIND = (*WRITTEN, "text")
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:
-    """Yield a finding for each comment, under the rule that it names.
+    """Yield a finding for each comment, under the code that it names.
 
-    The run drops those that say what another finding says.
+    The run drops comments that repeat another finding.
     """
     document = module.document if isinstance(module, PythonModule) else module
     for comment in todo_comments(document):

@@ -1,4 +1,4 @@
-"""PM001: lines that still name Petastorm, and of which no other rule says anything."""
+"""PM001: lines that still mention Petastorm, and for which no other rule reports anything."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TITLE = "Lines that still mention Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 
-#: The library's name, also before its version or in a pattern, its scripts and its files: not a
-#: part of the user's own names, of a path, or of an address.
+#: The library's name, also before its version or in a pattern, its scripts and its files; but not
+#: as a part of the user's own names, of a path, or of an address.
 _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)){OLD_ROOT}
       (?!{REST_OF_KEY}|[\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
@@ -30,23 +30,23 @@ _MENTION = re.compile(
 )
 #: Commands that Petastorm installs.
 _SCRIPT = re.compile(rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b", re.IGNORECASE)
-#: An import in an example that a docstring shows.
+#: An import in an example in a docstring.
 _EXAMPLE = re.compile(rf">>> *(?:from|import) +{OLD_ROOT}\b")
-#: A requirement that is commented out, to be put back when it is needed.
+#: A requirement that is commented out, and that someone may put back.
 _COMMENTED = re.compile(
     rf"""[ \t]*\#[ \t]*(?:-[ \t]+)?["']?{OLD_ROOT}(?:\[[^\]\n]*\])?[ \t]*[=<>~!]=""", re.IGNORECASE
 )
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
-#: Arguments of commands that are texts for their readers.
+#: Arguments of commands that are help texts.
 _HELP = frozenset({"description", "epilog", "help"})
-#: Lines of a file that is not Python; what is left is counted.
+#: How many lines of a file other than Python are reported; the others are only counted.
 _MOST = 10
-#: What is shown of a line, in characters.
+#: The number of characters of a line that are shown.
 _LONGEST = 80
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:
-    """Yield a note for each; the run drops those on lines of which something else is said."""
+    """Yield a note for each mention; the run drops those on lines that have another finding."""
     if isinstance(module, PythonModule):
         return _in_python(module)
     return _in_text(module)
@@ -76,23 +76,23 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
 
 
 def _is_module(module: PythonModule, owner: ast.expr) -> bool:
-    """Whether an attribute may be the library that another module imports: not one of an object."""
+    """Whether an attribute may be the library, imported by another module."""
     found = dotted(owner)
-    if found is None or last_name(owner) == "mark":  # of tests
+    if found is None or last_name(owner) == "mark":  # of pytest
         return False
     bindings = module.bindings(found[0].id, module.scope_of(found[0]))
     return not bindings or any(isinstance(one.node, ast.alias) for one in bindings)
 
 
 def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether it is a marker of tests, whose names are people's own."""
+    """Whether a string is a pytest marker, whose name is the user's own."""
     call = module.scopes.parents.get(string)
     is_line = isinstance(call, ast.Call) and last_name(call.func) == "addinivalue_line"
     return is_line and string_value(call.args[0]) == "markers"  # type: ignore[union-attr]
 
 
 def _is_help(module: PythonModule, string: ast.AST) -> bool:
-    """Whether it is a text for readers of a command's help."""
+    """Whether a string is a help text of a command."""
     word = module.scopes.parents.get(string)
     return isinstance(word, ast.keyword) and word.arg in _HELP
 

@@ -23,7 +23,7 @@ def is_in_notebook(document: Document) -> bool:
 
 
 def check(document: Document) -> Iterable[Finding]:
-    """Yield a note where a cell in another language may use Petastorm."""
+    """Yield a note if a cell in another language may use Petastorm."""
     if document.kind == "markdown" and not is_in_notebook(document):
         return
     mention = _MENTION.search(document.text)

@@ -26,7 +26,7 @@ _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
-    """Yield the edits of import statements, and notes of those that are fallbacks."""
+    """Yield the edits of import statements, and notes for those that are fallbacks."""
     from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Action]]] = {}
     for name in imported_names(module):
         action = action_for(module, name)
@@ -50,9 +50,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _taken_from_both(module: PythonModule) -> tuple[Binding, str] | None:
-    """Return an import that would move, of what the file takes from mdstorm, too, and its path.
+    """Return an import that would move, and its path, if mdstorm is imported for the same.
 
-    Fallbacks do not count, of which one library serves.
+    Fallbacks do not count, because only one of the libraries is used.
     """
     if NEW_ROOT not in module.imported_roots:
         return None
@@ -77,7 +77,7 @@ def _taken_from_both(module: PythonModule) -> tuple[Binding, str] | None:
 
 
 def _public(path: str) -> str:
-    """Return the name of what a path means, wherever it is taken from; of a module, its path."""
+    """Return the name that a path leads to, without its module; the path itself for a module."""
     parts = path.split(".")
     paths = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((one.rpartition(".")[2] for one in paths if not is_module(one)), path)
@@ -86,7 +86,7 @@ def _public(path: str) -> str:
 def _import(
     module: PythonModule, name: ImportedName, action: Action, binding: Binding
 ) -> Iterator[Edit]:
-    """Yield the edit of one name of ``import a, b as c``."""
+    """Yield the edit of one name in ``import a, b as c``."""
     alias, statement = binding.node, binding.statement
     assert isinstance(alias, ast.alias)
     assert statement is not None
@@ -110,7 +110,7 @@ def _import(
 def _plain_import(
     module: PythonModule, name: ImportedName, action: Action, binding: Binding
 ) -> str:
-    """Return what stands for ``petastorm`` or ``petastorm.spark`` in an import statement."""
+    """Return the replacement of ``petastorm`` or ``petastorm.spark`` in an import statement."""
     alias, statement = binding.node, binding.statement
     assert isinstance(alias, ast.alias)
     assert statement is not None
@@ -127,13 +127,13 @@ def _plain_import(
 
 
 def _between(module: PythonModule, statement: ast.stmt) -> str:
-    """Return what stands between two imports: a line of its own for each, if it was one."""
+    """Return the text between two imports: a line break if each has its own line, else a comma."""
     alone = isinstance(statement, ast.Import) and len(statement.names) == 1
     return f"{module.separator(statement)}import " if alone else ", "
 
 
 def _is_before(module: PythonModule, one: Binding, other: Binding) -> bool:
-    """Whether an import has bound the old name in each run that comes to the other one."""
+    """Whether an import has bound the old name on every path that leads to the other import."""
     if not isinstance(one.statement, ast.Import) or other.statement is None:
         return False
     parents = module.scopes.parents
@@ -144,14 +144,14 @@ def _is_before(module: PythonModule, one: Binding, other: Binding) -> bool:
 
 
 def _is_branched(module: PythonModule, statement: ast.stmt) -> bool:
-    """Whether a statement around has blocks of which one runs."""
+    """Whether the surrounding statement has several blocks of which only one runs."""
     return isinstance(module.scopes.parents.get(statement), ast.If | ast.Try | ast.Match)
 
 
 def _from_import(
     module: PythonModule, statement: ast.ImportFrom, actions: dict[ast.AST, tuple[Binding, Action]]
 ) -> Iterator[Edit]:
-    """Yield the edit of ``from a import b, c as d``: all of it moves, or it is split."""
+    """Yield the edit of ``from a import b, c as d``, which moves as a whole or is split."""
     old = statement.module or ""
     parts: dict[str, dict[int, str]] = {}
     is_renamed = False
@@ -167,7 +167,7 @@ def _from_import(
     if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
         yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
         return
-    # What stays comes first: a comment above says why.
+    # Imports that stay come first: a comment above them says why.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
     texts = _split_from_import(module.text[start:stop], [_SplitImport(*part) for part in ordered])
     cls: Class = "review" if is_renamed else CLASS
@@ -175,7 +175,7 @@ def _from_import(
 
 
 def _said(old: str, sources: list[str]) -> str:
-    """Say what becomes of ``from old import …``, whose names come from `sources` now."""
+    """Return the message about ``from old import …``, whose names now come from `sources`."""
     new = [source for source in sources if source != old]
     if len(sources) == 1:
         return f"`from {old} import …` becomes `from {new[0]} import …`"
@@ -185,7 +185,7 @@ def _said(old: str, sources: list[str]) -> str:
 
 
 def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str, str]:
-    """Return where a name is imported from, and what it is called there."""
+    """Return the module from which a name is imported, and its name there."""
     assert isinstance(binding.node, ast.alias)
     old = binding.imported_module
     if action == "keep":
@@ -197,15 +197,15 @@ def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str
 
 @dataclass(frozen=True)
 class _SplitImport:
-    """One of the statements that a ``from`` statement becomes.
+    """One of the statements that a ``from`` statement is split into.
 
     Attributes
     ----------
     module : str
-        Where its names come from.
+        The module that its names come from.
     names : dict of int to str
-        Which names of the old statement it takes, by position, and what they are called there. The
-        names that are bound stay the same.
+        The position in the old statement of each name that it takes, with the name in `module`. The
+        bound names stay the same.
     """
 
     module: str
@@ -213,14 +213,14 @@ class _SplitImport:
 
 
 def _split_from_import(source: str, parts: Sequence[_SplitImport]) -> list[str]:
-    """Return the text of each part of the statement `source`, laid out as that is.
+    """Return the text of each part of the statement `source`, in its layout.
 
     A comment stays with the name that it follows.
 
     Raises
     ------
     EditError
-        If LibCST cannot parse it.
+        If LibCST cannot parse the statement.
     """
     try:
         parsed = cst.parse_statement(source)
@@ -244,7 +244,7 @@ def _part(old: cst.ImportFrom, part: _SplitImport) -> cst.ImportFrom:
     if old.rpar is None:
         names[-1] = cut.with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return new.with_changes(names=names)
-    # White space before the parenthesis belongs to the comma, if there is one.
+    # White space before the parenthesis belongs to the trailing comma, if there is one.
     if isinstance(last.comma, cst.Comma):
         end = _end(last.comma.whitespace_after, cut)
         names[-1] = cut.with_changes(comma=last.comma.with_changes(whitespace_after=end))
@@ -255,7 +255,7 @@ def _part(old: cst.ImportFrom, part: _SplitImport) -> cst.ImportFrom:
 
 
 def _renamed(alias: cst.ImportAlias, name: str) -> cst.ImportAlias:
-    """Take `name`, but bind what `alias` binds."""
+    """Return an alias that imports `name` but binds the same name as `alias`."""
     if alias.evaluated_name == name:
         return alias
     asname = alias.asname or cst.AsName(cst.Name(alias.evaluated_name))
@@ -265,7 +265,7 @@ def _renamed(alias: cst.ImportAlias, name: str) -> cst.ImportAlias:
 def _end(
     end: cst.BaseParenthesizableWhitespace, cut: cst.ImportAlias
 ) -> cst.BaseParenthesizableWhitespace:
-    """Return what stands before the parenthesis: `end`, with the comment that follows `cut`."""
+    """Return the white space before the parenthesis, with the comment that follows `cut`."""
     after = cut.comma.whitespace_after if isinstance(cut.comma, cst.Comma) else None
     if isinstance(end, cst.ParenthesizedWhitespace):
         comment = cst.TrailingWhitespace(newline=end.first_line.newline)

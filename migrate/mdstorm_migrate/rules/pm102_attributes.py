@@ -17,7 +17,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Edit]:
-    """Yield an edit for each use of the name ``petastorm`` that mdstorm can serve."""
+    """Yield an edit for each use of the name ``petastorm`` that mdstorm supports."""
     for name in imported_names(module):
         if not name.is_root or action_for(module, name) not in ("move", "both"):
             continue

@@ -1,4 +1,4 @@
-"""PM103: dotted names of Petastorm in strings that functions resolve."""
+"""PM103: dotted names of Petastorm in strings that are resolved at run time."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ CLASS: Class = "exact"
 KIND = "python"
 
 _PATH = re.compile(rf"{names.OLD_ROOT}(?:\.[^\W\d]\w*)*")
-#: A part of one that code puts together, as in ``"petastorm." + name``.
+#: A prefix of a dotted name that code assembles, as in ``"petastorm." + name``.
 _PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*[.%{{][\w.(){{}}]*)?")
-#: Loggers that mean the same in both libraries.
+#: Loggers with the same messages in both libraries.
 _SAME_LOGGERS = (names.OLD_ROOT, f"{names.OLD_ROOT}.spark.spark_dataset_converter")
 
-#: Functions that replace what a dotted path names.
+#: Functions that replace the object that a dotted path names.
 _PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
-#: The setting of Sphinx that lists modules to replace.
+#: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
-#: Functions that find an installed distribution by its name.
+#: Functions that find an installed distribution by name.
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
-#: A regular expression for the library's modules.
+#: A regular expression that matches the library's modules.
 _OF_MODULES = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset({"getLogger", "get_logger"})
 #: Functions that return the module that their first argument names.
 _RETURNING = frozenset({"import_module", "importorskip"})
-#: Methods of the same name in both libraries that programs call.
+#: Methods that programs call and that have the same name in both libraries.
 _METHOD = re.compile(
     r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|init|iter)__|reader\.Reader\.(?:join|stop)"
     r"|spark(?:\.spark_dataset_converter)?\.SparkDatasetConverter"
@@ -46,7 +46,7 @@ _METHOD = re.compile(
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
-    """Yield an edit for each such string; a finding where it is not known what becomes of it."""
+    """Yield an edit for each such string, or a finding if its meaning is unknown."""
     for string in module.scopes.strings:
         value = str(string.value)
         if _PART.fullmatch(value) and resolves(module):
@@ -77,7 +77,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _unknown(module: PythonModule, string: ast.Constant, value: str) -> Finding:
-    """Speak of a string that code of the file may resolve."""
+    """Return the finding about a string that code of the file may resolve."""
     what = f'this file resolves names at run time, and "{value}" may be one of them'
     remedy = f"{what}: if so, change it to mdstorm"
     return Finding(CODE, "manual", *module.span(string), what, remedy, holds=value)
@@ -91,7 +91,7 @@ def _renamed(
     why: str | None,
     group: str | None,
 ) -> Edit | Finding:
-    """Return the edit of a string, to be reviewed if there is a reason, or a finding."""
+    """Return the edit of a string, for review if there is a reason why, or a finding."""
     inner, new = inner_span(module, string), names.renamed(value)
     is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
     if lacked is None and inner is not None and not is_both:
@@ -110,10 +110,10 @@ def _renamed(
 
 
 def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return why an edit of a name that is looked up is to be reviewed; None if it is exact.
+    """Return why the edit of a name that is looked up needs review; None if it is exact.
 
-    All files that it reaches must name the same library: that is checked across the run. A patch
-    reaches a caller of Petastorm's alone if Petastorm looks the name up itself.
+    All files that such a name affects must use the same library; the run checks that. A patch of an
+    internal name only works if the library itself looks the name up there.
     """
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
@@ -126,10 +126,10 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
 
 
 def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string names a module, or a part of one, for what gets it.
+    """Whether a string is resolved as the name of a module or of a part of one.
 
-    That is a function that resolves it, `sys.modules`, ``_target_``, ``python -m``, Sphinx, or a
-    comparison with what an error says that was caught.
+    That is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
+    Sphinx. A comparison with a caught error counts, too.
     """
     if function_of(module, call_with_first(module, string)) in IMPORTING | _PATCHES:
         return True
@@ -151,14 +151,14 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_of_error(module: PythonModule, comparison: ast.Compare) -> bool:
-    """Whether something is compared with an error, in the block that has caught it."""
+    """Whether the comparison involves the error that its ``except`` block has caught."""
     above = [one for one in module.ancestors(comparison) if isinstance(one, ast.ExceptHandler)]
     names = [one.id for one in ast.walk(comparison) if isinstance(one, ast.Name)]
     return any(one.name in names for one in above)
 
 
 def _has_modules(node: ast.AST) -> bool:
-    """Whether `sys.modules` is what an expression asks, changes or reads."""
+    """Whether an expression reads or changes `sys.modules`."""
     others: list[ast.expr] = []
     match node:
         case ast.Subscript(value=value):
@@ -171,7 +171,7 @@ def _has_modules(node: ast.AST) -> bool:
 
 
 def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is the name of a logger, also as a key of the loggers of ``dictConfig``."""
+    """Whether a string names a logger, also as a key of the loggers in a ``dictConfig``."""
     if function_of(module, call_with_first(module, string)) in _LOGGERS:
         return True
     table = module.scopes.parents.get(string)
@@ -194,7 +194,7 @@ def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _asking_version(module: PythonModule, string: ast.Constant) -> ast.Call | None:
-    """Return the call that asks for the installed distribution of a name, or for its version."""
+    """Return the call that asks for the installed distribution of a name or its version."""
     call = call_with_first(module, string)
     function = function_of(module, call)
     is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
@@ -202,7 +202,7 @@ def _asking_version(module: PythonModule, string: ast.Constant) -> ast.Call | No
 
 
 def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return what mdstorm lacks of all that is used of a module that is imported by its name."""
+    """Return what mdstorm lacks of a module that a call imports by name, given the file's uses."""
     call = call_with_first(module, string)
     function = function_of(module, call)
     if call is None or function not in ("__import__", *_RETURNING):
@@ -210,7 +210,7 @@ def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -
     if function == "importorskip" and len(call.args) + len(call.keywords) > 1:
         return names.VERSION
     if function == "__import__" and len(call.args) + len(call.keywords) < 2:
-        value = names.OLD_ROOT  # it returns the root of what it imports
+        value = names.OLD_ROOT  # `__import__` returns the root package
     nodes: list[ast.expr] = [call]
     match module.scopes.parents.get(call):
         case ast.Assign(targets=[ast.Name(name)]) | ast.NamedExpr(target=ast.Name(name)):
@@ -222,9 +222,9 @@ def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -
 
 
 def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether code of the file may resolve a name that it is not seen to be given.
+    """Whether code of the file may resolve a name although no call with it is visible.
 
-    The name of the library alone is mostly data; where it is a default or has a name, it is not.
+    The library's name alone is usually data, unless it is assigned to a variable.
     """
     parent = module.scopes.parents.get(string)
     call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else parent
@@ -236,9 +236,9 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _reaches_callers(path: str) -> bool:
-    """Whether a mock of a name is for programs, which find it there with both libraries.
+    """Whether a mock of a name is meant for programs, which find it there with both libraries.
 
-    What the package itself offers is one: Petastorm's own code takes that from its modules.
+    Names that the package itself offers are: Petastorm's own code takes them from its modules.
     """
     owner, _, name = path.rpartition(".")
     is_of_package = owner == names.OLD_ROOT and names.missing(path) is None

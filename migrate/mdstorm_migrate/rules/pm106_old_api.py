@@ -22,10 +22,10 @@ _NUMBERS = {3: "third", 4: "fourth", 6: "sixth"}
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
-    """Yield what was renamed, and arguments that are gone.
+    """Yield edits of renamed arguments, and findings for renamed imports and removed arguments.
 
-    A renamed import is moved by PM101, if edits to review are applied. With an old argument, code
-    runs under an old Petastorm alone, so that its imports need review.
+    PM101 moves renamed imports if edits for review are applied. Code with a removed argument only
+    runs under an old version of Petastorm, so its imports need review.
     """
     if not module.applies(CODE, "review"):
         for name in imported_names(module):
@@ -53,7 +53,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _finding(module: PythonModule, node: ast.AST, what: str, advice: str, holds: str) -> Finding:
-    """Speak of an argument that an old version of Petastorm takes, for which the file waits."""
+    """Return the finding about an argument that only an old version of Petastorm accepts."""
     return Finding(CODE, "manual", *module.span(node), what, f"{what}: {advice}", holds=holds)
 
 

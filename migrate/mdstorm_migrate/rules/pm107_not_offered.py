@@ -1,4 +1,4 @@
-"""PM107: private and internal parts of Petastorm, which keep their imports."""
+"""PM107: private and internal parts of Petastorm, whose imports stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLE = "Not offered by mdstorm, and still imported from Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: Why a file waits for a version that it compares.
+#: Why a file that compares Petastorm's version stays.
 _DECIDES = "its branches depend on Petastorm's version"
 _PATCHED = "the patch is made for Petastorm's code"
 _MADE = "mdstorm's `Reader` raises an error if it is made by hand"
@@ -32,9 +32,9 @@ _BY_HAND = (
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each statement and each use that mdstorm has nothing for.
+    """Yield a finding for each import statement and each use that mdstorm does not support.
 
-    What an import statement asks for, and the same advice holds for, is one finding.
+    Names of one import statement that need the same advice share a finding.
     """
     places_by_advice: dict[tuple[ast.stmt | None, str, str], list[tuple[tuple[int, int], str]]] = {}
     for name in imported_names(module):
@@ -72,7 +72,7 @@ def _replaced(module: PythonModule, use: Use) -> Finding:
 
 
 def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
-    """Yield a finding for each `Reader` that code makes itself."""
+    """Yield a finding for each `Reader` that code constructs itself."""
     for given in given_arguments(module):
         if given.function == "Reader":
             what = "this makes a `Reader` by hand"
@@ -82,7 +82,7 @@ def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
 
 
 def _of_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
-    """Speak of a version that goes into a requirement; nothing of a message that has one."""
+    """Yield the finding about a version in a requirement; nothing if it is in an error message."""
     if not any(isinstance(one, ast.Raise) for one in module.ancestors(node)):
         what = "this puts Petastorm's version into a requirement"
         remedy = f"{what}: require mdstorm instead"
@@ -90,18 +90,18 @@ def _of_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
 
 
 def _is_required(module: PythonModule, node: ast.AST) -> bool:
-    """Whether a version goes into a text that requires the library."""
+    """Whether a version is inserted into the text of a requirement of the library."""
     around = (one for one in module.ancestors(node) if isinstance(one, ast.BinOp | ast.JoinedStr))
     return any(PIN.search(ast.unparse(one)) for one in around)
 
 
 def _types(found: Iterable[Finding]) -> Iterator[Finding]:
-    """Types in strings exchange no objects."""
+    """Yield findings without `holds`: types in strings exchange no objects."""
     return (replace(finding, holds=None) for finding in found)
 
 
 def _lacking(module: PythonModule, binding: Binding) -> str | None:
-    """Return what an import asks for that mdstorm does not have."""
+    """Return what mdstorm lacks of what an import names; None if nothing."""
     alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
     if not isinstance(binding.statement, ast.ImportFrom):
@@ -114,7 +114,7 @@ def _lacking(module: PythonModule, binding: Binding) -> str | None:
 
 
 def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
-    """Yield a finding for a star import that gives what Petastorm only imports itself."""
+    """Yield a finding for a star import of names that Petastorm only imports for its own use."""
     target = binding.target or ""
     if binding.name == "*" and petastorm.is_module(target):
         names = incidental_names(module, binding.scope, target)
@@ -155,7 +155,7 @@ def _state(lacking: str) -> str:
 
 
 def _is_blank(lacking: str) -> bool:
-    """Whether a name is underscores alone, as exercises have them: no object comes from it."""
+    """Whether a name consists of underscores, as in exercises: no object comes from it."""
     return not lacking.rpartition(".")[2].strip("_")
 
 

@@ -18,7 +18,7 @@ KIND = "python"
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a note for each call of Petastorm's API with ``*`` or ``**``.
 
-    Keys of dictionaries that the file spells are checked by PM106 and PM113.
+    PM106 and PM113 check the keys of dictionaries that are written out in the file.
     """
     for given in given_arguments(module):
         stars = [one for one in given.positional if isinstance(one, ast.Starred)]

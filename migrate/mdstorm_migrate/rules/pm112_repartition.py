@@ -15,7 +15,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a note for each frame that is repartitioned where it is converted."""
+    """Yield a note for each DataFrame that is repartitioned in the call that converts it."""
     for call, path in module.calls:
         if path.rpartition(".")[2] != "make_spark_converter" or not call.args:
             continue

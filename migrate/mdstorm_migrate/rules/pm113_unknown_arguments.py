@@ -18,7 +18,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each; PM106 reports those that older versions had."""
+    """Yield a finding for each unknown argument; PM106 reports those of older versions."""
     for given in given_arguments(module):
         call, function = given.call, given.function
         accepted = ACCEPTED.get(function)
@@ -34,7 +34,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 
 def _may_be_another(module: PythonModule, call: ast.Call) -> bool:
-    """Whether the function may be imported from elsewhere, too, such as torch's `DataLoader`."""
+    """Whether the function may also be imported from elsewhere, such as torch's `DataLoader`."""
     function = call.args[0] if called(call) in CALLING and call.args else call.func
     found = dotted(function)
     bindings = module.bindings(found[0].id, module.scopes.scopes[call]) if found else ()

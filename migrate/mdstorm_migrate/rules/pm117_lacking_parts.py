@@ -1,4 +1,4 @@
-"""PM117: parts of Petastorm's objects that mdstorm's lack, used or overridden."""
+"""PM117: attributes of Petastorm's objects that mdstorm's lack, used or overridden."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TITLE = "Attributes that mdstorm's objects lack"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: What is taken from objects, in words.
+#: How messages call objects that are taken from other objects.
 _TAKEN = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",
@@ -25,18 +25,18 @@ _TAKEN = {
     "filesystem": "the file system",
 }
 _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
-#: What people call one that a function gets.
+#: How people name a reader that a function gets as an argument.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 _PARTS = frozenset().union(*lacked.LACKING.values(), *lacked.LACKING_BEHIND.values())
-#: Use of a field's codec without a dataset, which is the same with any codec.
+#: A codec used without a dataset, which works the same with any codec.
 _BY_HAND = re.compile(r"\.codec\.(?:de|en)code\(")
 _OF_DATASETS = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
-#: Where a field has its codec, if not by keyword.
+#: The position of the codec among the arguments of a field.
 _CODEC = 3
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each such attribute, and each class that replaces what mdstorm lacks."""
+    """Yield a finding for each such attribute, and each class that overrides one."""
     if not imported_names(module) and not module.calls:
         return
     made = objects_made(module)
@@ -47,7 +47,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
             yield from _asked(module, node, made, behind)
-        elif isinstance(node, ast.Constant) and node.value in lacked.UNMISTAKABLE:  # of `getattr`
+        elif isinstance(node, ast.Constant) and node.value in lacked.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
         if given.function == "UnischemaField" and not _is_by_hand(module):
@@ -57,7 +57,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 def _asked(
     module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], behind: dict[str, str]
 ) -> Iterator[Finding]:
-    """Yield what is asked of an object that mdstorm's has not, if all that made it are known."""
+    """Yield a finding if every known maker's objects lack an attribute in mdstorm."""
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
@@ -78,7 +78,7 @@ def _class_of(module: PythonModule, node: ast.expr) -> set[str]:
 
 
 def _behind_readers(module: PythonModule) -> dict[str, str]:
-    """Return the names of what is taken from readers, and from which of their attributes."""
+    """Return the names that hold objects taken from readers, with the attribute they come from."""
     found: dict[str, str] = {}
     for node in ast.walk(module.tree):
         match node:
@@ -96,13 +96,13 @@ def _behind_readers(module: PythonModule) -> dict[str, str]:
 
 
 def _makers(module: PythonModule, node: ast.expr) -> set[str]:
-    """Return the names of what made an object, by its name or right there."""
+    """Return the names of the makers of an object, given by its name or in place."""
     here = {path.rpartition(".")[2] for call, path in module.calls if call is node}
     return here | objects_made(module).get(name_of(node), set())
 
 
 def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
-    """Return from which attribute of a reader an object, or a list of them, is taken."""
+    """Return the attribute of a reader from which an object, or a list of objects, is taken."""
     match node:
         case ast.Attribute(attr="dataset", value=owner):
             made = _makers(module, owner)
@@ -122,7 +122,7 @@ def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str 
 
 
 def _is_given(module: PythonModule, node: ast.expr) -> bool:
-    """Whether a name is that of a parameter, or an attribute: what it is stands elsewhere."""
+    """Whether a name is a parameter or an attribute, so that its value comes from elsewhere."""
     if not isinstance(node, ast.Name):
         return bool(imported_names(module))
     bindings = module.bindings(node.id, module.scope_of(node))
@@ -130,7 +130,7 @@ def _is_given(module: PythonModule, node: ast.expr) -> bool:
 
 
 def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iterator[Finding]:
-    """Yield what a class replaces, or asks of itself, or that mdstorm takes no class such as it."""
+    """Yield findings for a class that mdstorm rejects, or that overrides or uses what it lacks."""
     bases = bases_of(module, node)
     final = sorted(bases & lacked.FINAL.keys())
     if final and not bases & lacked.OPEN and not _is_by_hand(module):
@@ -151,13 +151,13 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _is_by_hand(module: PythonModule) -> bool:
-    """Whether a file encodes or decodes values by codecs itself, and has no dataset."""
+    """Whether a file only encodes or decodes values by codecs and has no dataset."""
     is_used = _BY_HAND.search(module.text) is not None
     return is_used and _OF_DATASETS.search(module.text) is None
 
 
 def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[Finding]:
-    """Yield the codec of a field whose class is the project's, and not one that has been told."""
+    """Yield findings for a field's codec whose class is the project's own and not yet reported."""
     given = [*call.args[_CODEC : _CODEC + 1], *(w.value for w in call.keywords if w.arg == "codec")]
     for codec in given:
         function = codec.func if isinstance(codec, ast.Call) else None

@@ -1,4 +1,4 @@
-"""PM118: ``isinstance`` of a loader's class, which loaders of the converter are not."""
+"""PM118: ``isinstance`` tests for a loader class that the converter's loaders do not have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TITLE = "Loaders of the converter are torch's, not Petastorm's"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: Classes that objects of `make_torch_dataloader` and `make_tf_dataset` have in Petastorm alone.
+#: The classes of what `make_torch_dataloader` and `make_tf_dataset` return in Petastorm only.
 _CLASSES = frozenset(
     [
         *("BatchedDataLoader", "DataLoader", "LoaderBase"),

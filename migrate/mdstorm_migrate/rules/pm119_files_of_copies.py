@@ -1,4 +1,4 @@
-"""PM119: the files of a converter, given to what reads Parquet."""
+"""PM119: the files of a converter, passed to code that reads Parquet."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ CLASS: Class = "manual"
 KIND = "python"
 
 _ATTRIBUTES = frozenset({"cache_dir_url", "file_urls"})
-#: What opens files, by the looks of its name.
+#: Functions that open files, judged by their names.
 _OPENING = re.compile(
     r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy|endswith", re.IGNORECASE
 )
-#: What gives the same paths in another form.
+#: Functions that return the same paths in another form.
 _SAME = re.compile("Path|format|join|list|removeprefix|replace|sorted|str|strip|urlparse")
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each call that may open them and is not one of Petastorm's."""
+    """Yield a finding for each call that may open these files and is not one of Petastorm's."""
     ours = {call for call, _ in module.calls}
     own = {one.name for one in module.scopes.parents if isinstance(one, ast.FunctionDef)}
     used = [one for one in module.scopes.parents
@@ -42,7 +42,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 
 def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name]:
-    """Yield where variables are read that are bound to paths, to some of them, or to such ones."""
+    """Yield the reads of variables that hold the paths, directly or through other variables."""
     todo, seen = [node], {""}
     while todo:
         one = todo.pop()

@@ -1,4 +1,4 @@
-"""PM127: objects of Petastorm's that go to code which still uses Petastorm, and into pickles."""
+"""PM127: Petastorm's objects that go to code which still uses Petastorm, or into pickles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PICKLE = "a pickle names the library that wrote it"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each; a note for a package that only seems to be made for Petastorm."""
+    """Yield a finding for each; a note for packages that only seem to be made for Petastorm."""
     given = list(_given_away(module))
     for binding, name in _companions(module):
         if name not in {root for _, root in given}:
@@ -56,24 +56,24 @@ def _held(
     return Finding(CODE, CLASS, *module.span(node), what, remedy, holds=holds, because=because)
 
 
-#: What a package that is made for Petastorm is called.
+#: Names of packages that are made for Petastorm.
 _COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
-#: What imports Petastorm itself: Hopsworks' feature store, Horovod's loaders over its readers.
+#: Packages that import Petastorm themselves: Hopsworks' feature store, Horovod's data loaders.
 _IMPORT_IT = re.compile(r"(?:hops|hsfs|horovod\.spark\.data_loaders)(?:\..*)?")
-#: Modules of the package `examples`, which Petastorm's wheel installs beside its own.
+#: Modules of the package `examples`, which Petastorm's wheel also installs.
 _EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_converter)\b.*")
-#: Arguments that another library hands on to Petastorm, or that say which format to use.
+#: Arguments that another library passes on to Petastorm, and arguments that select a format.
 _FOR_PETASTORM = re.compile(rf"{OLD_ROOT}_(?:kw)?args")
 _FORMAT = re.compile(r"(?:\w+_)?format")
-#: How many names lead from a call to the import of its library.
+#: Through how many assignments a call is traced to the import of its library.
 _LEVELS = 3
 
 _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
-#: What code calls a thing of Petastorm's that people pickle.
+#: How code names the objects of Petastorm's that people pickle.
 _CALLED = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
-#: What people pickle of Petastorm's, by what makes it.
+#: The makers of such objects.
 _PICKLED = frozenset(
     [
         *("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec"),
@@ -85,7 +85,7 @@ _PICKLED = frozenset(
 
 
 def _companions(module: PythonModule) -> Iterator[tuple[Binding, str]]:
-    """Yield the first import of each package that is made for Petastorm, and its name."""
+    """Yield the first import of each package made for Petastorm, and the package's name."""
     seen: set[str] = set()
     for binding in module.scopes.bindings:
         root = binding.imported_module.partition(".")[0]
@@ -96,7 +96,7 @@ def _companions(module: PythonModule) -> Iterator[tuple[Binding, str]]:
 
 
 def _examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
-    """Yield imports from the package `examples` of Petastorm's wheel, and what they import."""
+    """Yield imports from the package `examples` in Petastorm's wheel, and the imported names."""
     for binding in module.scopes.bindings:
         name = binding.imported_module
         if _EXAMPLES.fullmatch(name) and not is_in_project(
@@ -106,7 +106,7 @@ def _examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
 
 
 def _given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
-    """Yield the calls that give an object of Petastorm's to such a package, and its name."""
+    """Yield the calls that pass an object of Petastorm's to such a package, and its name."""
     ours = {call for call, _ in module.calls}
     for call in module.scopes.calls:
         name = None if call in ours else _module_of(module, call.func)
@@ -120,7 +120,7 @@ def _given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _asks_for(call: ast.Call) -> bool:
-    """Whether an argument of a call is for Petastorm, or says that it is to be used."""
+    """Whether an argument of a call is for Petastorm, or selects it."""
     return any(
         _FOR_PETASTORM.fullmatch(one.arg or "")
         or (_FORMAT.fullmatch(one.arg or "") and string_value(one.value) == OLD_ROOT)
@@ -129,7 +129,7 @@ def _asks_for(call: ast.Call) -> bool:
 
 
 def _gets_object(module: PythonModule, call: ast.Call) -> bool:
-    """Whether a call is given a part of Petastorm's, what one has made, or something of that."""
+    """Whether an argument of a call is or contains a part of Petastorm, or an object of it."""
     given = [*call.args, *(one.value for one in call.keywords)]
     for node in (node for one in given for node in ast.walk(one)):
         if isinstance(node, ast.Name) and module.resolve(node, module.scope_of(node)):
@@ -140,7 +140,7 @@ def _gets_object(module: PythonModule, call: ast.Call) -> bool:
 
 
 def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> str | None:
-    """Return the module that a function, or the object whose method it is, comes from."""
+    """Return the module that a function comes from, or the object on which it is called."""
     while not isinstance(node, ast.Name):
         match node:
             case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
@@ -157,10 +157,10 @@ def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> st
 
 
 def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
-    """Yield calls that pickle objects of Petastorm's for others, or load them, and what they do.
+    """Yield calls that load or write pickles of Petastorm's objects, and which of both they do.
 
-    What is dumped in memory and loaded by the same file is nobody else's. What is loaded is known
-    by the names around it alone.
+    What is dumped to memory and loaded in the same file is no concern of others. What is loaded is
+    only known by the names around it.
     """
     calls = [call for call in module.scopes.calls if call.args]
     loading = [call for call in calls if _LOADING.fullmatch(ast.unparse(call.func))]
@@ -176,7 +176,7 @@ def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _around(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
-    """Yield the call, with what its result is bound to or compared with."""
+    """Yield the call, and the statement or test that uses its result."""
     statement = module.statement(call)
     is_whole = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return)
     yield statement if is_whole and "load_state_dict" not in ast.unparse(statement) else call

@@ -16,9 +16,9 @@ TITLE = "Requirements files name mdstorm"
 CLASS: Class = "exact"
 KIND = "requirements"
 
-#: A line with what it is continued by, up to its comment.
+#: A line with its continuation lines, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]+|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)
-#: What may follow a requirement, which is no prose: a marker, options, a version as conda has it.
+#: What may follow a requirement but not prose: a marker, options, a conda version.
 _REST = re.compile(r"[\s\\]*(?:[;=]|--|\Z)")
 _EDITABLE = re.compile(r"-e\b|--editable\b")
 
@@ -26,7 +26,7 @@ _EDITABLE = re.compile(r"-e\b|--editable\b")
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a requirements file."""
     text = document.text
-    if is_generated(text) or document.needs.is_record:  # of which PM411 and PM001 speak
+    if is_generated(text) or document.needs.is_record:  # PM411 and PM001 report these
         return
     for line in _LINE.finditer(text):
         span = line.span("body")

@@ -23,12 +23,12 @@ TITLE = "pyproject.toml and Pipfile name mdstorm"
 CLASS: Class = "exact"
 KIND = ("pyproject", "pipfile")
 
-#: Where uv takes the dependency from: a repository or a folder.
+#: A source that uv uses for the dependency: a repository or a folder.
 _SOURCE = re.compile(r"^(?:petastorm[ \t]*=|\[tool\.uv\.sources\.petastorm\])", re.MULTILINE)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of a project's file."""
+    """Yield the edits of a project file."""
     text = document.text
     has_source = "[tool.uv.sources" in text and _SOURCE.search(text) is not None
     constraining = replace(document, needs=replace(document.needs, is_constraint=True))
@@ -45,4 +45,4 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     yield from results
     if not document.needs.importers and any(isinstance(one, Edit) for one in results):
         yield from rewrite_extras(text, CODE)
-    yield from rewrite_commands(document, CODE)  # of scripts that environments and runners have
+    yield from rewrite_commands(document, CODE)  # in scripts of environments and task runners

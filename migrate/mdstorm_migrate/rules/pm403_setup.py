@@ -25,14 +25,14 @@ KIND = ("python", "setup_cfg")
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
-#: What uses Petastorm, in a text that installs it as well: both stay, unless all of it moves.
+#: Uses of Petastorm in a text that also installs it: both stay unless all of them move.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
-#: Functions and arguments that install what they are given: ``dbutils.library.installPyPI``.
+#: Functions and arguments that install packages, such as ``dbutils.library.installPyPI``.
 _INSTALLS = re.compile(
     r"install|require|packages|dependenc|librar|pypi|(?:^|_)(?:pip|deps|reqs)", re.IGNORECASE
 )
-#: Arguments of a ``setup.py`` whose lists require nothing.
+#: Arguments of ``setup()`` whose lists are not requirements.
 _NO_REQUIREMENTS = frozenset({"exclude", "keywords", "packages", "platforms", "py_modules"})
 _LISTS = (ast.List, ast.Tuple, ast.Set)
 
@@ -55,7 +55,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
 def _of_string(
     module: PythonModule, string: ast.Constant, is_setup: bool
 ) -> Iterator[Edit | Finding]:
-    """Yield what becomes of a string of code, if it requires or installs Petastorm."""
+    """Yield the edits and findings for a string of code that requires or installs Petastorm."""
     value, span = str(string.value), inner_span(module, string)
     if isinstance(module.scopes.parents.get(string), ast.Expr):  # a docstring, or an example
         return
@@ -76,7 +76,7 @@ def _of_string(
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
         return
     for one in found:
-        if span is None or module.text[slice(*span)] != value:  # of several pieces, or with escapes
+        if span is None or module.text[slice(*span)] != value:  # in several pieces, or with escapes
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
             return
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
@@ -85,7 +85,7 @@ def _of_string(
             continue
         call = module.scopes.parents.get(string)
         if place == "string" and isinstance(call, ast.Call) and not _is_of_command(call):
-            place = "alone"  # most functions take a single one
+            place = "alone"  # most functions accept a single requirement
         for result in rewrite_requirement(module.document, at, CODE, place):
             yield result
             if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):
@@ -93,7 +93,7 @@ def _of_string(
 
 
 def _is_key(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a key of the packages to install: ``packages={"petastorm": "0.12"}``."""
+    """Whether a string is a key in packages to install: ``packages={"petastorm": "0.12"}``."""
     table = module.scopes.parents.get(string)
     if not isinstance(table, ast.Dict) or string not in table.keys or string.value != OLD_ROOT:
         return False
@@ -101,7 +101,7 @@ def _is_key(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _listed(value: str) -> Iterator[requirement.Requirement]:
-    """Yield the requirements with a version, or an extra, that are lines of a longer text."""
+    """Yield the requirements with a version or an extra that are lines of a longer text."""
     for line in re.finditer(r"[^\n]+", value):
         if (
             "\n" in value
@@ -112,7 +112,7 @@ def _listed(value: str) -> Iterator[requirement.Requirement]:
 
 
 def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> bool:
-    """Whether a string that may be a requirement stands where packages to install are listed."""
+    """Whether a string that may be a requirement is listed among packages to install."""
     parent = module.scopes.parents.get(string)
     if _is_of_command(parent):
         return True
@@ -125,7 +125,7 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
 
 
 def _is_of_command(parent: ast.AST | None) -> bool:
-    """Whether a list or a call holds the words of an install command."""
+    """Whether a list or call contains the words of an install command."""
     if isinstance(parent, ast.Call):
         is_named = last_name(parent.func) == "install"
         return is_named or any(string_value(one) == "install" for one in parent.args)
@@ -134,7 +134,7 @@ def _is_of_command(parent: ast.AST | None) -> bool:
 
 
 def _is_of_conda(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether conda installs what a string requires: it says so, or pip has a list of its own."""
+    """Whether conda installs what a string requires: it is named, or pip has a list of its own."""
     parent = module.scopes.parents.get(string)
     beside = parent.elts if isinstance(parent, _LISTS) else []
     is_conda = "conda" in _holder(module, string).lower()
@@ -142,7 +142,7 @@ def _is_of_conda(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _versions_beside(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:
-    """Yield what removes the version that a call is given apart: ``f("petastorm", version=v)``."""
+    """Yield the edit that removes a separate version argument: ``f("petastorm", version=v)``."""
     call = module.scopes.parents.get(string)
     given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
     for before, one in pairwise(given):
@@ -153,9 +153,9 @@ def _versions_beside(module: PythonModule, string: ast.Constant) -> Iterator[Edi
 
 
 def _holder(module: PythonModule, node: ast.AST) -> str:
-    """Return the name that a value is given to, or a list that it is in; empty if there is none.
+    """Return the name of the argument, key or call that holds a value; empty if there is none.
 
-    Of a ``package``, it is what the package is given to: ``{"pypi": {"package": "petastorm"}}``.
+    A ``package`` is replaced by its own holder: ``{"pypi": {"package": "petastorm"}}``.
     """
     child, name = node, ""
     for owner in module.ancestors(node):

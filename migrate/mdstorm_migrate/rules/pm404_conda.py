@@ -17,20 +17,20 @@ KIND = "conda"
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
-#: What is mdstorm, or becomes it, below ``- pip:``.
+#: Entries below ``- pip:`` that are mdstorm or become it.
 _BELOW = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
 _PIP_ITSELF = re.compile(r"pip\b")
-#: What conda installs: a list at the top of an environment.
+#: The packages that conda installs: a list at the top level of an environment.
 _DEPENDENCIES = re.compile(
     r"^dependencies:[^\n]*\n(?:(?:[ \t\r#-][^\n]*)?(?:\n|\Z))*", re.MULTILINE
 )
-#: Keys that recipes have, and environments have not.
+#: Keys that only recipes have.
 _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of what pip installs, and those that let pip install what conda did."""
+    """Yield the edits of pip's packages, and edits that move conda's packages to pip."""
     text, needs = document.text, document.needs
     items = list(_items(text))
     remedy = "list mdstorm below `- pip:`, and remove petastorm here once no code imports it"
@@ -60,7 +60,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 def _by_pip(
     document: Document, item: Requirement, items: Iterable[tuple[int, int, bool]]
 ) -> Iterator[Edit]:
-    """Yield the edits that require mdstorm of pip in place of an item that conda installs."""
+    """Yield the edits that require mdstorm from pip instead of an item that conda installs."""
     text, needs = document.text, document.needs
     index = [f"--extra-index-url {needs.index}"] if needs.index else []
     beside = rewriting.lost_with(needs.beside, item.extras)
@@ -84,7 +84,7 @@ def _by_pip(
 
 
 def _items(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield the spans of the items of lists, and whether pip installs them."""
+    """Yield the spans of list items, and whether pip installs them."""
     pip_indent: int | None = None
     for item in _ITEM.finditer(text):
         indent = len(item["indent"].expandtabs())

@@ -17,15 +17,15 @@ TITLE = "Cluster and job definitions use mdstorm"
 CLASS: Class = "exact"
 KIND = "cluster"
 
-#: How many characters before a package ``pypi`` stands.
+#: How many characters before a package ``pypi`` may occur.
 _NEAR = 200
-#: How an item without quotes is listed, by the group that it fits.
+#: How an unquoted item is listed, by the group of the pattern that matches it.
 _PLACES: dict[str, Place] = {"plain": "item", "flow": "alone"}
 
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Return a library of a job, lists whose entries are requirements, and such an entry."""
+    """Return the patterns of a job's library, of lists of requirements, and of an entry in one."""
     package = r"""["']?\bpackage["']?[ \t]*:[ \t]*
         (?: "(?P<double>[^"\r\n]*)" | '(?P<single>[^'\r\n]*)' | (?P<plain>[^"'\s,}\#]+) )"""
     lists = r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip|pip_packages|pypi)["']?
@@ -38,7 +38,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of libraries, and of install commands."""
+    """Yield the edits of libraries and of install commands."""
     for start, stop, place in _places(document.text):
         if is_requirement(document.text[start:stop]):
             for found in find_requirements(document.text, start, stop):

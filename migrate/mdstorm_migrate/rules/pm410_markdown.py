@@ -1,4 +1,4 @@
-"""PM410: code in Markdown and reStructuredText, which is reported and never changed."""
+"""PM410: code in Markdown and reStructuredText, which is reported but never changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DIRECTIVE = re.compile(
     (?P<code> (?: \n | (?P=indent)[ \t]+[^\n]*\n? )+ )""",
     re.MULTILINE | re.VERBOSE,
 )
-#: Examples and commands outside of blocks.
+#: Examples and commands outside of code blocks.
 _LINE = re.compile(
     r"""^(?: [ \t]*>>>[ \t] | (?:[ ]{4,}|\t)(?=(?:\$[ ])?(?:python|pip|from|import)\b) )
     (?P<code>[^\n]*)""",
@@ -41,7 +41,7 @@ _USE = re.compile(
 def check(document: Document) -> Iterator[Finding]:
     """Yield one finding for each block of code, and for each example outside of blocks."""
     if document.path is not None and document.path.suffix == ".ipynb":
-        return  # PM100 speaks of the cell
+        return  # PM100 reports the cell
     end = 0
     found = (
         one

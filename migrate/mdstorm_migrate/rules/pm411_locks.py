@@ -1,4 +1,4 @@
-"""PM411: lock files, which only their tool may write."""
+"""PM411: lock files, which only the tool that generated them may change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENTRY = re.compile(
     (?= [ \t]* (?: [=:\[<>~!@] | \r?$ ) )""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
-#: How one is written in the files of all these tools.
+#: How the files of all these tools write a hash.
 _HASH = re.compile(r"\bsha256[:=]")
 _COMMANDS = {
     "poetry.lock": "poetry lock",

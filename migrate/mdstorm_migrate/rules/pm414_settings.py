@@ -1,4 +1,4 @@
-"""PM414: entry points, and settings of other tools, that name modules of Petastorm."""
+"""PM414: entry points, and settings of other tools, that name Petastorm's modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TITLE = "Entry points and settings of tools name mdstorm"
 CLASS: Class = "exact"
 KIND = ("pyproject", "setup_cfg")
 
-#: Settings that name modules, as ``table/key`` and ``section/key``; ``tool.`` left out.
+#: Settings that name modules, as ``table/key`` or ``section/key``, without ``tool.``.
 _MODULES = re.compile(
     r"""mypy\.overrides/module | mypy-[^/]*/ | (?:tool:)?(?:isort|settings)/known_third_party
     | (?:(?:ruff\.)?lint\.)?isort/known[-_]third[-_]party
@@ -34,10 +34,10 @@ _ENTRY = re.compile(rf"(?<![\w.])(?P<module>{OLD_ROOT}(?:\.\w+)*)[ \t]*:[ \t]*(?
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield an edit for each setting that means the same with mdstorm, a finding for others."""
+    """Yield an edit for each setting that means the same with mdstorm, and findings for others."""
     text, needs = document.text, document.needs
     if needs.importers:
-        return  # what stays is listed with the lines that still mention Petastorm
+        return  # PM001 lists the lines that stay
     for where, start, stop in _settings(document):
         if _PROGRAMS.fullmatch(where):
             yield from _entries(document, start, stop)
@@ -61,7 +61,7 @@ def _settings(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Finding]:
-    """Yield what becomes of entry points, which move together with the dependency."""
+    """Yield the edits and findings of entry points, which move together with the dependency."""
     for entry in _ENTRY.finditer(document.text, start, stop):
         at = entry.start("module")
         path = f"{entry['module']}.{entry['name']}"
