@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import pickle
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from mdstorm_backend.base.checks import parse_json
@@ -20,11 +16,6 @@ from mdstorm_backend.tables.delta_log import read_log
 from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
 _LOG = "_delta_log"
-#: What deltalake says in a forked child of a process that has used it.
-_FORKED = "Forked process detected"
-
-#: Processes that have used deltalake: this one, and its parents at the time of a fork.
-_used_by: set[int] = set()
 
 
 def is_delta(location: Location) -> bool:
@@ -54,26 +45,9 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
         If its log cannot be read.
     CredentialsError, StorageError
         If the storage denies access or fails.
-
-    Notes
-    -----
-    deltalake does not work in a forked child of a process that has used it. There, the log is read
-    in a process of its own.
     """
     require("deltalake")
-    url, options = of_delta_rs(location)
-    arguments = location.url, url, options, as_of
-    if _used_by and os.getpid() not in _used_by:
-        found = run_fresh(read_log, *arguments)
-    else:
-        try:
-            found = read_log(*arguments)
-        except BaseException as error:
-            if _FORKED not in str(error):
-                raise
-            found = run_fresh(read_log, *arguments)
-        else:
-            _used_by.add(os.getpid())
+    found = read_log(location.url, *of_delta_rs(location), as_of)
     if as_of.timestamp is not None:
         _check_not_before(location, found.version, as_of)
     return found
@@ -220,42 +194,3 @@ def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
     if any(found.get(name, "").startswith("http://") for name in endpoints):
         found["ALLOW_HTTP"] = "true"
     return found
-
-
-_Result = TypeVar("_Result")
-
-_PROGRAM = """
-import pickle, sys
-from mdstorm_backend.tables.delta import answer
-sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
-"""
-
-
-def run_fresh(function: Callable[..., _Result], *arguments: Any) -> _Result:
-    """Call a function of a module in a new process; its result or error are passed back.
-
-    Some libraries do not survive a fork. A forked child, such as a worker of PyTorch's DataLoader,
-    may be allowed no children of its own by multiprocessing, so this is a plain program. Arguments
-    go through a pipe, and appear nowhere else.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM],
-        input=pickle.dumps((function, arguments)),
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        check=True,
-    )
-    result, error = pickle.loads(done.stdout)  # noqa: S301  # what `answer` returned
-    if error is not None:
-        raise error
-    found: _Result = result
-    return found
-
-
-def answer(call: bytes) -> bytes:
-    """Call a function for `run_fresh`, and return the result or the error for it."""
-    function, arguments = pickle.loads(call)  # noqa: S301  # what `run_fresh` sent
-    try:
-        return pickle.dumps((function(*arguments), None))
-    except Exception as error:
-        return pickle.dumps((None, error))

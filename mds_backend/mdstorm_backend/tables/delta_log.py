@@ -58,6 +58,9 @@ _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 #: What delta-rs says of tables that need what it does not know.
 _REFUSALS = ("not supported", "Unknown feature", "catalog-managed", "Unsupported")
 
+#: What delta-rs says in a forked child of a process that has used it.
+_FORKED = "Forked process detected"
+
 #: What colours text in a terminal.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -125,6 +128,14 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
         raise not_opened(shown, error) from error
     except OSError as error:
         raise out_of_reach(shown, error) from error
+    except BaseException as error:  # a panic of Rust
+        if _FORKED not in str(error):
+            raise
+        raise UnsupportedTableError(
+            f"{shown} is a Delta table, which deltalake does not open in a forked child of a "
+            "process that has used it. Open it before the fork, or start processes by spawn",
+            url=shown,
+        ) from None
 
 
 def _checked_features(table: Any, url: str) -> frozenset[str]:
