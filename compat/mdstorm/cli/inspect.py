@@ -1,4 +1,4 @@
-"""``mdstorm inspect`` and ``mdstorm head``: describe a dataset, and show its first rows."""
+"""``mdstorm inspect``: describe a dataset."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import click
 from mdstorm.cli import _common
 from mdstorm_backend.display import human_bytes
 from mdstorm_backend.maintenance import Inspection
-from mdstorm_backend.maintenance import head as head_of_dataset
 from mdstorm_backend.maintenance import inspect as inspect_dataset
 
-__all__ = ["head", "inspect"]
-#: Longer values are truncated in a table.
-_LONGEST = 60
+__all__ = ["inspect"]
 
 
 @click.command(
@@ -90,31 +87,3 @@ def _write_columns(found: Inspection) -> None:
         for column in found.columns
     ]
     _common.write_table("columns", names, rows, numbers=names[-2:])
-
-
-@click.command(epilog=_common.examples("mdstorm head /data/events -n 3 --columns id,label"))
-@_common.dataset_argument
-@click.option(
-    "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
-)
-@_common.columns_option("Names of the columns to show, separated by commas; by default all.")
-@_common.storage_option
-@_common.format_option
-def head(
-    url: str, rows: int, columns: list[str] | None, storage_options: dict[str, Any], format_: str
-) -> None:
-    """Show the first rows of the dataset at URL.
-
-    In JSON, binary values, images and pickles are their stored bytes in base64.
-    """
-    found = head_of_dataset(url, rows, columns=columns, storage_options=storage_options)
-    if format_ == "json":
-        _common.write_json(found.to_json())
-        return
-    shown = ([_one_line(row[name]) for name in found.columns] for row in found.rows)
-    _common.write_table(found.url, found.columns, shown)
-
-
-def _one_line(value: object) -> str:
-    text = " ".join(("null" if value is None else str(value)).split())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

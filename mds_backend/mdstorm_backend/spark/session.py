@@ -10,12 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mdstorm_backend.base.optional import require
@@ -29,12 +27,6 @@ if TYPE_CHECKING:
 _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
 
 _logger = logging.getLogger(__name__)
-
-#: Each says that a session is, or connects to, a JVM that somebody else has started.
-_STARTED_ELSEWHERE = (
-    *("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY_PORT"),
-    "DATABRICKS_RUNTIME_VERSION",
-)
 
 _INSTALL = (
     "Install Java 17 (such as apt-get install openjdk-17-jre-headless, brew install openjdk@17, or "
@@ -167,10 +159,6 @@ def start_session(builder: Any = None) -> SparkSession:
     require("pyspark")
     from pyspark.sql import SparkSession
 
-    if _needs_java(builder) and not _finds_java():
-        home = os.environ.get("JAVA_HOME")
-        looked = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH"
-        raise MissingDependencyError(f"Spark needs Java, and {looked}. {_INSTALL}")
     try:
         return (SparkSession.builder if builder is None else builder).getOrCreate()
     except Exception as error:
@@ -183,28 +171,6 @@ def start_session(builder: Any = None) -> SparkSession:
             "Spark could not start Java: its own message is above. Spark 4 needs Java 17 or newer, "
             f"Spark 3.5 Java 8, 11 or 17. {_INSTALL}"
         ) from error
-
-
-def _needs_java(builder: Any) -> bool:
-    """Whether a JVM would have to be started, as far as that can be told."""
-    import pyspark
-    from pyspark import SparkContext
-
-    if any(os.environ.get(name) for name in _STARTED_ELSEWHERE):
-        return False
-    if "spark.remote" in getattr(builder, "_options", {}):
-        return False
-    # Where pyspark is the client that databricks-connect brings, no JVM is needed either.
-    is_client = (Path(pyspark.__file__).parents[1] / "databricks" / "connect").exists()
-    return getattr(SparkContext, "_gateway", None) is None and not is_client
-
-
-def _finds_java() -> bool:
-    """Whether Spark's own script finds Java, which also looks into ``spark-env.sh``."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
-    conf = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME", ""), "conf")
-    return java is not None or Path(conf, "spark-env.sh").exists()
 
 
 def rows_per_batch(schema: Schema) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.maintenance import head, inspect, reindex, verify
+from mdstorm_backend.maintenance import inspect, reindex, verify
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import other_format
 
@@ -65,7 +65,7 @@ def test_it_is_named_with_the_command_that_helps(
     make: Callable[[Path], Path], kind: str, reader: str, tmp_path: Path
 ) -> None:
     url = f"file://{make(tmp_path)}"
-    for use in (open_dataset, inspect, head, verify, reindex):
+    for use in (open_dataset, inspect, verify, reindex):
         with pytest.raises(DatasetNotFoundError) as caught:
             use(url)
         text = str(caught.value)

@@ -106,11 +106,6 @@ class EncodingTraits:
         return self.dtype is not None and self.shape is not None
 
     @property
-    def is_shown(self) -> bool:
-        """Whether what the reading core delivers is shown to people, rather than its size."""
-        return self.is_text or not self.is_late(typed=True)
-
-    @property
     def described(self) -> str:
         """The encoding in the middle of a sentence."""
         return f"the encoding {self.text!r}"
@@ -143,8 +138,8 @@ class EncodingTraits:
     def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
         """Name of the TensorFlow dtype of values, or elements, of an Arrow type; None for none."""
         types = pa.types
-        if not self.is_shown:
-            return None
+        if not self.is_text and self.is_late(typed=True):
+            return None  # what is delivered is only its bytes
         if types.is_string(type_) or types.is_binary(type_) or types.is_decimal(type_):
             return "string"
         if types.is_temporal(type_):
