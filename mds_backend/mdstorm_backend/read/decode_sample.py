@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,7 @@ from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.logical import view_dtype
-
-if TYPE_CHECKING:
-    from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.mds_file import MDSFile
 
 #: From the row of a value to the value.
 OfRow: TypeAlias = Callable[[int], Any]
@@ -44,13 +42,13 @@ class ValueDecoder:
 
     Parameters
     ----------
-    shard : MDSShard
+    shard : MDSFile
         Where the values lie. The functions keep its bytes, but not the shard.
     name : str
         The column.
     """
 
-    def __init__(self, shard: MDSShard, name: str) -> None:
+    def __init__(self, shard: MDSFile, name: str) -> None:
         self.column: Column = shard.schema[name]
         self._shard = shard
         self._number = shard.layout.names.index(name)
@@ -169,7 +167,7 @@ def _with_scale(number: Decimal, scale: int) -> Decimal:
     return number
 
 
-def sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
+def sample_decoder(shard: MDSFile, columns: Sequence[str]) -> SampleDecoder:
     """Return the function that decodes some columns of one row of `shard`.
 
     The row has to exist. The function raises what decoding raises, see `MDSShard.sample`.
@@ -207,11 +205,11 @@ def sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
     return decode_all
 
 
-def _in_stored_order(shard: MDSShard, columns: Sequence[str]) -> bool:
+def _in_stored_order(shard: MDSFile, columns: Sequence[str]) -> bool:
     return list(columns) == [name for name in shard.layout.names if name in columns]
 
 
-def _by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any]:
+def _by_core(shard: MDSFile, row: int, columns: Sequence[str]) -> dict[str, Any]:
     batch = shard.read(np.array([row]), columns, exact_nulls=True)
     return {
         name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
@@ -220,7 +218,7 @@ def _by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any
 
 
 def _of_records(
-    shard: MDSShard, decoders: dict[str, ValueDecoder], fast: Sequence[str]
+    shard: MDSFile, decoders: dict[str, ValueDecoder], fast: Sequence[str]
 ) -> SampleDecoder:
     """Decode samples of one size, whose values lie at equal distances."""
     getters = [(name, decoders[name].of_row()) for name in fast]
@@ -231,7 +229,7 @@ def _of_records(
     return decode
 
 
-def _of_variable(shard: MDSShard, decoders: dict[str, ValueDecoder]) -> SampleDecoder:
+def _of_variable(shard: MDSFile, decoders: dict[str, ValueDecoder]) -> SampleDecoder:
     """Decode samples of varying size, which begin with the sizes of their variable columns."""
     layout = shard.layout
     offsets = shard.offsets.view(np.uint8).data.cast("I")

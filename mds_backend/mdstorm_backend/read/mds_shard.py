@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Sequence
-from math import prod
 from operator import index
 from typing import Any
 
@@ -14,145 +12,27 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.encodings.encoding import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
 from mdstorm_backend.read.decode_sample import SampleDecoder, sample_decoder
 from mdstorm_backend.read.logical import to_logical
-from mdstorm_backend.read.shard import Rows, Shard, contiguous
+from mdstorm_backend.read.mds_file import MDSFile
+from mdstorm_backend.read.shard import Rows, contiguous
 from mdstorm_backend.storage import Buffer
 
 
-class MDSShard(Shard):
-    """One shard of a dataset: where its samples lie, and their columns decoded from its bytes.
-
-    Parameters
-    ----------
-    buffer : bytes-like
-        The uncompressed file, usually a memory map. It is kept, not copied.
-    info : ShardInfo
-        Its entry in the index.
-    schema : Schema
-        The schema of the dataset.
-    url : str
-        Where the file came from, for error messages.
-
-    Attributes
-    ----------
-    schema, url
-        As above.
-    layout : ShardLayout
-        Where the values of a sample lie.
-    stored : numpy.ndarray
-        The file, uint8.
-    data : memoryview
-        The same, of format ``B``.
-    is_fixed : bool
-        Whether all samples have one size.
-    offsets : numpy.ndarray
-        Where each sample begins in the file, uint32 of shape ``(samples + 1,)``.
-
-    Raises
-    ------
-    CorruptDatasetError
-        If the file is cut off or contradicts the index.
-    """
+class MDSShard(MDSFile):
+    """One shard of a dataset, as `MDSFile` takes it."""
 
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
-        self._buffer = buffer
+        super().__init__(buffer, info, schema, url=url)
         #: The validity of the elements of ragged arrays, as lists of the same lengths.
         self._element_masks: dict[str, pa.ListArray] = {}
         self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
-        self.stored = np.frombuffer(buffer, np.uint8)
-        self.data = self.stored.data
-        self.schema = schema
-        self.layout = ShardLayout.of(info)
-        self.url = url
-        self.offsets, self._extra = parse_header(self.stored, info, url=url)
-        self.num_samples = info.samples
-        self.is_fixed = self.layout.is_fixed
-        if self.is_fixed:
-            size = self.record_dtype.itemsize * info.samples
-            if int(self.offsets[-1]) - int(self.offsets[0]) != size:
-                raise self.corrupt(
-                    f"holds {info.samples} samples of {self.record_dtype.itemsize} bytes each by "
-                    f"its index, but {self.offsets[-1] - self.offsets[0]} bytes of samples"
-                )
-
-    def wait_for(self, stop: int) -> None:
-        """Wait until the samples before `stop` are there.
-
-        Raises
-        ------
-        MDStormError
-            If they cannot be downloaded, see `ShardFiles.open`.
-        """
-        arrival = self.arrival
-        if arrival is not None:
-            with work(Cause.DOWNLOADS):
-                arrival.wait_for(int(self.offsets[stop]))
-            self.arrival = None if arrival.is_over else arrival
-
-    def will_need(self) -> None:
-        """Ask the operating system to read the file ahead, if it is mapped."""
-        if self.arrival is not None:
-            return
-        if isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap):
-            self._buffer.obj.madvise(mmap.MADV_WILLNEED)
-
-    @property
-    def memory(self) -> int:
-        """Bytes that it keeps in memory; 0 if it is mapped."""
-        mapped = isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap)
-        return 0 if mapped else len(self._buffer)
-
-    @cached_property
-    def record_dtype(self) -> np.dtype[np.void]:
-        """Packed dtype of a sample; only where every column has a fixed size."""
-        return self.layout.record_dtype
-
-    @cached_property
-    def records(self) -> npt.NDArray[np.void] | None:
-        """All samples as opaque records, a view; None where sizes vary."""
-        if not self.is_fixed:
-            return None
-        dtype = np.dtype(f"V{self.record_dtype.itemsize}")
-        start = int(self.offsets[0])
-        if dtype.itemsize == 0 or self.num_samples == 0:
-            return np.empty(self.num_samples, dtype)
-        return np.frombuffer(self.data, dtype, self.num_samples, start)
-
-    @cached_property
-    def validity(self) -> Validity:
-        """Which rows and elements are not null."""
-        try:
-            validity = unpack_validity(self._extra.get("nulls", {}))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise self.corrupt(f"has unreadable null bitmaps ({error})") from error
-        if not self._fits(validity):
-            raise self.corrupt(f"has null bitmaps that are not of its {self.num_samples} samples")
-        return validity
-
-    def _fits(self, validity: Validity) -> bool:
-        """Whether bitmaps are as long as their columns, where that is known beforehand."""
-        shapes = {
-            name: encoding.shape
-            for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True)
-        }
-        return all(len(mask) == self.num_samples for mask in validity.rows.values()) and all(
-            shape is None or len(mask) == self.num_samples * prod(shape)
-            for name, mask in validity.elements.items()
-            for shape in [shapes.get(name)]
-        )
-
-    def corrupt(self, what: str) -> CorruptDatasetError:
-        """Return the error for a file that contradicts itself or the index."""
-        return CorruptDatasetError.of_file(self.url, what)
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the samples `rows` (ascending, without repetition) of some columns.
