@@ -1,4 +1,4 @@
-"""What a person sees to before migrated code runs: the section "Before you run it"."""
+"""What to do before migrated code runs: the report's section "Before you run it"."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from mdstorm_migrate.run.needs import read_file
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.sources.plain import kind_of
 
-#: Kinds of files that say what code runs in.
+#: Kinds of files that describe the environment of code.
 _KINDS = frozenset(
     {"cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg", "shell"}
 )
 _NAMES = frozenset({".python-version", "runtime.txt", "setup.py"})
-#: Libraries of which Petastorm needed old versions, or which changed since.
+#: Libraries that Petastorm needed in old versions, or that have changed since.
 _NEWER = frozenset({"lightning", "numpy", "pandas", "pyspark", "pytorch_lightning", "tensorflow"})
 _LIBRARIES = (
     "installing mdstorm may upgrade other libraries: `ruff check --select NPY,PD` finds what NumPy "
     "and pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
 )
-#: What is taken from objects of either library alone, and what it means with mdstorm.
+#: Attributes that only one library's objects have, or that mean something else in mdstorm.
 _MEANS = {
     b"_results_queue_reader": "mdstorm's readers do not have it",
     b"_workers_pool": "mdstorm's readers do not have it",
     b"file_urls": "a converter's are MDS shards now, not Parquet files",
 }
-#: Rules that report lines which name Petastorm and stay.
+#: Rules that report lines which mention Petastorm and stay.
 _NAMED = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
 _TAKEN = re.compile(rb"\.(%s)\b" % b"|".join(_MEANS))
-#: Folders that hold what belongs to the folder above.
+#: Folders whose files belong to the folder above.
 _BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
 
 def before_running(
     outcomes: Sequence[FileOutcome], paths: Sequence[Path], settings: Settings
 ) -> list[Condition]:
-    """Return what has to be seen to before the files of a run are used, the most general first.
+    """Return the conditions to meet before the files of a run are used, the most general first.
 
     Parameters
     ----------
     outcomes : sequence of FileOutcome
-        Of the files that mention Petastorm.
+        The outcomes of the files that mention Petastorm.
     paths : sequence of Path
-        All files of the project. Of several paths to one file, the first is shown.
+        All files of the project. If several paths lead to one file, the first is shown.
     settings : Settings
     """
     use = CodeUse()
@@ -79,12 +79,12 @@ def before_running(
 
 
 def _is_page(one: FileOutcome) -> bool:
-    """Whether a file is a page with code."""
+    """Whether a file is a page that contains code."""
     return one.outcome.exchange is not None and one.path.name != "setup.py"
 
 
 def _taken(paths: Iterable[Path]) -> Iterator[Condition]:
-    """Yield where code that does not name Petastorm takes what mdstorm's objects lack."""
+    """Yield uses of such attributes in code that does not mention Petastorm."""
     for path in sorted(path for path in paths if path.suffix == ".py"):
         try:
             data = path.read_bytes()
@@ -98,7 +98,7 @@ def _taken(paths: Iterable[Path]) -> Iterator[Condition]:
 def _of_mdstorm(
     outcomes: Sequence[FileOutcome], around: Iterable[Path], use: CodeUse, settings: Settings
 ) -> Iterator[Condition]:
-    """Yield where mdstorm comes from, and that nothing installs it."""
+    """Yield conditions about where mdstorm comes from, and whether anything installs it."""
     is_found = settings.index is not None or "@" in settings.wanted.version
     if not (IS_RELEASED or is_found or is_from_index()):
         message = (
@@ -120,7 +120,7 @@ def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bo
 
 
 def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
-    """Yield the files with lines that name Petastorm and of which nothing else is said, once."""
+    """Yield one condition for each file with remaining mentions of Petastorm."""
     for one in outcomes:
         left = [found for found in one.outcome.findings if _is_named(found)]
         if left:
@@ -137,7 +137,7 @@ def _is_named(found: Finding) -> bool:
 
 
 class _Places:
-    """The folders of the code and the lists of a run, to tell which other files are about them."""
+    """The folders of the code and lists of a run, to find the other files that concern them."""
 
     def __init__(self, code: Sequence[Path], lists: Sequence[Path]) -> None:
         self._lists = {path.parent.resolve() for path in lists}
@@ -145,7 +145,7 @@ class _Places:
         self._above = folders.union(*(folder.parents for folder in folders))
 
     def has(self, path: Path) -> bool:
-        """Whether a file stands above code or a list of the run, or below such a list."""
+        """Whether a file is above code or lists of the run, or below the folder of a list."""
         folder = own = path.parent.resolve()
         while folder.name.startswith(".") or folder.name.lower() in _BESIDE:
             folder = folder.parent

@@ -1,4 +1,4 @@
-"""What files of code import and use, and which extras of mdstorm that needs."""
+"""What files of code import and use, and the extras of mdstorm that they need."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mdstorm_migrate.run.outcome import FileOutcome
 from mdstorm_migrate.sources import find_source
 
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
-#: Import statements on lines of their own, and in the strings of a notebook.
+#: Import statements on their own lines, and in the strings of a notebook.
 _IMPORT = re.compile(
     rb'(?:^(?:# MAGIC )?|"|\\n)[ \t]*(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b'
     rb"|import[ \t]+(" + _NAME + rb"(?:[ \t]*,[ \t]*" + _NAME + rb")*))",
     re.MULTILINE,
 )
-#: What uses pandas without an import of it.
+#: Code that uses pandas without importing it.
 _WITH_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
-#: Horovod's estimators for Spark, which import Petastorm themselves.
+#: Imports of Horovod's Spark estimators, which import Petastorm themselves.
 _THROUGH = re.compile(
     rb'(?:^|["n>])[ \t]*(?:from|import)[ \t]+horovod\.spark'
     rb"(?:\.(?:keras|torch|lightning|common\.(?:store|estimator|backend))\b"
@@ -37,24 +37,24 @@ _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 @dataclass(frozen=True)
 class CodeUse:
-    """What one file of code, or all below a directory, imports and uses.
+    """What one file of code, or all code below a directory, imports and uses.
 
     Attributes
     ----------
     imports : frozenset of str
-        First parts of the modules that are imported.
+        Top-level packages that are imported.
     extras : frozenset of str
-        Extras of mdstorm that what it uses needs.
+        Extras of mdstorm that the code needs.
     keeps : tuple of str
-        Files that import Petastorm, themselves or by way of another library.
+        Files that import Petastorm, directly or through another library.
     moved : bool
-        Whether it imports mdstorm.
+        Whether the code imports mdstorm.
     on_databricks : bool
-        Whether it shows that it runs on Databricks, which brings Spark.
+        Whether the code is made for Databricks, which provides Spark.
     builds_session : bool
-        Whether it builds a Spark session: else the host of a notebook brings one.
+        Whether the code builds a Spark session; otherwise, a notebook's host provides one.
     is_given_session : bool
-        Whether it uses a session `spark` that nothing in it makes: its host brings Spark.
+        Whether it uses a session `spark` that it does not create, so its host provides Spark.
     """
 
     imports: frozenset[str] = frozenset()
@@ -67,11 +67,11 @@ class CodeUse:
 
     @property
     def is_of_ours(self) -> bool:
-        """Whether it uses either library."""
+        """Whether the code uses either library."""
         return self.moved or bool(self.keeps)
 
     def __or__(self, other: CodeUse) -> CodeUse:
-        """Return what both use."""
+        """Return the combined use of both."""
         return CodeUse(
             self.imports | other.imports,
             self.extras | other.extras,
@@ -84,7 +84,7 @@ class CodeUse:
 
 
 def use_of(path: Path, data: bytes) -> CodeUse:
-    """Return what the bytes of a file of code import and use."""
+    """Return what a file of code imports and uses, given its bytes."""
     imports = frozenset(_imports(data))
     if _WITH_PANDAS.search(data):
         imports |= {"pandas"}
@@ -107,12 +107,12 @@ def use_of(path: Path, data: bytes) -> CodeUse:
 
 
 def use_after(one: FileOutcome) -> CodeUse:
-    """Return what a file imports as it will be."""
+    """Return what a file imports and uses after its migration."""
     return use_of(one.path, one.outcome.after or one.outcome.before)
 
 
 def read_use(path: Path) -> tuple[Path, CodeUse] | None:
-    """Return a file with what it imports and uses; None if it cannot be read."""
+    """Return a file's path and what it imports and uses; None if it cannot be read."""
     try:
         return path, use_of(path, path.read_bytes())
     except OSError:
@@ -129,7 +129,7 @@ def _imports(data: bytes) -> Iterator[str]:
 
 
 def _scopes(path: Path, data: bytes) -> list[Analysis] | None:
-    """Return the scopes of a file that can be parsed as a whole; None if it cannot."""
+    """Return the scopes of a file; None if it cannot be parsed as a whole."""
     source = find_source(path, data)
     try:
         file = source.read(data, path) if source is not None else None
@@ -142,7 +142,7 @@ def _scopes(path: Path, data: bytes) -> list[Analysis] | None:
 
 
 def _imports_petastorm(scopes: Analysis) -> bool:
-    """Whether what seems to import Petastorm does so in code, and not in a text."""
+    """Whether Petastorm is imported in code, rather than only in a string."""
     return any(is_petastorm(one.imported_module) for one in scopes.bindings)
 
 
@@ -152,7 +152,7 @@ def _is_given_session(scopes: Analysis) -> bool:
     )
 
 
-#: Before the name of a module that is imported from the package itself: ``from petastorm import``.
+#: What precedes a module imported from the package itself, as in ``from petastorm import``.
 _FROM = r"\bfrom[ \t]+(?:petastorm|mdstorm)[ \t]+import(?:[ \t]*\([^)]*?|(?:[^\n\\(#;]|\\\r?\n)*?)"
 _USES = {
     "images": r"\bCompressedImageCodec\b",
@@ -163,7 +163,7 @@ _USES = {
     "tf": rf"(?:\b(?:petastorm|mdstorm)\.|{_FROM}\b)tf_utils\b|\bmake_tf_dataset\b",
     "torch": rf"(?:\b(?:petastorm|mdstorm)\.|{_FROM}\b)pytorch\b|\bmake_torch_dataloader\b",
 }
-#: The distribution that each of these extras brings in.
+#: The distribution that each of these extras installs.
 LIBRARIES = {
     "images": "pillow",
     "spark": "pyspark",
@@ -174,7 +174,7 @@ _COMMENT = re.compile(rb"^[ \t]*#[^\r\n]*", re.MULTILINE)
 
 
 def extras_used(code: bytes) -> Iterator[str]:
-    """Yield the extras that code needs, whose comments do not count."""
+    """Yield the extras that code needs, ignoring its comments."""
     code = _COMMENT.sub(b"", code)
     for extra in _USES:
         if _pattern(extra).search(code):

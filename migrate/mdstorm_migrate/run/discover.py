@@ -1,4 +1,4 @@
-"""Find the files to scan below the given paths."""
+"""Find the files to scan at and below the given paths."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 #: Larger files are not read, in bytes.
 LARGEST = 64 << 20
-#: Larger files of unknown kinds are passed over, in bytes.
+#: Larger files of unknown kinds are skipped, in bytes.
 LARGEST_TEXT = 1 << 20
-#: Code, whose imports count.
+#: Suffixes of code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
@@ -38,7 +38,7 @@ class GlobError(ValueError):
 
 
 def is_code(path: Path) -> bool:
-    """Whether a file is code: not a ``setup.py``, which is a list of requirements."""
+    """Whether a file is code; a ``setup.py`` is a list of requirements instead."""
     return path.suffix in CODE and path.name != "setup.py"
 
 
@@ -51,9 +51,9 @@ class Skipped:
     path : Path
     reason : str
     is_error : bool
-        Whether it should have been read, and could not be.
+        Whether the path should have been read but could not be.
     files : tuple of Path
-        Code below it that mentions Petastorm, which the requirements must serve.
+        Code below the path that mentions Petastorm, which requirements must serve.
     """
 
     path: Path
@@ -65,33 +65,33 @@ class Skipped:
 def discover(
     paths: Iterable[Path], include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> Iterator[Path | Skipped]:
-    """Yield the files at and below `paths`, each once, in the order of their names.
+    """Yield the files at and below `paths`, each once, sorted by name.
 
-    A file that is named is always yielded. Below a directory, files are yielded that some source
-    reads, unless ``.gitignore`` or `exclude` leaves them out; files that git tracks are never
-    ignored. Links to directories are not followed.
+    A file that is given by name is always yielded. Below a directory, all files are yielded that a
+    source can read, unless ``.gitignore`` or `exclude` excludes them; files that git tracks are
+    never ignored. Links to directories are not followed.
 
     Parameters
     ----------
     paths : iterable of Path
         Files and directories.
     include, exclude : sequence of str
-        Globs as in ``.gitignore``, against the path below the directory given; one without a slash
-        matches names. With `include`, only what matches it is yielded.
+        Globs as in ``.gitignore``, matched against the path below the given directory; a glob
+        without a slash matches names. With `include`, only matching files are yielded.
 
     Raises
     ------
     GlobError
-        If `include` or `exclude` has an invalid pattern; raised at once.
+        If `include` or `exclude` has an invalid pattern. Raised immediately.
     """
     return _discover(paths, _Walk(_globs(include) if include else None, _globs(exclude)))
 
 
 def project_of(named: Iterable[Path]) -> list[Path]:
-    """Return the files of the repositories that hold some files, which are named by themselves.
+    """Return the files of the repositories that contain the given requirement files.
 
-    What a list of requirements needs depends on code that was not named; outside of a repository,
-    nothing says where a project begins.
+    The needs of a list of requirements depend on code that was not given; outside of a repository,
+    a project has no known root.
     """
     roots: dict[Path, None] = {}
     for path in named:
@@ -107,7 +107,7 @@ def left_out(found: Iterable[Path | Skipped]) -> list[Path]:
 
 
 def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
-    """Do that, once the patterns are known to be valid."""
+    """Yield the files once the patterns are known to be valid."""
     seen: set[str] = set()
     for path in paths:
         is_directory = path.is_dir()
@@ -127,7 +127,7 @@ def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
 
 
 def _unreadable(path: Path, named: bool) -> Skipped | None:
-    """Return why a file cannot be read; None if it can."""
+    """Return the reason why a file cannot be read; None if it can."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -191,7 +191,7 @@ class _Walk:
 
 
 def _of_others(directory: Path, rules: IgnoreRules) -> Iterator[Skipped]:
-    """Yield a directory that belongs to the repository and is skipped, if code in it is ours."""
+    """Yield a skipped directory of third-party code if code in it mentions Petastorm."""
     code = (path for path in sorted(directory.rglob("*")) if is_code(path) and path.is_file())
     files = tuple(path for path in code if _may_use(path, rules))
     if files:
@@ -211,7 +211,7 @@ def _may_use(path: Path, rules: IgnoreRules) -> bool:
 
 
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of a file; none if it cannot be read."""
+    """Return the first bytes of a file; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(HEAD)
@@ -227,7 +227,7 @@ def _is_directory(link: Path) -> bool:
 
 
 def _globs(patterns: Sequence[str]) -> GitIgnoreSpec:
-    """Return what matches the globs, and all that is below a directory that matches."""
+    """Return the matcher of the globs, which also matches everything below a matching directory."""
     from pathspec import GitIgnoreSpec
 
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""Who imports whom in a run, and where the objects of Petastorm come into being that names hold."""
+"""The imports between the files of a run, and the files that create Petastorm's objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdstorm_migrate.python.exchange import RESOLVES, RUN, Exchange, Take, takes
 from mdstorm_migrate.run.discover import CODE, LARGEST
 from mdstorm_migrate.run.outcome import Naming
 
-#: Import statements of files that nobody parses, also in strings of JSON and in comments.
+#: Import statements in files that are not parsed, also in JSON strings and in comments.
 _STATEMENT = re.compile(
     r"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?"
     r"(?P<code>(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)|import[ \t][^\n]*))",
@@ -27,7 +27,7 @@ _TEST = re.compile(r"test_.*|.*_test|conftest")
 
 @dataclass(frozen=True)
 class ImportLines:
-    """What a file imports that nobody parses, and whether it resolves names."""
+    """The imports of a file that is not parsed, and whether it resolves names."""
 
     path: Path
     takes: tuple[Take, ...]
@@ -35,7 +35,7 @@ class ImportLines:
 
 
 def read_imports(path: Path) -> ImportLines | None:
-    """Return the imports of a file; None if it has none, or cannot be read."""
+    """Return the imports of a file; None if it has none or cannot be read."""
     try:
         data = b"" if path.stat().st_size > LARGEST else path.read_bytes()
     except OSError:
@@ -57,7 +57,7 @@ def _takes(text: str) -> Iterator[Take]:
 
 
 class Resolver:
-    """Finds files by the names that imports have for them."""
+    """Finds the files that imports name."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._by_stem: dict[str, list[tuple[tuple[str, ...], Path]]] = defaultdict(list)
@@ -70,7 +70,7 @@ class Resolver:
                 self._by_stem[parts[-1]].append((parts, path))
 
     def files(self, origin: Path, take: Take) -> list[Path]:
-        """Return the files that a name may be taken from; none if it is of another library."""
+        """Return the files that a name may be taken from; none if it is from another library."""
         if take.level < 0:
             return self._run(origin, take.module)
         folder = self._places.get(origin, ())
@@ -89,7 +89,7 @@ class Resolver:
         return [path for place, path in at if place == tuple(parts)]
 
     def _nearest(self, folder: Sequence[str], module: Sequence[str]) -> list[Path]:
-        """Return the files of a module: those below a folder that the importer is below, if any."""
+        """Return the files of a module: the closest around the importer, or all if none is."""
         if not module:
             return []
         at = self._by_stem.get(module[-1], ())
@@ -105,7 +105,7 @@ class Resolver:
         return [path for _, path in found]
 
     def _run(self, origin: Path, target: str) -> list[Path]:
-        """Return what ``%run`` means, relative to the notebook; an absolute path by its end."""
+        """Return the files that ``%run`` may mean; an absolute path matches by its last parts."""
         written = PurePath(target)
         suffixless = written.with_suffix("") if written.suffix in CODE else written
         if not written.is_absolute():
@@ -118,17 +118,17 @@ class Resolver:
 
 
 class ImportGraph:
-    """Who imports whom.
+    """The imports between files.
 
     Parameters
     ----------
     takes : mapping of Path to collection of Take
-        What each file imports.
+        The imports of each file.
 
     Attributes
     ----------
     targets : dict of Path to list of (Take, list of Path)
-        What each takes, and the files that it may come from.
+        The imports of each file, with the files that each may come from.
     importers : dict of Path to set of Path
     """
 
@@ -146,7 +146,7 @@ class ImportGraph:
                 self.importers[file].add(path)
 
     def reached_by_patch(self, path: Path) -> set[Path]:
-        """Return what runs in one process with a file that replaces parts of modules."""
+        """Return the files that run in one process with a file that replaces parts of modules."""
         with_it = _closure([path], self.importers)
         if path.stem == "conftest":
             with_it |= {
@@ -157,12 +157,12 @@ class ImportGraph:
         return self.imported(with_it)
 
     def imported(self, paths: Iterable[Path]) -> set[Path]:
-        """Return what files import, directly or by way of others, themselves included."""
+        """Return the files that some files import, directly or indirectly, including themselves."""
         return _closure(paths, self._imported)
 
 
 def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> set[Path]:
-    """Return files and what is reached from them."""
+    """Return some files and all files that can be reached from them."""
     todo = list(paths)
     found = set(todo)
     while todo:
@@ -172,26 +172,26 @@ def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> s
     return found
 
 
-#: For each name of a file, the files in which its objects of Petastorm's come into being.
+#: For each name of a file, the files that create the Petastorm objects it may hold.
 Given: TypeAlias = Mapping[str, frozenset[Path]]
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What one file says of itself.
+    """The facts about one file that matter to others.
 
     Attributes
     ----------
     exchange : Exchange
-        What it gives and takes.
+        The names that it offers to other files and takes from them.
     is_ours : bool
         Whether it uses Petastorm itself.
     stays : str or None
-        What of it still needs Petastorm.
+        What in it still needs Petastorm.
     names_wait : bool
-        Whether strings of it that name modules need review.
+        Whether strings in it that name modules need review.
     naming : Naming
-        What strings of it that name modules do.
+        What strings in it that name modules do.
     """
 
     exchange: Exchange
@@ -202,7 +202,7 @@ class FileFacts:
 
     @property
     def holds(self) -> str | None:
-        """What of it does not move without review; None if all may."""
+        """What in the file does not move without review; None if nothing."""
         return self.stays or ("strings in it name modules" if self.names_wait else None)
 
     @property
@@ -213,18 +213,18 @@ class FileFacts:
 
 
 class Origins:
-    """Follows names from file to file, along the imports of the files that are known so far.
+    """The origins of names, followed from file to file along the known imports.
 
-    A file is looked at again only when one that it takes from gives more than before.
+    A file is examined again only if a file that it imports offers more than before.
 
     Attributes
     ----------
     facts : dict of Path to FileFacts
-        Of the files that were added.
+        The facts about the files that were added.
     given : dict of Path to Given
-        The names of each that hold objects of Petastorm's, or lead to some.
+        For each file, the names that hold objects of Petastorm's or lead to some.
     graph : ImportGraph
-        Of all files that may be added.
+        The imports of all files that may be added.
     """
 
     def __init__(self, graph: ImportGraph) -> None:
@@ -233,7 +233,7 @@ class Origins:
         self.graph = graph
 
     def add(self, facts: Mapping[Path, FileFacts]) -> set[Path]:
-        """Add files; return these, and those that give more than before."""
+        """Add files; return them and the files that now offer more than before."""
         self.facts.update(facts)
         self.given.update({path: {} for path in facts})
         changed = set(facts)
@@ -256,7 +256,7 @@ class Origins:
         return {one for one in self.graph.importers.get(path, ()) if one in self.facts}
 
     def taken(self, path: Path) -> Iterator[tuple[str, frozenset[Path]]]:
-        """Yield what a file takes: the name that is bound, and where its objects come from."""
+        """Yield the bound name and the origins of its objects for everything that a file takes."""
         for take, files in self.graph.targets.get(path, ()):
             yield from self._from(take, files)
 

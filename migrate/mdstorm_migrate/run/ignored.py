@@ -1,6 +1,6 @@
-"""Files that git ignores: the rules of ``.gitignore``, except for what git tracks.
+"""Files that git ignores: the rules of ``.gitignore``, except for files that git tracks.
 
-Outside of a repository nothing is ignored: what an archive of a repository holds was tracked in it.
+Outside of a repository, nothing is ignored: files from a repository's archive were tracked there.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # it takes a third of the time in which this package is imported
+if TYPE_CHECKING:  # its import would take a third of this package's import time
     from pathspec.pattern import Pattern
 
-#: Variables with which git names its repository to a hook, which may not be the one asked about.
+#: Variables that name the repository of a git hook, which may be another repository.
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
 
 
@@ -28,13 +28,13 @@ class IgnoreRules:
     Attributes
     ----------
     files : sequence of IgnoreFile
-        The innermost last.
+        The rules of each ``.gitignore``, the innermost last.
     tracked : TrackedFiles
-        Never ignored, whatever the rules say.
+        Files that are never ignored, whatever the rules say.
     only_tracked : bool
-        Whether the directory is ignored itself, and entered for what git tracks there.
+        Whether the directory is itself ignored, and only entered for files that git tracks.
     in_repository : bool
-        Whether there are any rules.
+        Whether the directory is in a git repository; otherwise, there are no rules.
     """
 
     files: Sequence[IgnoreFile]
@@ -47,7 +47,7 @@ class IgnoreRules:
         return self._is_matched(path, is_directory) and path not in self.tracked
 
     def within(self, directory: Path) -> IgnoreRules:
-        """Return the rules for the entries of a directory; those of a repository are its own."""
+        """Return the rules for a directory's entries. A nested repository has its own rules."""
         if _is_repository(directory):
             return IgnoreRules(read_ignore_file(directory), TrackedFiles(directory))
         if not self.in_repository:
@@ -61,17 +61,17 @@ class IgnoreRules:
         return self.in_repository and path in self.tracked
 
     def _is_matched(self, path: Path, is_directory: bool) -> bool:
-        """Whether the rules ignore a path: the innermost file that has a pattern for it decides."""
+        """Whether the rules ignore a path; the innermost file with a matching pattern decides."""
         verdicts = (file.verdict(path, is_directory) for file in reversed(self.files))
         found = next((verdict for verdict in verdicts if verdict is not None), False)
         return self.only_tracked or found
 
 
 def rules_of(root: Path) -> IgnoreRules:
-    """Return the rules for the entries of a directory where a walk begins.
+    """Return the rules for the entries of the directory where a walk begins.
 
-    Of the directories above, up to the root of the repository, the rules apply, too, except for
-    those that ignore `root` itself.
+    The rules of the directories above, up to the root of the repository, apply as well, except for
+    rules that ignore `root` itself.
     """
     above: list[IgnoreFile] = []
     for directory in (root, *root.parents):
@@ -82,18 +82,18 @@ def rules_of(root: Path) -> IgnoreRules:
 
 
 def _is_repository(directory: Path) -> bool:
-    return os.path.exists(directory / ".git")  # False, too, where it may not be known
+    return os.path.exists(directory / ".git")  # also False where access is denied
 
 
 @dataclass(frozen=True)
 class IgnoreFile:
-    """Patterns of one file for what is below its directory; the last one that matches counts."""
+    """The patterns of one ``.gitignore``; the last pattern that matches decides."""
 
     directory: Path
     patterns: Sequence[Pattern]
 
     def verdict(self, path: Path, is_directory: bool) -> bool | None:
-        """Return whether `path` is ignored; None if no pattern matches it."""
+        """Return whether `path` is ignored; None if no pattern matches."""
         relative = path.relative_to(self.directory).as_posix()
         for pattern in reversed(self.patterns):
             if _matches_itself(pattern, relative, is_directory):
@@ -102,7 +102,7 @@ class IgnoreFile:
 
 
 def read_ignore_file(directory: Path) -> list[IgnoreFile]:
-    """Return the rules in the ``.gitignore`` of a directory; none if there are none."""
+    """Return the ``.gitignore`` of a directory as a list of one; empty if it has no patterns."""
     try:
         text = (directory / ".gitignore").read_text("utf-8-sig", errors="replace")
     except OSError:
@@ -111,8 +111,8 @@ def read_ignore_file(directory: Path) -> list[IgnoreFile]:
     return [IgnoreFile(directory, patterns)] if patterns else []
 
 
-#: What stands for all that is inside of a directory. Old versions of pathspec take it for the
-#: directory itself, but not the longer form of it.
+#: The notation for everything inside a directory. Old versions of pathspec also match the directory
+#: itself, but not with the longer notation.
 _INSIDE = re.compile(r"/\*\*(?=\s*$)")
 
 
@@ -122,7 +122,7 @@ def _patterns(text: str) -> Iterator[Pattern]:
     for line in text.split("\n"):
         try:
             found = GitIgnoreSpec.from_lines([_INSIDE.sub("/**/*", line)]).patterns
-        except ValueError:  # git passes over it, too
+        except ValueError:  # git skips invalid patterns, too
             continue
         yield from (pattern for pattern in found if pattern.include is not None)
 
@@ -130,7 +130,7 @@ def _patterns(text: str) -> Iterator[Pattern]:
 def _matches_itself(pattern: Pattern, path: str, is_directory: bool) -> bool:
     """Whether a pattern matches a path itself, rather than a directory above it.
 
-    The one group of pathspec's regular expressions is the slash after a directory that matches.
+    The only group in pathspec's regular expressions is the slash after a matched directory.
     """
     found = pattern.match_file(path)
     if found is not None and found.match.lastgroup is None:
@@ -143,15 +143,15 @@ def _matches_itself(pattern: Pattern, path: str, is_directory: bool) -> bool:
 
 @dataclass(eq=False)
 class TrackedFiles:
-    """What git tracks below a directory; nothing if git or a repository is missing.
+    """The files that git tracks below a directory; none without git or a repository.
 
-    Git is asked once, when the first path is looked for.
+    Git is called once, on the first look-up.
 
     Attributes
     ----------
     directory : Path
     failure : str or None
-        Why git did not answer.
+        Why git failed.
     """
 
     directory: Path
@@ -166,9 +166,10 @@ class TrackedFiles:
 
     @cached_property
     def _paths(self) -> frozenset[str]:
-        """Files, and the directories that hold them, from `directory` on."""
-        # The configuration of a repository may name a command that is run to watch its files.
-        # Somebody else may own it, as in containers, which git refuses without the second setting.
+        """The tracked files and the directories that contain them, relative to `directory`."""
+        # A repository's configuration may name a command that git runs to watch files; the first
+        # setting disables it. Without the second, git refuses repositories of other owners, as in
+        # containers.
         settings = ["-c", "core.fsmonitor=false", "-c", "safe.directory=*"]
         command = ["git", *settings, "ls-files", "-z"]
         variables = {k: v for k, v in os.environ.items() if k not in _OF_HOOKS}
@@ -186,7 +187,7 @@ class TrackedFiles:
         return frozenset([*files, *directories])
 
 
-#: Directories with code of others that projects keep in their repositories.
+#: Directories of third-party code that projects keep in their repositories.
 _VENDORED = frozenset({"_vendor", "third_party", "vendor"})
 _NAMES = frozenset(
     {
@@ -212,25 +213,25 @@ _NAMES = frozenset(
         *_VENDORED,
     }
 )
-#: Directories of tools that hold code of the project where git tracks it.
+#: Names of build directories that may contain project code if git tracks it.
 _PERHAPS_OURS = frozenset({"build", "dist"})
 
 
 def is_vendored(directory: Path) -> bool:
-    """Whether a directory holds a copy of others' code, by its name."""
+    """Whether a directory is named like a copy of third-party code."""
     return directory.name in _VENDORED
 
 
 def is_perhaps_ours(directory: Path) -> bool:
-    """Whether a foreign directory holds code of the project if git tracks it.
+    """Whether a foreign directory contains project code if git tracks it.
 
-    A directory with a ``pyvenv.cfg`` is an environment, and nobody commits one.
+    A directory with a ``pyvenv.cfg`` is a virtual environment, which nobody commits.
     """
     return directory.name in _PERHAPS_OURS or not _has_foreign_name(directory)
 
 
 def is_foreign(directory: Path) -> bool:
-    """Whether a directory holds no code of the project, by its name or as an environment."""
+    """Whether a directory contains no project code, judged by its name or a ``pyvenv.cfg``."""
     return _has_foreign_name(directory) or os.path.exists(directory / "pyvenv.cfg")
 
 

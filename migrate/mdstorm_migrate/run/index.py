@@ -1,4 +1,4 @@
-"""What the files of a run mean for each other: what must move together, and what it waits for."""
+"""What the files of a run mean for each other: which must move together, and what they wait for."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from mdstorm_migrate.sources import find_source
 
 @dataclass
 class RunIndex:
-    """An index of the files of a run.
+    """The relations between the files of a run.
 
     Attributes
     ----------
     origins : Origins
-        Of all files but those that neither use Petastorm nor hand on what others use.
+        The origins of names in all files that use Petastorm or pass its objects on.
     reaching : mapping of Path to collection of Path
-        Files whose strings name modules, and what these reach.
+        Files whose strings name modules, and the files that these strings affect.
     resolving : collection of Path
-        Files that resolve names which stand elsewhere.
+        Files that resolve names that are given elsewhere.
     """
 
     origins: Origins
@@ -49,7 +49,7 @@ class RunIndex:
         self._roots = self._handing_on_the_root()
 
     def around(self, path: Path) -> Surroundings:
-        """Return what the other files mean for one."""
+        """Return what the other files mean for a file."""
         group = self._groups.get(path, [])
         held = self._other(path, (one for one in group if self.facts[one].holds is not None))
         staying = self._other(path, self._staying)
@@ -76,12 +76,12 @@ class RunIndex:
         return f"strings in `{name}` name modules that this file uses, and need review"
 
     def _is_felt(self, path: Path) -> bool:
-        """Whether other files may notice that a file does not move."""
+        """Whether other files are affected if a file does not move."""
         one = self.facts[path]
         return path in self._groups or one.stays is not None
 
     def _links(self) -> Iterable[tuple[Path, ...]]:
-        """Yield files that exchange objects of Petastorm's, or name the modules of each other."""
+        """Yield files that exchange objects of Petastorm's, or name each other's modules."""
         for path, reached in self.reaching.items():
             found = ((one, self.facts[one]) for one in reached if one in self.facts)
             yield path, *(one for one, said in found if said.uses or not said.exchange.is_known)
@@ -94,7 +94,7 @@ class RunIndex:
                     yield tuple(file for name in meeting for file in origins[name])
 
     def _handing_on_the_root(self) -> set[Path]:
-        """Return the files whose name ``petastorm`` others take, by name, a star or ``%run``."""
+        """Return the files whose name ``petastorm`` others take by name, star or ``%run``."""
         owners = {owner for one in self.facts.values() for owner in one.exchange.owners}
         found = {path for path in self.facts if path.stem in owners}
         todo = [path for path, one in self.facts.items() if one.exchange.needs_root]
@@ -113,7 +113,7 @@ class RunIndex:
 
 
 def _components(links: Iterable[tuple[Path, ...]]) -> dict[Path, set[Path]]:
-    """Return, for each file, those that are linked with it, itself included."""
+    """Return, for each file, the set of files that are linked with it, including itself."""
     group: dict[Path, set[Path]] = {}
     for linked in links:
         joined = max((group.get(one, {one}) for one in linked), key=len)
@@ -131,12 +131,12 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     Parameters
     ----------
     outcomes : sequence of FileOutcome
-        Of the files that mention Petastorm, each as if it were alone.
+        The outcomes of the files that mention Petastorm, each examined alone.
     paths : sequence of Path
-        All files of the run. Others than those are read only if objects of Petastorm's might reach
-        a file that stays by way of them.
+        All files of the run. The others are read only if objects of Petastorm's might pass through
+        them to a file that stays.
     jobs : int
-        How many processes work.
+        Number of processes.
     """
     facts = {one.path: _facts(one) for one in outcomes}
     left = [path for path in paths if path.suffix in CODE and path not in facts]
@@ -153,7 +153,7 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     for path in naming:
         if facts[path].naming == "patches":
             reaching[path] = graph.reached_by_patch(path)
-        else:  # it makes objects by names in strings: what it gives is not known
+        else:  # it creates objects by names in strings, so what it offers is unknown
             reaching[path] = graph.imported([path])
             unknown = replace(facts[path].exchange, is_known=False)
             facts[path] = replace(facts[path], exchange=unknown)
@@ -174,9 +174,9 @@ def _facts(one: FileOutcome) -> FileFacts:
 def _hand_on(
     origins: Origins, facts: Mapping[Path, FileFacts], is_waiting: bool, jobs: int
 ) -> None:
-    """Add facts, and those of the files that import from these, or from each other.
+    """Add facts, and the facts of files that import from these files, directly or indirectly.
 
-    Each file is parsed once, when one that it takes from gives something of Petastorm's.
+    Each file is parsed at most once, when a file that it imports offers objects of Petastorm's.
     """
     new: Mapping[Path, FileFacts] = facts
     while new:
@@ -191,7 +191,7 @@ def _hand_on(
 
 
 def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:
-    """Return what a file exchanges that does not mention Petastorm; None if no source reads it."""
+    """Return the exchange of a file that does not mention Petastorm; None if no source reads it."""
     try:
         data = path.read_bytes()
         source = find_source(path, data)

@@ -35,7 +35,7 @@ _MARK = MARK.encode()
 
 
 def concerns_us(data: bytes) -> bool:
-    """Whether the bytes of a file name Petastorm, or have a TODO of ours; others are not parsed."""
+    """Whether a file mentions Petastorm or has a TODO of mdstorm; other files are not parsed."""
     if is_wide(data):
         data = data.replace(b"\0", b"")
     return _WORD in data or _MARK in data or _WORD in data.lower()
@@ -49,7 +49,7 @@ def migrate_bytes(
     around: Surroundings = ALONE,
     needs: Needs | None = None,
 ) -> Outcome:
-    """Return what becomes of a file, which is not touched.
+    """Return the outcome of migrating a file's bytes; the file itself is not modified.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def migrate_bytes(
     around : Surroundings
         What the other files of the run mean for this one.
     needs : Needs, optional
-        What the project needs of the requirements in it.
+        What the project needs from the requirements in the file.
     """
     if not concerns_us(data):
         return Outcome(data, data)
@@ -100,7 +100,7 @@ def _problem(error: SourceError) -> Problem:
 
 
 def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Source) -> None:
-    """Raise if the outcome cannot be read as the file could."""
+    """Raise `EditError` if the result cannot be read and parsed as well as the original."""
     try:
         outcome = source.read(after, path)
         check_format(path, file.text, outcome.text)
@@ -114,7 +114,7 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
 
 
 def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
-    """Return what rules have found, in characters of the file."""
+    """Run the rules on all documents; return the results in characters of the file."""
     kept = _Kept()
     if importing := next((error for error in file.broken if error.imports), None):
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
@@ -128,7 +128,7 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
 
 @dataclass
 class _Kept:
-    """What is left of what rules have found, in characters of the file."""
+    """The selected and reviewed results of the rules, in characters of the file."""
 
     edits: list[Edit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -144,7 +144,7 @@ class _Kept:
         return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
-        """Add findings; of a TODO comment that two documents of a file see, the last one speaks."""
+        """Add findings, which replace open TODOs at `comments` that another document has found."""
         self.findings = [
             found for found in self.findings if not (found.is_open_todo and found.start in comments)
         ]
@@ -191,9 +191,9 @@ def _migrate_document(
     kept.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
 
 
-#: What replaces parts of modules that it names.
+#: Names of functions and settings that replace parts of modules, which strings name.
 _BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autodoc_mock_imports)\b")
-#: Methods that replace a part of an object.
+#: Methods that replace an attribute of an object.
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: The rule about strings that name modules.
 _NAMING = "PM103"
@@ -202,10 +202,10 @@ _NAMING = "PM103"
 def _naming_of(
     module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
 ) -> Naming:
-    """Return what strings of a document that name modules do.
+    """Return what the strings of a document that name modules do.
 
-    ``mock.patch("petastorm.make_reader")`` means the library that the code under test calls: such a
-    file and what it reaches are migrated together, or not at all.
+    ``mock.patch("petastorm.make_reader")`` means the library that the code under test calls, so
+    such a file and the files that it affects are migrated together or not at all.
     """
     if module is None:
         return ""
@@ -218,7 +218,7 @@ def _naming_of(
 
 
 def _patches(module: PythonModule) -> bool:
-    """Whether a mock or an assignment replaces a part of what is imported from Petastorm."""
+    """Whether a mock or an assignment replaces an attribute imported from Petastorm."""
     return any(
         use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node)
         for name in imported_names(module)
@@ -227,7 +227,7 @@ def _patches(module: PythonModule) -> bool:
 
 
 def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
-    """Whether a call replaces a part of `target`."""
+    """Whether a call replaces an attribute of `target`."""
     match call:
         case ast.Call(func=ast.Attribute(attr=attr), args=[first, _, *_]):
             return attr in _REPLACING and first is target
@@ -235,7 +235,7 @@ def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
 
 
 def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:
-    """Return all, or what says that the document is about another library, or about both."""
+    """Return only the findings that exclude others, and open TODOs; all if none excludes."""
     saying = [
         one
         for one in found
@@ -253,7 +253,7 @@ def _parsed(document: Document, settings: Settings, around: Surroundings) -> Pyt
 def _choose(
     edits: Sequence[Edit], suppressions: review.Suppressions, settings: Settings
 ) -> tuple[list[Edit], list[Finding]]:
-    """Return the edits to apply, and what ``--unsafe`` would apply. Groups stay together."""
+    """Return the edits to apply, and findings for edits that need ``--unsafe``."""
     unwanted: set[Hashable] = set()
     unsafe: set[Hashable] = set()
     for edit in edits:
@@ -272,7 +272,7 @@ def _choose(
 
 
 def _group(edit: Edit) -> Hashable:
-    """Return the group of an edit; one without belongs to itself."""
+    """Return the group of an edit; an edit without one is its own group."""
     return id(edit) if edit.group is None else edit.group
 
 
@@ -280,19 +280,19 @@ def _position(found: Edit | Finding) -> tuple[int, int, str]:
     return found.start, found.stop, found.rule
 
 
-#: TOML under other names.
+#: TOML files without the suffix.
 _TOML = ("Pipfile",)
 
 
 def check_format(path: PurePath | None, before: str, after: str) -> None:
-    """Raise if a text parsed and what has become of it does not.
+    """Raise if the text before could be parsed and the text after cannot.
 
-    What is no file of TOML, JSON or INI passes.
+    Files other than TOML, JSON and INI always pass.
 
     Raises
     ------
     EditError
-        The message has the reason of the parser.
+        If the text cannot be parsed. The message contains the parser's reason.
     """
     if path is None:
         return
@@ -330,7 +330,7 @@ def _parse_ini(text: str) -> None:
         raise ValueError(str(error)) from error
 
 
-#: How a file is read, by its ending.
+#: The parser for each suffix.
 _PARSERS: dict[str, Callable[[str], object]] = {
     ".toml": _parse_toml,
     ".json": json.loads,

@@ -1,4 +1,4 @@
-"""What lists must require for the code that they serve."""
+"""What lists of requirements must require for the code that they serve."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from mdstorm_migrate.sources.plain import kind_of
 
 #: Kinds of files that list requirements.
 _LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
-#: Larger files are not lists, in bytes.
+#: Larger files are not considered lists, in bytes.
 _LARGEST = 1 << 20
 
-#: Modules that came in through Petastorm or one of its extras, and their distributions.
+#: Modules that Petastorm or one of its extras installed, and their distributions.
 _BROUGHT = {
     "cv2": "opencv-python",
     "dill": "dill",
@@ -41,19 +41,19 @@ _BROUGHT = {
     "torchvision": "torchvision",
     "zmq": "pyzmq",
 }
-#: Configuration that names what is imported and called, which no rule edits.
+#: Configuration that names objects to create, which no rule edits.
 _CONFIGURES = re.compile(
     rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?{OLD_ROOT}\.""".encode()
 )
-#: A list of requirements that another one includes.
+#: A line that includes another list of requirements.
 _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
-#: Commands that install a list, or a project with what it requires.
+#: Commands that install a list, or a project with its requirements.
 _BY_LIST = re.compile(
     r"""\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?[\s"'](?:-[re]\b|--(?:requirement|editable)\b|\.)
     |\benv[ ](?:create|update)\b|^[^#\n]*\b(?:nox|pdm|pipenv|poetry|tox|uv[ ](?:run|sync))\b""",
     re.VERBOSE | re.MULTILINE,
 )
-#: What scripts and definitions say that install there.
+#: Texts in scripts and definitions that install packages on Databricks.
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
 
 
@@ -63,23 +63,23 @@ def needs_of(
     settings: Settings,
     jobs: int = 1,
 ) -> dict[Path, Needs]:
-    """Return what is needed of the files that require Petastorm, or run a part of it.
+    """Return the needs of each file that requires Petastorm or runs a part of it.
 
     Parameters
     ----------
     outcomes : sequence of FileOutcome
-        Of the files that mention Petastorm.
+        The outcomes of the files that mention Petastorm.
     paths : sequence of Path
         All files of the project.
     settings : Settings
     jobs : int
-        How many processes work.
+        Number of processes.
     """
     asking = [one for one in outcomes if one.topics]
     plain = Needs(settings.wanted, settings.index)
     if not asking:
         return {}
-    if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
+    if not settings.selects("PM101"):  # who only moves requirements moves the code elsewhere
         return {one.path: plain for one in asking}
     code = {one.path: use_after(one) for one in outcomes if is_code(one.path)}
     left = [path for path in paths if is_code(path) and path not in code]
@@ -102,11 +102,11 @@ def needs_of(
 
 
 def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
-    """Return what the code that a list is for needs of it."""
+    """Return what the code that a list serves needs from it."""
     listed = project.listed(path)
     extras = set(use.extras)
     is_given = not use.builds_session and (is_code(path) or use.is_given_session)
-    if use.on_databricks or is_given:  # Spark is there
+    if use.on_databricks or is_given:  # the host provides Spark
         extras.discard("spark")
     elif "pyspark" in use.imports:
         extras.add("spark")
@@ -128,7 +128,7 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
 
 
 def _is_record(one: FileOutcome, paths: Iterable[Path], code: Iterable[Path]) -> bool:
-    """Whether a list says what is installed somewhere: no code is below it, no file names it."""
+    """Whether a list only records what is installed: no code is below it, and no file names it."""
     if kind_of(one.path) != "requirements":
         return False
     text = one.outcome.before.decode("utf-8", "replace")
@@ -146,10 +146,10 @@ def _text_of(path: Path) -> bytes:
 
 
 class _Project:
-    """The code of a run, and the lists that install for it.
+    """The code of a run, and the lists of requirements that serve it.
 
-    A list serves the code of the nearest directory above it that has some, without directories
-    further down that have lists of their own.
+    A list serves the code of the nearest directory above it that contains code, except for
+    directories further down that have their own lists.
     """
 
     def __init__(
@@ -165,14 +165,14 @@ class _Project:
         self._own = self._folded({path.parent for path in requiring if not is_code(path)})
 
     def use(self, path: Path, running: Iterable[Path] = ()) -> CodeUse:
-        """Return what the code imports and uses that a list is for, or a notebook's installs."""
+        """Return what the code imports and uses that a list or an installing notebook serves."""
         own = self._code.get(path, CodeUse())
         for runner in running:
             own |= self._code[runner]
         return own if own.is_of_ours else self._anchor(path)[1]
 
     def listed(self, path: Path) -> set[str]:
-        """Return the distributions that a list requires, and those beside it for the same code."""
+        """Return the distributions that a list, and other lists for the same code, require."""
         found = set().union(*(self._names[one] for one in self._included(path)))
         if is_code(path) or self._is_whole(path):
             return found
@@ -181,12 +181,12 @@ class _Project:
         return found.union(*(self._names[one] for one in lists))
 
     def _is_whole(self, path: Path) -> bool:
-        """Whether the commands of a file install from no list, and so all that there is."""
+        """Whether the commands of a file install packages, but not from a list."""
         text = "".join(document.text for document in self._lists.get(path, ()))
         return any(True for _ in install_commands(text)) and _BY_LIST.search(text) is None
 
     def _included(self, path: Path) -> set[Path]:
-        """Return a list and those that it includes."""
+        """Return a list and the lists that it includes."""
         found: set[Path] = set()
         todo = [path]
         while todo:
@@ -207,7 +207,7 @@ class _Project:
         return None, CodeUse()
 
     def _folded(self, ends: set[Path]) -> dict[Path, CodeUse]:
-        """Return what all code below each directory uses, but for what is below some others."""
+        """Return the combined use of the code below each directory; none passes `ends`."""
         found: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         own: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         for path, use in self._code.items():
@@ -223,7 +223,7 @@ class _Project:
 def _lists(
     paths: Iterable[Path], requiring: Iterable[FileOutcome]
 ) -> dict[Path, Sequence[Document]]:
-    """Return the documents of the files that require something."""
+    """Return the documents of all files that list requirements."""
     found = {one.path: read_file(one.path, one.outcome.before).documents for one in requiring}
     for path in paths:
         if path not in found and (kind_of(path) in _LISTS or path.name == "setup.py"):
@@ -232,7 +232,7 @@ def _lists(
 
 
 def _running(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
-    """Yield the notebooks that ``%run`` one, which installs for them as well."""
+    """Yield the notebooks that ``%run`` a notebook, which also installs for them."""
     run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + re.escape(path.stem.encode()) + rb"(?![\w-])")
     for one in outcomes if is_code(path) else ():
         if one.path != path and is_code(one.path) and run.search(one.outcome.before):

@@ -1,4 +1,4 @@
-"""How files are migrated, what became of one, and counts over all."""
+"""Settings of a migration, the outcome for one file, and counts over all files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.python.exchange import Exchange
 
-#: Findings that mean that an import of Petastorm stays, by rule and class.
+#: Findings by rule and class which mean that an import of Petastorm stays.
 _KEEPING = frozenset(
     {
         ("PM101", "review"),
@@ -20,27 +20,27 @@ _KEEPING = frozenset(
         ("PM115", "manual"),
     }
 )
-#: The rule whose notes are mentions.
+#: The rule whose notes are counted as mentions.
 _MENTION = "PM001"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How files are migrated.
+    """The settings of a migration.
 
     Attributes
     ----------
     unsafe : bool
-        Whether edits of the class ``review`` are applied.
+        Whether to apply edits of the class ``review``.
     select, ignore : sequence of str
-        Codes of rules, or how such codes begin; an empty `select` selects all. What is ignored is
-        not selected.
+        Codes of rules, or prefixes of codes; an empty `select` selects all. `ignore` takes
+        precedence.
     todo : bool
-        Whether TODO comments for manual review are inserted.
+        Whether to insert TODO comments for manual review.
     wanted : Wanted
-        How mdstorm is required.
+        The requirement of mdstorm to write.
     index : str or None
-        Where pip also finds mdstorm.
+        The index on which pip also finds mdstorm.
     """
 
     unsafe: bool = False
@@ -51,7 +51,7 @@ class Settings:
     index: str | None = None
 
     def selects(self, code: str) -> bool:
-        """Whether the rule of a code runs."""
+        """Whether the rule with a code is selected."""
         is_selected = code.startswith(tuple(self.select) or "")
         return is_selected and not code.startswith(tuple(self.ignore))
 
@@ -62,7 +62,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a file was left alone, or a cell of it."""
+    """The reason why a file, or a cell of it, was left unchanged."""
 
     reason: str
     line: int | None = None
@@ -70,7 +70,7 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """``cell 3:1``, ``1``, or nothing: where it is, as in compilers' messages."""
+        """The position as in compilers' messages: ``cell 3:1``, ``1``, or an empty string."""
         cell = None if self.cell is None else f"cell {self.cell}"
         return ":".join(str(part) for part in (cell, self.line) if part is not None)
 
@@ -80,36 +80,36 @@ class Problem:
         return f"{where}: {self.reason}" if where else self.reason
 
 
-#: What strings of a file that name modules do: nothing, import them, replace parts of them.
+#: What the strings of a file that name modules do: nothing, import them, replace parts of them.
 Naming: TypeAlias = Literal["", "imports", "patches"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file.
+    """The outcome of migrating one file.
 
     Attributes
     ----------
     before, after : bytes
-        The file as it is, and as it would be; the same object if nothing changes.
+        The content before and after the migration; the same object if nothing changes.
     encoding : str
-        That of the text in both.
+        The encoding of both.
     edits : sequence of Edit
-        Those that lead from `before` to `after`, in the order of the file.
+        The edits that lead from `before` to `after`, in the order of the file.
     findings : sequence of Finding
-        What needs attention, in the order of the file. The class ``review`` is for edits that
+        What needs attention, in the order of the file. The class ``review`` stands for edits that
         only ``--unsafe`` applies.
     problems : sequence of Problem
-        Reasons why the file could not be read, parsed or changed; then nothing changes, unless it
-        is about one cell.
+        Why the file could not be read, parsed or changed. Nothing changes then, unless the problem
+        is in one cell.
     exchange : Exchange or None
-        What its Python code gives to other files and takes from them.
+        The names that its Python code offers to other files and takes from them.
     stays : str or None
-        What of it still needs Petastorm.
+        What in the file still needs Petastorm.
     names_wait : bool
-        Whether strings of it that name modules need review.
+        Whether strings in the file that name modules need review.
     naming : Naming
-        What strings of it that name modules do.
+        What strings in the file that name modules do.
     """
 
     before: bytes
@@ -124,7 +124,7 @@ class Outcome:
     naming: Naming = ""
 
     def texts(self) -> tuple[str, str]:
-        """Return `before` and `after` as text; bytes that are none are surrogates in it."""
+        """Return `before` and `after` as text; undecodable bytes become surrogates."""
         before, after = (
             data.decode(self.encoding, "surrogateescape") for data in (self.before, self.after)
         )
@@ -133,16 +133,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """What became of a file.
+    """The outcome for a file of a run.
 
     Attributes
     ----------
     path : Path
-        As it was found.
+        The path as it was found.
     outcome : Outcome
     written : bool
     group : sequence of str
-        Paths of the files that are written together with it, its own included.
+        Paths of the files that must be written together, including this one.
     """
 
     path: Path
@@ -152,12 +152,12 @@ class FileOutcome:
 
     @property
     def changed(self) -> bool:
-        """Whether it would change, or did."""
+        """Whether the file would change, or has changed."""
         return self.outcome.before != self.outcome.after
 
     @property
     def keeps_petastorm(self) -> bool:
-        """Whether it still imports Petastorm."""
+        """Whether the file still imports Petastorm."""
         left = (found for found in self.outcome.findings if not found.is_open_todo)
         return any((found.rule, found.cls) in _KEEPING for found in left)
 
@@ -168,12 +168,12 @@ class FileOutcome:
 
     @property
     def requires(self) -> bool:
-        """Whether it requires or installs Petastorm, or did."""
+        """Whether the file requires or installs Petastorm, or did before its migration."""
         return "install" in self.topics
 
     @property
     def topics(self) -> frozenset[Topic]:
-        """What its edits and findings depend on the code around for."""
+        """The topics of its edits and findings, which depend on the code around."""
         edits, findings = self.outcome.edits, self.outcome.findings
         topics = [*(one.topic for one in edits), *(one.topic for one in findings)]
         return frozenset(topic for topic in topics if topic is not None)
@@ -181,20 +181,20 @@ class FileOutcome:
 
 @dataclass
 class Totals:
-    """Counts over files.
+    """Counts over all files.
 
     Attributes
     ----------
     changed, written, failed : int
-        Files.
+        Numbers of files.
     exact, review, manual, note, pending : int
-        Edits and findings by class; `pending` are edits that ``--unsafe`` would apply.
+        Edits and findings by class; `pending` are edits that only ``--unsafe`` applies.
     kept : int
-        Files that still import Petastorm, which therefore must stay installed.
+        Files that still import Petastorm, which must therefore stay installed.
     unmarked : int
-        Of `manual`, those that no TODO comment marks.
+        Findings in `manual` that no TODO comment marks.
     mentions : int
-        Of `note`, mentions of Petastorm of which nothing else is said.
+        Notes in `note` that only mention Petastorm.
     """
 
     changed: int = 0
@@ -210,7 +210,7 @@ class Totals:
     mentions: int = 0
 
     def add(self, one: FileOutcome) -> None:
-        """Count a file."""
+        """Add the counts of a file."""
         outcome = one.outcome
         self.changed += one.changed
         self.written += one.written

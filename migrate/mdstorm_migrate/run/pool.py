@@ -1,4 +1,4 @@
-"""Map a function over files in several processes."""
+"""Apply a function to files in several processes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
-#: Files a process gets at once: enough that handing them over costs little.
+#: Files per chunk: enough to make the cost of passing them on small.
 _CHUNK = 200
 
 
 def each(
     function: Callable[[Path], _Result | None], paths: Sequence[Path], jobs: int = 1
 ) -> Iterator[_Result]:
-    """Yield what `function` returns for each path, in their order, leaving out None.
+    """Yield the results of `function` for all paths, in order, except None.
 
     Parameters
     ----------
     function : callable
-        Can be pickled, as its results can.
+        The function; it and its results must be picklable.
     paths : sequence of Path
     jobs : int
-        How many processes work.
+        Number of processes.
     """
     chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
     if jobs == 1 or len(chunks) < 2:
@@ -36,7 +36,7 @@ def each(
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    # Spawned, since a process with threads must not be forked.
+    # Spawn, because a process with threads must not be forked.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(jobs, len(chunks)), context, _leave_interrupts_to_the_parent)
     try:
@@ -47,12 +47,12 @@ def each(
 
 
 def _leave_interrupts_to_the_parent() -> None:
-    """Let a file that is being written be finished."""
+    """Ignore interrupts in a worker, so that a file that is being written is completed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _call(function: Callable[[Path], _Result | None], paths: Sequence[Path]) -> list[_Result]:
-    # Looking for garbage among the nodes of trees takes as long as all the rest.
+    # Garbage collection among the nodes of syntax trees would double the run time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,13 +1,13 @@
-"""What becomes of findings: TODO comments are inserted, edits wait, and comments suppress rules.
+"""Review of findings: insert TODO comments, hold back edits, and apply suppressing comments.
 
-Two libraries in one program know nothing of each other's classes: a `Reader` of mdstorm does not
-take a pool of Petastorm's, and `except` does not catch the other's errors. So code moves as a
-whole, or where somebody has reviewed it.
+Two libraries in one program do not know each other's classes: mdstorm's `Reader` does not accept
+Petastorm's pools, and an `except` clause does not catch the other library's errors. So code moves
+as a whole, or after a person has reviewed it.
 
-One cause has one comment ``# TODO(mdstorm): PM107: …`` in a document, at its first place: whatever
-keeps a file with Petastorm is one cause, and what has the same remedy is another. Further places
-are lines of the report alone. A comment that no finding of this run accounts for, since what it was
-about looks like any other code once its imports are moved, stays a finding of its own (PM000).
+Each cause has one comment ``# TODO(mdstorm): PM107: …`` in a document, at its first place:
+everything that keeps a file on Petastorm is one cause, and findings with the same remedy are
+another. Further places are only in the report. A comment that matches no finding of this run stays
+a finding of its own (PM000), because migrated code no longer shows what the comment was about.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.pm001_mentions import CODE
 
 _HOLDS = "holds the file"
-#: Rules whose findings keep files with Petastorm.
+#: Rules whose findings keep files on Petastorm.
 _HOLDING = frozenset(["PM101", "PM103", "PM106", "PM107", "PM115", "PM117", "PM119", "PM127"])
 
 
 @dataclass
 class Todos:
-    """What becomes of the findings of a document.
+    """The TODO comments and the findings of a document.
 
     Attributes
     ----------
     edits : list of Edit
-        Those that insert comments.
+        The edits that insert comments.
     findings : list of Finding
-        All of them, those marked that a comment says; of open TODOs, those of earlier runs only.
+        All findings, marked if a comment says the same; open TODOs only if from an earlier run.
     """
 
     edits: list[Edit] = field(default_factory=list)
@@ -48,17 +48,17 @@ class Todos:
 def todos_of(
     document: Document, module: PythonModule | None, findings: Sequence[Finding], insert: bool
 ) -> Todos:
-    """Return the comments to insert, and the findings, each place once.
+    """Return the comments to insert, and each finding once.
 
     Parameters
     ----------
     document : Document
     module : PythonModule or None
-        Of a Python document.
+        The parsed document, if it is Python.
     findings : sequence of Finding
-        Those that were selected, PM000's among them.
+        The selected findings, including those of PM000.
     insert : bool
-        Whether comments are wanted.
+        Whether to insert comments.
     """
     there = {comment.start: comment for comment in todo_comments(document)}
     found = Todos()
@@ -79,7 +79,7 @@ def todos_of(
                 said.add(_cause(one))
                 break
     if any(one.rule in _HOLDING for one in there.values()):
-        said.add(_HOLDS)  # what it was about may be settled, and the comment stands
+        said.add(_HOLDS)  # even if its cause is settled, the comment is still there
     for one in told:
         place, cause = places.get(id(one)), _cause(one)
         is_new = place is not None and insert and cause not in said
@@ -92,7 +92,7 @@ def todos_of(
 
 
 def _cause(found: Finding) -> Hashable:
-    """Return what findings have in common of which one comment speaks."""
+    """Return what findings have in common that share a comment."""
     if found.holds:
         return _HOLDS
     remedy = found.remedy or ""
@@ -100,7 +100,7 @@ def _cause(found: Finding) -> Hashable:
 
 
 def _place(document: Document, module: PythonModule | None, found: Finding) -> int | None:
-    """Return the line above which a comment about a finding stands; None if none can."""
+    """Return the line above which a comment about a finding goes; None if none is possible."""
     if module is not None:
         return document.lines.start_of(module.logical_line(found.start)[0])
     return document.lines.start_of(found.start) if document.kind in COMMENTED else None
@@ -118,7 +118,7 @@ def _inserted(document: Document, found: Finding, place: int) -> Edit:
 def _comments_above(
     document: Document, place: int, there: dict[int, TodoComment]
 ) -> list[TodoComment]:
-    """Return the comments that stand directly above the line that begins at `place`."""
+    """Return the comments directly above the line that begins at `place`."""
     found = []
     starts = document.lines.starts
     line = document.lines.place(place)[0] - 2
@@ -133,22 +133,22 @@ def _comments_above(
     return found
 
 
-#: Why what moves waits for what stays, if a finding does not say it.
+#: Why edits wait for what stays, unless the finding gives another reason.
 _MIX = "the objects of the two libraries do not mix"
 
 
 def with_review(
     edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings
 ) -> list[Edit]:
-    """Return the edits of a document, those that need review as such.
+    """Return the edits of a document, with the class ``review`` where they need review.
 
     Parameters
     ----------
     edits : iterable of Edit
     findings : iterable of Finding
-        Those that nobody has suppressed: who does vouches for it.
+        Findings that are not suppressed: a person who suppresses one takes responsibility.
     around : Surroundings
-        What the other files of the run say.
+        What the other files of the run mean for this one.
     """
     edits = list(edits)
     held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
@@ -162,7 +162,7 @@ def with_review(
 
 
 def _named(held: str) -> str:
-    """Return what stays: a path as code, words as they are."""
+    """Return what stays as text for a message: paths as code, words as they are."""
     return held if " " in held else f"`{held}`"
 
 
@@ -175,20 +175,20 @@ def _reviewed(edit: Edit, reason: str | None) -> Edit:
 
 
 def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
-    """Whether strings that name modules are among what waits for review."""
+    """Whether edits of strings that name modules are pending."""
     names = {(edit.rule, edit.start) for edit in edits if edit.group == NAMES}
     return any((one.rule, one.start) in names for one in pending)
 
 
 def staying(findings: Iterable[Finding]) -> str | None:
-    """Return what still needs Petastorm in a file; None if all of it may move."""
+    """Return what in a file still needs Petastorm; None if all of it may move."""
     return next((_named(one.holds) for one in findings if one.holds), None)
 
 
 def without_told(
     document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
 ) -> list[Finding]:
-    """Return the findings without mentions on lines that name mdstorm, or of which more is said."""
+    """Return the findings without mentions on lines that another finding or an edit covers."""
     mentions = [one for one in findings if one.rule == CODE and not one.is_open_todo]
     if not mentions:
         return list(findings)
@@ -218,13 +218,13 @@ _COMMENT = re.compile(
 
 @dataclass
 class Suppressions:
-    """What the comments of a document keep away.
+    """The suppressing comments of a document.
 
     Attributes
     ----------
     whole_file : bool
     lines : dict of int to frozenset of str
-        Codes, or how they begin, by line from 1; the empty set stands for all.
+        Codes or prefixes of codes, by line from 1; the empty set stands for all codes.
     """
 
     document: Document
@@ -234,7 +234,7 @@ class Suppressions:
 
     @classmethod
     def of(cls, document: Document, module: PythonModule | None) -> Suppressions:
-        """Return what the comments of `document` say."""
+        """Return the suppressions in the comments of `document`."""
         found = cls(document, module)
         if _SUPPRESSING in document.text:
             for offset, comment in document.comments():
@@ -250,7 +250,7 @@ class Suppressions:
                 self.lines[self.document.lines.place(offset)[0]] = frozenset(filter(None, codes))
 
     def cover(self, found: Edit | Finding) -> bool:
-        """Whether a comment on one of the lines of `found`, or of its statement, keeps it away."""
+        """Whether a comment on a line of `found`, or of its statement, suppresses it."""
         if not self.lines:
             return False
         start, stop = found.start, found.stop

@@ -1,4 +1,4 @@
-"""Migrate the files of a run, seen together, and write those that must move together, or none."""
+"""Migrate the files of a run together, and write groups of files completely or not at all."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def run(
     jobs: int = 1,
     others: Sequence[Path] = (),
 ) -> Iterator[FileOutcome]:
-    """Yield the files that have edits, findings or problems, in the order of `found`.
+    """Yield the outcomes of files with edits, findings or problems, in the order of `found`.
 
-    A file that cannot be read, parsed or written is a problem of its outcome, never an error.
+    If a file cannot be read, parsed or written, its outcome has a problem; no error is raised.
 
     Parameters
     ----------
     found : iterable of Path or Skipped
-        Files; those that were skipped are passed over.
+        The files; skipped paths are ignored.
     settings : Settings
     write : bool
-        Whether files are written.
+        Whether to write the files.
     backup : str, optional
-        What the name of a copy of the old file ends in.
+        The suffix to add to the name of a copy of the old file.
     jobs : int
-        How many processes work.
+        Number of processes.
     others : sequence of Path
-        Other files of the project, which are read and stay as they are.
+        Other files of the project, which are read but never changed.
     """
     found = list(found)
     paths = [one for one in found if isinstance(one, Path)]
@@ -61,10 +61,10 @@ def run(
 def examine(
     paths: Sequence[Path], settings: Settings, jobs: int = 1, others: Sequence[Path] = ()
 ) -> list[FileOutcome]:
-    """Return what would become of the files that mention Petastorm, seen together.
+    """Return the outcomes of all files that mention Petastorm, seen together.
 
-    Each file is examined as if it were alone; those for which others matter, and those that require
-    or install something, once more.
+    Each file is examined as if it were alone. Files that others affect, and files that require or
+    install packages, are examined again.
     """
     outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
     index = index_of(outcomes, paths, jobs)
@@ -84,9 +84,9 @@ def examine(
 def migrate_alone(
     data: bytes, path: PurePath | None, source: Source, settings: Settings
 ) -> Outcome:
-    """Return what becomes of a file that is seen alone.
+    """Return the outcome of a file that is migrated alone.
 
-    A notebook says by its own code what its install commands must bring in.
+    The code of a notebook determines what its install commands must install.
     """
     outcome = migrate_bytes(data, path, source, settings)
     found = FileOutcome(Path(path or ""), outcome)
@@ -103,7 +103,7 @@ def _needs(
     jobs: int,
     others: Sequence[Path],
 ) -> dict[Path, Needs]:
-    """Return what is needed of the files that require something."""
+    """Return the needs of the files that require packages."""
     if not others:
         return needs_of(outcomes, paths, settings, jobs)
     named = {path.resolve(): path for path in paths}
@@ -114,7 +114,7 @@ def _needs(
 
 
 def _matters(around: Surroundings, one: FileOutcome) -> bool:
-    """Whether a file is migrated otherwise among others than alone."""
+    """Whether the other files change the outcome of a file."""
     rules = {edit.rule for edit in one.outcome.edits}
     if around.waits_for is not None or around.hands_on_root:
         return True
@@ -122,7 +122,7 @@ def _matters(around: Surroundings, one: FileOutcome) -> bool:
 
 
 def _written(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[FileOutcome]:
-    """Write files, and yield them as they are now: of a group all, or none if one cannot be."""
+    """Write the files and yield their outcomes; a group is written completely or not at all."""
     refused = dict(_refused(outcomes))
     for one in outcomes:
         reason = refused.get(str(one.path))
@@ -138,7 +138,7 @@ def _written(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[Fi
 
 
 def _refused(outcomes: Iterable[FileOutcome]) -> Iterator[tuple[str, str]]:
-    """Yield files that cannot be written, and why."""
+    """Yield the files that cannot be written, with the reason."""
     for one in outcomes:
         if one.changed:
             try:
@@ -164,9 +164,9 @@ def _unwritten(one: FileOutcome, reason: str) -> FileOutcome:
 def examine_file(
     path: Path, settings: Settings, around: Surroundings = ALONE, needs: Needs | None = None
 ) -> FileOutcome | None:
-    """Return what would become of one file; None if it is not ours or does not mention Petastorm.
+    """Return the outcome of one file; None if no source reads it or it does not mention Petastorm.
 
-    A file that cannot be read or parsed is a problem of its outcome, never an error.
+    If the file cannot be read or parsed, its outcome has a problem; no error is raised.
     """
     try:
         size = path.stat().st_size
@@ -178,7 +178,7 @@ def examine_file(
         data = path.read_bytes()
     except OSError as error:
         if path.is_symlink() and not path.exists():
-            return None  # a link to nothing
+            return None  # a broken link
         return _failed(path, error.strerror or str(error))
     if not concerns_us(data):
         return None
@@ -187,13 +187,13 @@ def examine_file(
         return None
     try:
         outcome = migrate_bytes(data, path, source, settings, around, needs)
-    except Exception as error:  # a mistake of ours costs this file, not the run
+    except Exception as error:  # a bug in mdstorm affects this file, not the run
         return _failed(path, f"internal error, please report it: {error!r}")
     return FileOutcome(path, outcome)
 
 
 def _is_mentioned_in(path: Path) -> bool:
-    """Search a large file without reading it into memory."""
+    """Search a large file for Petastorm's name without reading the file into memory."""
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
@@ -210,24 +210,24 @@ class WriteError(OSError):
 
 
 def write_file(path: Path, before: bytes, after: bytes, backup: str | None = None) -> None:
-    """Replace the bytes of a file; of a link, those of the file that it leads to.
+    """Replace the content of a file; for a link, of its target.
 
-    The new file has the mode and the owner of the old one.
+    The new file has the mode and the owner of the old file.
 
     Parameters
     ----------
     path : Path
     before : bytes
-        What the file must hold, or it is left alone.
+        The content that the file must still have.
     after : bytes
-        What it will hold.
+        The new content.
     backup : str, optional
-        Where a copy of the old file goes: its name, and this after it.
+        The suffix to add to the name of a copy of the old file.
 
     Raises
     ------
     WriteError
-        If the file is read-only, was changed meanwhile, or cannot be written.
+        If the file is read-only, has changed in the meantime, or cannot be written.
     """
     target = Path(os.path.realpath(path))
     status = check_writable(target, before)
@@ -240,12 +240,12 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
 
 
 def check_writable(path: Path, before: bytes) -> os.stat_result:
-    """Return the status of a file that can be written and is as it was.
+    """Return the status of a file that is writable and unchanged.
 
     Raises
     ------
     WriteError
-        If the file is read-only, was changed meanwhile, or cannot be read.
+        If the file is read-only, has changed in the meantime, or cannot be read.
     """
     try:
         status, data = path.stat(), path.read_bytes()
@@ -259,7 +259,7 @@ def check_writable(path: Path, before: bytes) -> os.stat_result:
 
 
 def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
-    """Write a file beside `target`, and give it that name when it is complete."""
+    """Write a temporary file beside `target` and rename it once it is complete."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with open(handle, "wb") as file:
@@ -267,7 +267,7 @@ def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
             file.flush()
             os.fsync(file.fileno())
         if hasattr(os, "chown"):
-            with contextlib.suppress(PermissionError):  # only root gives files away
+            with contextlib.suppress(PermissionError):  # only root can change the owner
                 os.chown(name, status.st_uid, status.st_gid)
         os.chmod(name, stat.S_IMODE(status.st_mode))
         os.replace(name, target)
