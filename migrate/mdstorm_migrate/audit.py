@@ -1,4 +1,4 @@
-"""Audit a repository: what it uses of Petastorm, and how much needs manual review."""
+"""Audit a repository: its use of Petastorm, and how much of it needs manual review."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.sources import find_source
 
 CONF = "Parent cache directory"
-#: The attribute of `SparkDatasetConverter` that holds the key.
+#: The attribute of `SparkDatasetConverter` that contains the key.
 CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
 INTERNALS = "Petastorm's internals"
 OTHER = "Other"
 
-#: Modules and names, and what people call what they do. Of two that fit, the longer counts.
+#: The feature that each module or name belongs to. Of two prefixes of a path, the longer counts.
 _OF_PATHS = {
     "petastorm": OTHER,
     "petastorm.TransformSpec": "Transforms",
@@ -81,15 +81,15 @@ _OF_KINDS: dict[Kind, str] = {
     "other": "Cells in other languages",
 }
 
-#: All features there are.
+#: All features.
 FEATURES = tuple(sorted({CONF, INTERNALS, *_OF_PATHS.values(), *_OF_KINDS.values()}))
 
 
 def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
-    """Return how often a file uses what: features, and the names by which it does.
+    """Return how often a file uses each feature, by the names through which it does.
 
-    A name that is imported counts once for each use, and once if it is only imported. A file that
-    cannot be parsed uses nothing, as far as can be told.
+    An imported name counts once for each use, and once if it is only imported. A file that cannot
+    be parsed uses nothing, as far as known.
     """
     source = find_source(path, data)
     found: Counter[tuple[str, str]] = Counter()
@@ -116,7 +116,7 @@ def _uses(document: Document) -> Iterator[tuple[str, str]]:
         if not any(shadowed(module, binding) for binding in name.imports):
             yield from map(_use, _paths(name))
     for _, path in module.calls:
-        if path.startswith(f"{petastorm.CONVERTER}."):  # the methods that are known by their names
+        if path.startswith(f"{petastorm.CONVERTER}."):  # methods that are recognised by their names
             yield _use(path)
     for string in module.scopes.strings:
         value = string_value(string) or ""
@@ -131,13 +131,13 @@ def _uses(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _paths(name: ImportedName) -> Iterator[str]:
-    """Yield the dotted path of each use of an imported name, or of its import if there is none."""
+    """Yield the dotted path of each use of an imported name; of its import if there is no use."""
     uses = [use.path for use in name.all_uses] + [text.path for text in name.texts]
     yield from uses or [name.imports[0].target or petastorm.OLD_ROOT]
 
 
 def _use(path: str) -> tuple[str, str]:
-    """Return the feature that a dotted path belongs to, and the name by which it is known."""
+    """Return the feature of a dotted path, and the name that represents the path."""
     parts = path.split(".")
     if parts[-1] == CONSTANT:
         return CONF, CONSTANT
@@ -155,7 +155,7 @@ def _use(path: str) -> tuple[str, str]:
 
 
 def _name(parts: Sequence[str]) -> str:
-    """Return what is used of a module, without attributes of it but for methods of converters."""
+    """Return the name used from a module, without attributes except for methods of converters."""
     first = next(
         (n for n in range(len(parts)) if not petastorm.is_module(".".join(parts[: n + 1]))), None
     )
@@ -165,7 +165,7 @@ def _name(parts: Sequence[str]) -> str:
     return ".".join(parts[first:] if is_method else parts[first : first + 1])
 
 
-#: What a file needs, by the worst finding in it; the most effort first.
+#: What a file needs, judged by its worst finding; the most effort first.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {
     "problem": "cannot be fully read or parsed: fix these first",
@@ -175,24 +175,24 @@ EFFORTS: dict[Effort, str] = {
     "none": "nothing to change",
 }
 
-#: Rough estimates: minutes that one place of a class takes somebody who knows the code; edits to
-#: review count once in a file, since they wait for one cause. Running and testing is not included.
+#: Rough estimates: the minutes that one place of a class takes a person who knows the code. Edits
+#: to review count once per file, since they have one cause. Running and testing is not included.
 MINUTES: dict[Effort, int] = {"problem": 15, "manual": 20, "review": 5, "exact": 0, "none": 0}
 
 
 @dataclass(frozen=True)
 class FileAudit:
-    """A file that mentions Petastorm.
+    """The audit of a file that mentions Petastorm.
 
     Attributes
     ----------
     path : Path
     features : Counter of (str, str)
-        How often it uses which feature, by which name.
+        How often the file uses each feature, by name.
     found : Counter of (str, Class)
-        How many edits and findings there are, by code and class of the rule.
+        The number of edits and findings, by code and class of the rule.
     problems : tuple of str
-        Why it could not be read or parsed.
+        Why the file could not be read or parsed.
     """
 
     path: Path
@@ -201,12 +201,12 @@ class FileAudit:
     problems: tuple[str, ...] = ()
 
     def count(self, cls: Class) -> int:
-        """Return how many edits and findings of a class there are."""
+        """Return the number of edits and findings of a class."""
         return sum(n for (_, one), n in self.found.items() if one == cls)
 
     @property
     def effort(self) -> Effort:
-        """The worst of what was found."""
+        """The effort of the worst finding."""
         if self.problems:
             return "problem"
         efforts: tuple[Literal["manual", "review", "exact"], ...] = ("manual", "review", "exact")
@@ -215,7 +215,7 @@ class FileAudit:
 
 @dataclass(frozen=True)
 class FeatureUse:
-    """How much a feature is used: in how many files, how often, and by which names."""
+    """The use of a feature: the number of files, the number of uses, and the names used."""
 
     feature: str
     files: int
@@ -225,15 +225,15 @@ class FeatureUse:
 
 @dataclass
 class Audit:
-    """What was found in all files.
+    """The audit of all files.
 
     Attributes
     ----------
     files : list of FileAudit
     skipped : list of Skipped
-        What was skipped.
+        The skipped paths.
     conditions : list of Condition
-        What has to be seen to before the migrated code runs.
+        Conditions to meet before the migrated code runs.
     """
 
     files: list[FileAudit] = field(default_factory=list)
@@ -242,11 +242,11 @@ class Audit:
 
     @property
     def errors(self) -> list[Skipped]:
-        """What should have been read, and could not be."""
+        """The paths that should have been read but could not be."""
         return [one for one in self.skipped if one.is_error]
 
     def features(self) -> list[FeatureUse]:
-        """Return the features in use, that of the most files first."""
+        """Return the used features; the one in most files comes first."""
         files: Counter[str] = Counter()
         names: dict[str, Counter[str]] = {}
         for file in self.files:
@@ -260,20 +260,20 @@ class Audit:
         return sorted(found, key=lambda use: (-use.files, use.feature))
 
     def efforts(self) -> dict[Effort, int]:
-        """Return how many files need what, the most effort first."""
+        """Return the number of files for each effort, the most effort first."""
         counts = Counter(file.effort for file in self.files)
         counts["problem"] += len(self.errors)
         return {effort: counts[effort] for effort in EFFORTS}
 
     def found(self) -> Counter[tuple[str, Class]]:
-        """Return how many edits and findings there are, by code and class."""
+        """Return the number of edits and findings, by code and class."""
         total: Counter[tuple[str, Class]] = Counter()
         for file in self.files:
             total.update(file.found)
         return Counter(dict(sorted(total.items())))
 
     def minutes(self) -> int:
-        """Return a rough estimate of the manual work: see `MINUTES`."""
+        """Return a rough estimate of the manual work in minutes; see `MINUTES`."""
         return (
             self.efforts()["problem"] * MINUTES["problem"]
             + sum(file.count("manual") for file in self.files) * MINUTES["manual"]
@@ -287,22 +287,22 @@ def audit(
     jobs: int = 1,
     others: Sequence[Path] = (),
 ) -> Audit:
-    """Audit files; none is changed.
+    """Audit files without changing any.
 
     Parameters
     ----------
     found : iterable of Path or Skipped
-        What `discover` yields.
+        The results of `discover`.
     settings : Settings
-        Which rules.
+        The selected rules.
     jobs : int
-        How many processes work.
+        Number of processes.
     others : sequence of Path
-        Other files of the project, which say what requirements need.
+        Other files of the project, which determine what requirements need.
     """
     scanned = list(found)
     paths = [one for one in scanned if isinstance(one, Path)]
-    settings = replace(settings, todo=False)  # else a comment would count as well
+    settings = replace(settings, todo=False)  # TODO comments would count as edits
     outcomes = examine(paths, settings, jobs, [*others, *left_out(scanned)])
     return Audit(
         list(filter(None, map(_audited, outcomes))),
@@ -312,7 +312,7 @@ def audit(
 
 
 def _audited(file: FileOutcome) -> FileAudit | None:
-    """Return what a file uses; None if it mentions Petastorm as another word only."""
+    """Return the audit of a file; None if it only mentions Petastorm in another sense."""
     path, outcome = file.path, file.outcome
     features = features_of(outcome.before, path)
     if not (features or file.has_something_to_say):

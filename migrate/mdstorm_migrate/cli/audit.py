@@ -20,7 +20,7 @@ from mdstorm_migrate.run.outcome import Settings
 
 _RENDERERS: dict[str, Callable[[Audit], str]] = {"text": audit_to_text, "json": audit_to_json}
 
-#: What is left where each gate fails.
+#: What must not be left for each value of ``--fail-on``.
 _GATES: dict[str, tuple[Effort, ...]] = {
     "manual": ("manual",),
     "review": ("manual", "review"),
@@ -61,7 +61,7 @@ def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> Non
 
 
 def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
-    """Do it, and return the exit code."""
+    """Run the audit, deliver the reports, and return the exit code."""
     config = common.find_config(roots)
     settings = Settings(select=config.select, ignore=config.ignore)
     found = common.found_files(roots, config, options)

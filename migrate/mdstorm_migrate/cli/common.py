@@ -1,4 +1,4 @@
-"""What the commands share: options, exit codes, the files to scan, the configuration."""
+"""What both commands share: options, exit codes, the files to scan, the configuration."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Config:
-    """The table. Options of the command line take precedence over it.
+    """The table ``[tool.mdstorm.migrate]``; options of the command line take precedence.
 
     Attributes
     ----------
     unsafe, todo : bool
     select, ignore, include, exclude : tuple of str
     requirement : str
-        How mdstorm is required.
+        The requirement of mdstorm to write.
     index : str
-        Where pip also finds mdstorm; empty if it needs no other index.
+        The index on which pip also finds mdstorm; empty if no other index is needed.
     """
 
     unsafe: bool = False
@@ -54,12 +54,12 @@ class Config:
 
 
 def rule_codes(values: Iterable[str]) -> tuple[str, ...]:
-    """Return codes in capitals; one value may hold several, separated by commas.
+    """Return codes in upper case; a value may contain several, separated by commas.
 
     Raises
     ------
     ValueError
-        If no rule has a code that begins so.
+        If a code is not a prefix of any rule's code.
     """
     codes = tuple(
         code.strip().upper() for value in values for code in value.split(",") if code.strip()
@@ -70,9 +70,9 @@ def rule_codes(values: Iterable[str]) -> tuple[str, ...]:
     return codes
 
 
-#: What a value must be, by the type of its default.
+#: The expected values, by the type of the default.
 _WANTED = {bool: "true or false", str: "a string", tuple: "a list of strings"}
-#: What more is asked of some.
+#: Further conversions and checks of some values.
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "select": rule_codes,
     "ignore": rule_codes,
@@ -90,12 +90,12 @@ def find_config(paths: Iterable[Path]) -> Config:
 
 
 def read_config(path: Path) -> Config:
-    """Return the configuration in a file.
+    """Return the configuration in a ``pyproject.toml``.
 
     Raises
     ------
     ConfigError
-        If the file is not TOML, the table has an unknown key, or a value is not what is asked for.
+        If the file is not TOML, the table has an unknown key, or a value is invalid.
     """
     try:
         text = path.read_text("utf-8")
@@ -111,7 +111,7 @@ def read_config(path: Path) -> Config:
 
 
 def _table(path: Path, name: str, around: dict[str, Any]) -> dict[str, Any]:
-    """Return a table of another one; empty if it is missing."""
+    """Return a table inside another one; empty if it is missing."""
     found = around.get(name.rpartition(".")[2], {})
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: [{name}] must be a table, found {_shown(found)}")
@@ -125,7 +125,7 @@ def _check_keys(path: Path, name: str, table: dict[str, Any], known: set[str]) -
 
 
 def _value(path: Path, name: str, value: Any) -> Any:
-    """Return the value of a key, of the type that its default has."""
+    """Return the value of a key, which must have the type of its default."""
     kind = type(getattr(Config, name))
     is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
     if not (is_list if kind is tuple else isinstance(value, kind)):
@@ -138,19 +138,19 @@ def _value(path: Path, name: str, value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return a value about as TOML has it."""
+    """Return a value roughly as TOML writes it."""
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
 _INTERRUPTED = 130
 NOTHING_LEFT, PENDING, FAILED = 0, 1, 3
 
-#: Settings of both commands.
+#: Click settings of both commands.
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 def examples(*lines: str) -> str:
-    """Return what the help of a command ends with: command lines to copy."""
+    """Return the epilog of a command's help: command lines to copy."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
@@ -209,12 +209,12 @@ def found_files(
 
 
 def jobs_of(options: dict[str, Any]) -> int:
-    """Return how many processes work."""
+    """Return the number of processes."""
     return options["jobs"] or min(os.cpu_count() or 1, 8)
 
 
 def exit_code(work: Callable[[], int], interrupted: str) -> int:
-    """Do it, and return its exit code; wrong settings are errors of the command line."""
+    """Return the exit code of `work`; configuration errors become usage errors."""
     try:
         return work()
     except (ConfigError, GlobError) as error:

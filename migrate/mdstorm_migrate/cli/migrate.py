@@ -41,7 +41,7 @@ def _explain(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _codes(
     ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return the codes; None if the option was not given."""
+    """Return the codes of rules; None if the option was not given."""
     try:
         return common.rule_codes(values) or None
     except ValueError as error:
@@ -49,7 +49,7 @@ def _codes(
 
 
 def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Return the requirement, if it is one."""
+    """Return the value if it is a valid requirement of mdstorm."""
     if value is not None:
         try:
             Wanted.parse(value)
@@ -179,13 +179,13 @@ def _settings(config: common.Config, options: dict[str, Any]) -> Settings:
 
 
 def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
-    """Do it, and return the exit code."""
+    """Run the migration, deliver the reports, and return the exit code."""
     config = common.find_config(roots)
     settings = _settings(config, options)
     found = list(common.found_files(roots, config, options))
     write, backup, jobs = options["write"], options["backup"], common.jobs_of(options)
     report = Report(settings, write)
-    # The format of a report that is printed in place of the diff.
+    # The format of a report that is printed instead of the diff.
     printed = None if options["reports"] or options["format_"] == "text" else options["format_"]
     printer = Printer(options["diff"] and not printed, options["quiet"], options["verbose"], write)
     for one in found:

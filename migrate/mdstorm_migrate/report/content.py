@@ -1,4 +1,4 @@
-"""The content of a report, whatever its format: files, edits, findings, totals."""
+"""The content of a report in any format: files, edits, findings, totals."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from mdstorm_migrate.run.outcome import FileOutcome, Problem, Settings, Totals
 from mdstorm_migrate.sources.notebook import code_cells
 
 _MARK = "\ufeff"
-#: How a comment begins, in a notebook within the string of a line.
+#: How a comment begins; in a notebook, within the string of a line.
 _COMMENT = re.compile(r'"?\s*#')
 
 
 @dataclass(frozen=True)
 class Region:
-    """A span of a file: lines and columns from 1, columns in characters, the end not included."""
+    """A span of a file: lines and columns from 1, columns in characters, the end excluded."""
 
     line: int
     column: int
@@ -43,9 +43,9 @@ class Item:
     ----------
     found : Edit or Finding
     region : Region
-        Where it is in the file; of a notebook, too, where `found` counts lines within the cell.
+        The region in the file, also for a notebook, where `found` counts lines within the cell.
     fingerprint : str
-        The same in the next run, even if lines above have come or gone.
+        An identifier that stays the same in the next run, even if lines above change.
     """
 
     found: Edit | Finding
@@ -54,17 +54,17 @@ class Item:
 
     @property
     def replacement(self) -> str | None:
-        """What an edit writes; None for a finding."""
+        """The new text of an edit; None for a finding."""
         return self.found.replacement if isinstance(self.found, Edit) else None
 
     @property
     def text(self) -> str:
-        """The message, and what to do about it."""
+        """The message, followed by what to do about it."""
         return self.found.text if isinstance(self.found, Finding) else self.found.message
 
     @property
     def place(self) -> str:
-        """``cell 3:1:5``, or ``1:5``: line and column, both from 1."""
+        """The position as ``cell 3:1:5`` or ``1:5``: line and column, both from 1."""
         cell = "" if self.found.cell is None else f"cell {self.found.cell}:"
         return f"{cell}{self.found.line}:{self.found.column}"
 
@@ -77,27 +77,27 @@ class FileReport:
 
     @property
     def path(self) -> str:
-        """Its path as it was found, with slashes."""
+        """The path as it was found, with slashes."""
         return self.outcome.path.as_posix()
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """Reasons why it was left alone, wholly."""
+        """Why the file, or a cell of it, was left unchanged."""
         return self.outcome.outcome.problems
 
     @property
     def edits(self) -> Sequence[Edit]:
-        """What changes, TODO comments included; nothing if the file was left alone."""
+        """The applied edits, including TODO comments; empty if the file was left unchanged."""
         return self.outcome.outcome.edits if self.outcome.changed else ()
 
     @cached_property
     def before(self) -> str:
-        """The text as it was, in whose characters spans count."""
+        """The text before the migration, in which spans count characters."""
         return self.outcome.outcome.texts()[0].removeprefix(_MARK)
 
     @cached_property
     def after(self) -> str:
-        """The text as it is, or would be, now."""
+        """The text after the migration, written or not."""
         return self.outcome.outcome.texts()[1].removeprefix(_MARK)
 
     @cached_property
@@ -107,12 +107,12 @@ class FileReport:
 
     @property
     def is_notebook(self) -> bool:
-        """Whether it is a notebook in JSON, which readers know by its cells."""
+        """Whether the file is a Jupyter notebook, which is shown by cells."""
         return self.outcome.path.suffix == ".ipynb"
 
     @cached_property
     def cells(self) -> Sequence[tuple[int, str, str]]:
-        """Number, old and new text of each code cell of a notebook."""
+        """The number, old text and new text of each code cell of a notebook."""
         if not self.edits:
             return ()
         pairs = zip(code_cells(self.before), code_cells(self.after), strict=True)
@@ -120,9 +120,9 @@ class FileReport:
 
     @cached_property
     def items(self) -> Sequence[Item]:
-        """Edits and findings in the order of the file.
+        """The edits and findings in the order of the file.
 
-        A comment that is inserted for a finding is not told apart from the finding.
+        The TODO comment that is inserted for a finding is not listed separately.
         """
         findings = self.outcome.outcome.findings
         found: list[Edit | Finding] = [edit for edit in self.edits if edit.cls != "manual"]
@@ -139,9 +139,9 @@ class FileReport:
         return Item(found, region, _hash(self.path, *key, str(seen[key])))
 
     def _line_of(self, found: Edit | Finding, number: int) -> str:
-        """Return the line that it is about, the same before and after the migration.
+        """Return the line of an item in a form that the migration does not change.
 
-        Of a TODO comment, it is the one below.
+        For a TODO comment, it is the line below the comment.
         """
         if isinstance(found, Finding) and found.is_open_todo:
             while number + 1 < len(self.lines.starts) and _COMMENT.match(self._line(number)):
@@ -160,7 +160,7 @@ def _hash(*parts: str) -> str:
 
 @dataclass
 class Report:
-    """A run, as reports describe it.
+    """The content of the report on a run.
 
     Attributes
     ----------
@@ -170,10 +170,10 @@ class Report:
     files : list of FileReport
         In the order of the run.
     skipped : list of Skipped
-        What was skipped, and why.
+        The skipped paths, with the reasons.
     totals : Totals
     conditions : list of Condition
-        What has to be seen to before the code runs.
+        Conditions to meet before the code runs.
     """
 
     settings: Settings
@@ -188,7 +188,7 @@ class Report:
         return [(file, item) for file in self.files for item in file.items]
 
     def rules(self) -> Counter[str]:
-        """Return how many items each rule has, for those that have some, by code."""
+        """Return the number of items of each rule that has any, sorted by code."""
         counts = Counter(item.found.rule for _, item in self.items())
         return Counter(dict(sorted(counts.items())))
 
@@ -202,7 +202,7 @@ def tool_version() -> str:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path from the current directory, with slashes; what is not below it as it is."""
+    """Return a path relative to the current directory, with slashes; unchanged if not below it."""
     try:
         return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()
     except ValueError:
@@ -210,7 +210,7 @@ def relative_path(path: Path) -> str:
 
 
 def uri(path: Path) -> str:
-    """Return a relative URI for what is below the current directory, otherwise a ``file:`` URI."""
+    """Return a relative URI for a path below the current directory, otherwise a ``file:`` URI."""
     relative = relative_path(path)
     if os.path.isabs(relative) or relative.startswith("../"):
         return f"file://{quote(os.fsencode(os.path.abspath(path)))}"

@@ -1,4 +1,4 @@
-"""Reports for programs: JSON, as the schemas in ``report/assets`` describe it, and SARIF 2.1.0."""
+"""Reports for programs: JSON, described by the schemas in ``report/assets``, and SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mdstorm_migrate.rules import Rule, all_rules
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
 
-#: Counts up when something that is in a report changes its name or its meaning.
+#: Incremented when something in a report changes its name or its meaning.
 _VERSION = 1
 
 
 def to_json(report: Report) -> str:
-    """Return a run as JSON."""
+    """Return the report on a run as JSON."""
     counts = report.rules()
     return write_report(
         "mdstorm migrate",
@@ -47,7 +47,7 @@ def to_json(report: Report) -> str:
 
 
 def write_report(command: str, skipped: Iterable[Skipped], **content: object) -> str:
-    """Return the report of a command as JSON: what all have in common, and its own content."""
+    """Return the JSON report of a command: the parts that all reports share, and `content`."""
     return write_json(
         {
             "version": _VERSION,
@@ -62,7 +62,7 @@ def write_report(command: str, skipped: Iterable[Skipped], **content: object) ->
 
 
 def conditions_in_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
-    """Return what has to be seen to before the code runs."""
+    """Return conditions as JSON values."""
     return [
         {
             "subject": one.subject,
@@ -76,12 +76,12 @@ def conditions_in_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
 
 
 def write_json(value: object) -> str:
-    """Return JSON that people can read as well."""
+    """Return JSON that is indented for people."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def schema(name: str = "report") -> dict[str, Any]:
-    """Return the JSON schema of a report, or of an ``"audit"``."""
+    """Return the JSON schema of a migration report, or of an ``"audit"``."""
     file = resources.files(__package__ or "") / "assets" / f"{name}.schema.json"
     found: dict[str, Any] = json.loads(file.read_text("utf-8"))
     return found
@@ -101,7 +101,7 @@ def _file(file: FileReport) -> dict[str, Any]:
 
 
 def _todo(found: Finding) -> str | None:
-    """Return whether a TODO comment stands for a finding, or is all that is left of one."""
+    """Return whether a TODO comment marks a finding, or is an open TODO itself; else None."""
     return "open" if found.is_open_todo else "marked" if found.is_marked else None
 
 
@@ -128,12 +128,12 @@ def _settings(settings: Settings) -> dict[str, Any]:
     return {**found, "requirement": str(settings.wanted)}
 
 
-#: Paths are relative to this; who reads the report knows where that is.
+#: The base of relative paths; readers of the report know where it is.
 _BASE = "SRCROOT"
 
 
 def to_sarif(report: Report) -> str:
-    """Return a run as a SARIF log with one run."""
+    """Return the report on a run as a SARIF log with one run."""
     rules = [rule for rule in all_rules() if rule.code in report.rules()]
     log = _Log({rule.code: number for number, rule in enumerate(rules)})
     failures = [
@@ -177,7 +177,7 @@ def to_sarif(report: Report) -> str:
 
 @dataclass
 class _Log:
-    """What results refer to."""
+    """The rules and files that results refer to."""
 
     rules: dict[str, int]
     uris: dict[str, str] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class _Log:
 
 
 def _level(cls: Class) -> str:
-    """Return how loud to be: files that could not be read are the only errors."""
+    """Return the SARIF level of a class; only files that could not be read are errors."""
     return "note" if cls == "note" else "warning"
 
 
@@ -252,11 +252,11 @@ def _fix(location: dict[str, Any], replacement: str, message: str) -> dict[str, 
 
 
 def _condition(one: Condition) -> dict[str, Any]:
-    """Return what has to be seen to before the code runs, as a notification."""
+    """Return a condition as a notification."""
     found: dict[str, Any] = {"level": "warning", "message": {"text": one.message}}
     if one.path is not None:
         place: dict[str, Any] = {"artifactLocation": _artifact(uri(one.path))}
-        if one.cell is None:  # else lines count within it
+        if one.cell is None:  # otherwise, lines count within the cell
             place["region"] = {"startLine": one.line}
         found["locations"] = [{"physicalLocation": place}]
     return found
@@ -267,7 +267,7 @@ def _notification(location: dict[str, Any], reason: str) -> dict[str, Any]:
 
 
 def audit_to_json(audit: Audit) -> str:
-    """Return an audit as JSON, as ``report/assets/audit.schema.json`` describes it."""
+    """Return an audit as JSON, described by ``report/assets/audit.schema.json``."""
     return write_report(
         "mdstorm audit",
         audit.skipped,

@@ -1,4 +1,4 @@
-"""Formats of reports: choose one by file name, and write it."""
+"""Formats of reports: choose the format by file name, and write the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RENDERERS: dict[str, Callable[[Report], str]] = {
 
 FORMATS = tuple(_RENDERERS)
 
-#: How names of files end, longer ones first.
+#: Suffixes of report files, longer ones first.
 _SUFFIXES = {
     ".sarif.json": "sarif",
     ".sarif": "sarif",
@@ -40,12 +40,12 @@ def render(report: Report, format_: str) -> str:
 
 
 def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORMATS) -> str:
-    """Return the format of a report: the one asked for, or the one that its name ends in.
+    """Return the format of a report: the requested one, or the one of its suffix.
 
     Raises
     ------
     ValueError
-        If neither says it.
+        If neither gives an offered format.
     """
     endings = (name for end, name in _SUFFIXES.items() if path.name.lower().endswith(end))
     format_ = asked or next(endings, None)
@@ -58,7 +58,7 @@ def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORM
 def check_reports(
     paths: Sequence[Path], asked: str | None, offered: Sequence[str] = FORMATS
 ) -> None:
-    """Raise a usage error where reports could not be written, before any work is done."""
+    """Raise a usage error, before any work is done, if a report cannot be written."""
     if asked is not None and len(paths) > 1:
         raise click.UsageError(
             "--format cannot be combined with several --report options, whose extensions set theirs"
@@ -79,18 +79,18 @@ def deliver(
     render_as: Callable[[str], str],
     offered: Sequence[str] = FORMATS,
 ) -> bool:
-    """Write reports to files, or one to the standard output; return whether that went well.
+    """Write reports to files, or one to the standard output; return whether that succeeded.
 
     Parameters
     ----------
     paths : sequence of Path
-        The files; with none, the format that was asked for goes to the standard output.
+        The files; without any, a report in the requested format goes to the standard output.
     asked : str, optional
-        The format, if it was given.
+        The requested format, if any.
     render_as : callable
-        Gives the report in a format.
+        Returns the report in a format.
     offered : sequence of str
-        Formats that there are.
+        The formats to choose from.
     """
     if not paths and asked is not None:
         click.echo(_encoded(render_as(asked)), nl=False)
@@ -105,5 +105,5 @@ def deliver(
 
 
 def _encoded(text: str) -> bytes:
-    r"""Return UTF-8; bytes of a name that are no UTF-8 are spelt ``\udcff``, in JSON's way, too."""
+    r"""Return UTF-8 bytes; undecodable bytes of file names appear as ``\udcff``, as in JSON."""
     return text.encode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""The report as an HTML page: what to see to first, a checklist, and the files with their diffs."""
+"""The report as an HTML page: conditions, a checklist, and the files with their diffs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mdstorm_migrate.report.content import FileReport, Item, Report
 from mdstorm_migrate.report.page import badge, diff_block, page, prose, rule_page, tag, text, tiles
 from mdstorm_migrate.rules import all_rules
 
-#: Groups with more places than this are folded at first.
+#: Groups with more places than this are initially folded.
 _MOST_PLACES = 8
-#: Folders that are counted by name, those with the most places.
+#: How many folders a group names, those with the most places.
 _MOST_FOLDERS = 6
 
 
 @dataclass(frozen=True)
 class _Task:
-    """One place: what keeps its tick, where it is, and what is to be done."""
+    """One entry of the checklist: the key of its tick, its place, and what to do."""
 
     key: str
     path: str
@@ -36,7 +36,7 @@ class _Task:
 
 
 def checklist(report: Report) -> str:
-    """Return the section; nothing if nothing is left to do by hand."""
+    """Return the section with the checklist; empty if nothing is left to do by hand."""
     groups: dict[tuple[str, str, str], list[_Task]] = {}
     for task in _tasks(report):
         groups.setdefault((task.cls, task.code, task.what), []).append(task)
@@ -102,7 +102,7 @@ def _group(tasks: Sequence[_Task]) -> str:
 
 
 def _counted(tasks: Sequence[_Task]) -> str:
-    """Say how many places there are, and in which folders."""
+    """Return the number of places, and the folders that they are in."""
     files = len({task.path for task in tasks})
     folders = Counter(task.folder for task in tasks).most_common()
     shown = [f"{text(folder)}&nbsp;<b>{count:,}</b>" for folder, count in folders[:_MOST_FOLDERS]]
@@ -117,7 +117,7 @@ def _place(task: _Task) -> str:
     return tag("li", label, data_place=task.place)
 
 
-#: With more files than this, all are folded at first.
+#: With more files than this, all files are initially folded.
 _MOST_OPEN = 20
 
 _FAILED = "not fully migrated"
@@ -131,7 +131,7 @@ _MEANING = {
 
 
 def to_html(report: Report) -> str:
-    """Return a run as one HTML page, which fetches nothing and can be opened from a disk."""
+    """Return the report on a run as one HTML page, which loads no other files."""
     body = [
         _header(report),
         "<main>",
@@ -182,7 +182,7 @@ def _header(report: Report) -> str:
 
 
 def _before_running(report: Report) -> str:
-    """Return what has to be seen to before the code runs."""
+    """Return the section with the conditions to meet before the code runs."""
     if not report.conditions:
         return ""
     entries = "".join(map(_condition, report.conditions))
@@ -264,7 +264,7 @@ def _file(file: FileReport, is_open: bool) -> str:
 
 
 def _diffs(file: FileReport) -> str:
-    """Return what changes; of a notebook by cells, not in its JSON."""
+    """Return the diffs of a file; for a notebook by cells, not of its JSON."""
     if not file.edits:
         return ""
     if not file.is_notebook:

@@ -1,4 +1,4 @@
-"""Building blocks of self-contained HTML pages, which load nothing from elsewhere."""
+"""Building blocks of self-contained HTML pages, which load no other files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from importlib import resources
 from string import Template
 
-#: What is invisible, or changes the direction of what stands behind it.
+#: Characters that are invisible or change the direction of the text after them.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
 )
@@ -25,18 +25,18 @@ _MARKS = {"+": "new", "-": "old", "@": "place"}
 
 
 def text(value: object) -> str:
-    """Return HTML that shows a value, with characters made visible that are not."""
+    """Return the HTML of a value, with invisible characters escaped visibly."""
     shown = _HIDDEN.sub(lambda match: rf"\u{ord(match.group()):04x}", str(value))
     return html.escape(shown)
 
 
 def prose(value: object) -> str:
-    """Return HTML that shows a sentence, in which backticks make code."""
+    """Return the HTML of a sentence; backticks mark code."""
     return _CODE.sub(r"<code>\1</code>", text(value))
 
 
 def rule_page(markdown: str) -> str:
-    """Return the page of a rule, without its heading: paragraphs, lists, titled blocks."""
+    """Return the HTML of a rule's page without its heading: paragraphs, lists, titled blocks."""
     parts = []
     position = markdown.index("\n")
     for block in _BLOCK.finditer(markdown):
@@ -57,10 +57,10 @@ def _paragraph(markdown: str) -> str:
 
 
 def tag(name: str, content: str = "", **attributes: object) -> str:
-    """Return an element around `content`, which is HTML; values of attributes are escaped.
+    """Return an element around `content`, which is HTML; attribute values are escaped.
 
-    An underscore in the name of an attribute stands for a hyphen, one behind it for nothing. `True`
-    is an attribute without a value, and one that is `False` or None is left out.
+    In the name of an attribute, an underscore stands for a hyphen, and a trailing one is removed.
+    `True` gives an attribute without a value; attributes that are `False` or None are omitted.
     """
     given = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{text(value)}"')
@@ -76,7 +76,7 @@ def badge(cls: str, content: object) -> str:
 
 
 def tiles(label: str, counts: Iterable[tuple[str | None, int, str]]) -> str:
-    """Return a list of counts: the class whose colour it has, the number, and what it counts."""
+    """Return a list of counts, each given by the class of its colour, the number, and a label."""
     entries = "".join(
         tag("li", f"<b>{number:,}</b>{tag('span', prose(what))}", class_=cls)
         for cls, number, what in counts
@@ -85,10 +85,10 @@ def tiles(label: str, counts: Iterable[tuple[str | None, int, str]]) -> str:
 
 
 def page(title: str, body: str, script: str = "") -> str:
-    """Return a page.
+    """Return a complete page.
 
-    Its policy allows no address at all, and no style or script but those of this package, so that
-    content that was not escaped would do nothing.
+    Its content security policy allows no addresses, and only the styles and scripts of this
+    package, so content that was not escaped would have no effect.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def page(title: str, body: str, script: str = "") -> str:
     body : str
         HTML.
     script : str
-        Name of a script in the folder ``assets``.
+        File name of a script in the folder ``assets``.
     """
     style = _asset("page.css")
     code = _asset(script) if script else ""
@@ -111,7 +111,7 @@ def page(title: str, body: str, script: str = "") -> str:
 
 
 def diff_block(diff: str) -> str:
-    """Return a unified diff, without the names of the files, each line in its colour."""
+    """Return the HTML of a unified diff without file names, each line in its colour."""
     lines = [line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))]
     shown = (tag("span", text(line) or " ", class_=_MARKS.get(line[:1], "same")) for line in lines)
     return tag("pre", "\n".join(shown).rstrip(), class_="diff")

@@ -19,24 +19,24 @@ from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import FileOutcome, Settings, Totals
 
 _WITH_V = " (shown with -v)"
-#: How many files with lines that name Petastorm are shown.
+#: How many files that still mention Petastorm are listed.
 _MOST_NAMED = 10
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @dataclass
 class Printer:
-    """Prints what happens to each file, and a summary at the end.
+    """Prints the results for each file, and a summary at the end.
 
     Attributes
     ----------
     diff : bool
-        Whether diffs are shown.
+        Whether to show diffs.
     quiet, verbose : bool
     write : bool
         Whether files are written.
     stream : text file, optional
-        Where all of it goes, diffs and messages.
+        The destination of diffs and messages instead of stdout and stderr.
     """
 
     diff: bool = True
@@ -46,7 +46,7 @@ class Printer:
     stream: IO[str] | None = None
 
     def skipped(self, one: Skipped) -> None:
-        """Print what was skipped."""
+        """Print a skipped path and the reason."""
         if one.is_error or not self.quiet:
             what = "error" if one.is_error else "skipped"
             click.echo(f"{one.path}: {what}: {one.reason}", file=self.stream, err=True)
@@ -58,7 +58,8 @@ class Printer:
         if one.changed and self.diff:
             self._diff(one)
         if not self.quiet:
-            # An edit of the class `manual` is the comment for a finding.
+            # An edit of the class `manual` inserts the comment for a finding, which is printed
+            # itself.
             edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
             places: list[Edit | Finding] = [*one.outcome.findings, *(edits if self.verbose else ())]
             self._places(one, sorted(places, key=lambda place: place.start))
@@ -76,14 +77,14 @@ class Printer:
                 continue
             cell = "" if place.cell is None else f"cell {place.cell}:"
             where = f"{one.path}:{cell}{place.line}:{place.column}"
-            # With its TODO comment in the diff, or in the file, a place needs no advice here.
+            # No advice if the TODO comment, in the diff or in the file, already gives it.
             what = place.message
             if isinstance(place, Finding) and not place.is_marked:
                 what = place.text
             click.echo(f"{where}: {place.rule} {place.cls}: {what}", file=self.stream, err=True)
 
     def summary(self, report: Report) -> None:
-        """Print the totals, what to install, and which command comes next."""
+        """Print the totals, the conditions to meet, and the next command."""
         if self.quiet:
             return
         totals = report.totals
@@ -129,7 +130,7 @@ class Printer:
 
 
 def before_running(conditions: Sequence[Condition]) -> list[str]:
-    """Return the section "Before you run it"; none without conditions."""
+    """Return the section "Before you run it"; empty without conditions."""
     named = [one for one in conditions if one.subject == "names"]
     left_out = named[_MOST_NAMED:]
     shown = [one for one in conditions if one not in left_out]
@@ -141,7 +142,7 @@ def before_running(conditions: Sequence[Condition]) -> list[str]:
 
 
 def to_text(report: Report) -> str:
-    """Return the whole terminal output of a run, notes included, as one text."""
+    """Return the whole terminal output of a run, including notes, as one text."""
     stream = io.StringIO()
     printer = Printer(verbose=True, write=report.write, stream=stream)
     for skipped in report.skipped:
@@ -172,7 +173,7 @@ def _next(totals: Totals, settings: Settings, write: bool) -> str:
 
 
 def _by_hand(totals: Totals) -> str:
-    """Return how to find what needs manual review."""
+    """Return how to find the places that need manual review."""
     grep = '`grep -rn "TODO(mdstorm)"`'
     if totals.unmarked == totals.manual:
         return "resolve by hand what is listed above"
@@ -182,7 +183,7 @@ def _by_hand(totals: Totals) -> str:
 
 
 def audit_to_text(audit: Audit) -> str:
-    """Return tables for a terminal, and the files to review."""
+    """Return the tables of an audit for a terminal, and the files to review."""
     features = [
         (use.feature, f"{use.files:,}", f"{use.uses:,}", names_of(use)) for use in audit.features()
     ]
@@ -207,7 +208,7 @@ def audit_to_text(audit: Audit) -> str:
 
 
 def _to_review(audit: Audit) -> str:
-    """Name the files that are not migrated by a command alone."""
+    """Return the list of files that a command alone does not migrate."""
     lines = []
     for file in audit.files:
         if file.problems:
@@ -228,14 +229,14 @@ def _what(file: FileAudit) -> str:
 
 
 def names_of(use: FeatureUse, most: int = 4) -> str:
-    """Return the names that are used the most."""
+    """Return the most used names with their counts."""
     names = sorted(use.names.items(), key=lambda entry: (-entry[1], entry[0]))
     shown = ", ".join(f"{name} {count:,}" for name, count in names[:most])
     return f"{shown}, …" if len(names) > most else shown
 
 
 def duration(minutes: int) -> str:
-    """Return minutes in readable units, rounded as an estimate should be."""
+    """Return minutes in readable units, rounded like an estimate."""
     if minutes < 60:
         return f"{minutes} minutes"
     hours = minutes / 60
@@ -243,7 +244,7 @@ def duration(minutes: int) -> str:
 
 
 def estimate_note() -> str:
-    """Say what the estimate is made of."""
+    """Return the explanation of the estimate."""
     return (
         f"(a rough estimate: {MINUTES['review']} minutes per file with edits to review, "
         f"{MINUTES['manual']} per place that needs manual review, {MINUTES['problem']} per file "
@@ -252,7 +253,7 @@ def estimate_note() -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return columns under their heads; those of numbers are flush right. Empty without rows."""
+    """Return columns under their heads, numbers flush right; empty without rows."""
     if not rows:
         return ""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
