@@ -16,7 +16,7 @@ from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.run.before import before_running
-from mdstorm_migrate.run.discover import Skipped, left_out
+from mdstorm_migrate.run.discover import Skipped, code_in_skipped
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.sources import find_source
@@ -28,7 +28,7 @@ INTERNALS = "Petastorm's internals"
 OTHER = "Other"
 
 #: The feature that each module or name belongs to. Of two prefixes of a path, the longer counts.
-_OF_PATHS = {
+_PATH_FEATURES = {
     "petastorm": OTHER,
     "petastorm.TransformSpec": "Transforms",
     "petastorm.benchmark": "Command line tools",
@@ -65,7 +65,7 @@ _OF_PATHS = {
     f"{petastorm.CONVERTER}.make_torch_dataloader": "Spark converter: PyTorch loaders",
 }
 
-_OF_KINDS: dict[Kind, str] = {
+_KIND_FEATURES: dict[Kind, str] = {
     "cluster": "Definitions of clusters and jobs",
     "conda": "Requirements",
     "docker": "Install commands",
@@ -82,7 +82,7 @@ _OF_KINDS: dict[Kind, str] = {
 }
 
 #: All features.
-FEATURES = tuple(sorted({CONF, INTERNALS, *_OF_PATHS.values(), *_OF_KINDS.values()}))
+FEATURES = tuple(sorted({CONF, INTERNALS, *_PATH_FEATURES.values(), *_KIND_FEATURES.values()}))
 
 
 def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
@@ -109,7 +109,7 @@ def _uses(document: Document) -> Iterator[tuple[str, str]]:
         if petastorm.CONF_KEY in document.text:
             yield CONF, petastorm.CONF_KEY
         if petastorm.OLD_ROOT in document.text.replace(petastorm.CONF_KEY, "").lower():
-            yield _OF_KINDS[document.kind], document.kind
+            yield _KIND_FEATURES[document.kind], document.kind
         return
     module = PythonModule(document, parse_python(document.code))
     for name in imported_names(module):
@@ -150,8 +150,8 @@ def _use(path: str) -> tuple[str, str]:
         )
         known = f"{module}.{name}"
         return _use(known) if known != lacking else (INTERNALS, lacking)
-    stop = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in _OF_PATHS)
-    return _OF_PATHS[".".join(parts[:stop])], _name(parts)
+    stop = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in _PATH_FEATURES)
+    return _PATH_FEATURES[".".join(parts[:stop])], _name(parts)
 
 
 def _name(parts: Sequence[str]) -> str:
@@ -161,7 +161,7 @@ def _name(parts: Sequence[str]) -> str:
     )
     if first is None:
         return ".".join(parts)
-    is_method = ".".join(parts) in _OF_PATHS
+    is_method = ".".join(parts) in _PATH_FEATURES
     return ".".join(parts[first:] if is_method else parts[first : first + 1])
 
 
@@ -303,7 +303,7 @@ def audit(
     scanned = list(found)
     paths = [one for one in scanned if isinstance(one, Path)]
     settings = replace(settings, todo=False)  # TODO comments would count as edits
-    outcomes = examine(paths, settings, jobs, [*others, *left_out(scanned)])
+    outcomes = examine(paths, settings, jobs, [*others, *code_in_skipped(scanned)])
     return Audit(
         list(filter(None, map(_audited, outcomes))),
         [one for one in scanned if isinstance(one, Skipped)],
@@ -315,7 +315,7 @@ def _audited(file: FileOutcome) -> FileAudit | None:
     """Return the audit of a file; None if it only mentions Petastorm in another sense."""
     path, outcome = file.path, file.outcome
     features = features_of(outcome.before, path)
-    if not (features or file.has_something_to_say):
+    if not (features or file.has_results):
         return None
     found: list[Edit | Finding] = [*outcome.edits, *outcome.findings]
     counts = Counter((one.rule, one.cls) for one in found)

@@ -84,11 +84,11 @@ Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "l
 
 
 #: The largest number of values of a file that one condition lists.
-_MOST = 3
+_LIMIT = 3
 
 
 @dataclass(frozen=True)
-class _Broken:
+class _Violation:
     """A violated condition in a document, such as ``Python`` ``3.8``, and what is needed."""
 
     subject: Subject
@@ -142,34 +142,34 @@ _PYTHONS = re.compile(
 )
 _NUMBERS = re.compile(r"\d+\.\d+")
 #: Where projects declare the Python versions that they support.
-_FOR_PYTHONS = re.compile(
+_SUPPORTED_PYTHONS = re.compile(
     r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
     | ^python[ \t]*=[ \t]*["'](?P<poetry>[^"'\n]*[\^~<>=*][^"'\n]*)["']
     | ^[ \t]*-[ \t]+["']?python[ \t]*(?P<conda>[<>][^"'#\n]*)""",
     re.VERBOSE | re.MULTILINE,
 )
 #: Python versions that a project may support; mdstorm may not support the oldest of them.
-_PYTHONS_OF_NOW = tuple(f"3.{minor}" for minor in range(5, 13))
+_PYTHON_VERSIONS = tuple(f"3.{minor}" for minor in range(5, 13))
 _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.\d+)""")
 
 
 def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iterator[Condition]:
     """Yield the conditions that a file violates, each once: Python, Databricks Runtime, pins."""
-    groups: dict[tuple[Subject, str], list[tuple[_Broken, Finding]]] = {}
+    groups: dict[tuple[Subject, str], list[tuple[_Violation, Finding]]] = {}
     for document in file.documents:
-        broken = _of_pythons(path, document), _of_runtimes(document), _of_pins(document, extras)
+        broken = _old_pythons(path, document), _old_runtimes(document), _bad_pins(document, extras)
         for one in chain.from_iterable(broken):
             found = document.in_file(Finding(one.subject, "note", one.at, one.at, ""), file.lines)
             groups.setdefault((one.subject, one.label), []).append((one, found))
     for (subject, label), places in groups.items():
         values = dict.fromkeys(one.value for one, _ in places)
-        shown = dict.fromkeys(one.needed for one, _ in places if one.value in [*values][:_MOST])
-        rest = f" and {len(values) - _MOST} more" if len(values) > _MOST else ""
-        message = f"{label}{', '.join([*values][:_MOST])}{rest}; mdstorm needs {', '.join(shown)}"
+        shown = dict.fromkeys(one.needed for one, _ in places if one.value in [*values][:_LIMIT])
+        rest = f" and {len(values) - _LIMIT} more" if len(values) > _LIMIT else ""
+        message = f"{label}{', '.join([*values][:_LIMIT])}{rest}; mdstorm needs {', '.join(shown)}"
         yield Condition(subject, message, path, places[0][1].line, places[0][1].cell)
 
 
-def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
+def _old_pythons(path: Path, document: Document) -> Iterator[_Violation]:
     needed = supported_pythons()
     text = document.text
     old: dict[str, int] = {}
@@ -180,32 +180,32 @@ def _of_pythons(path: Path, document: Document) -> Iterator[_Broken]:
                 if not needed.contains(version):
                     old.setdefault(version, text.index(version, start))
     for version in sorted(old, key=Version):
-        yield _Broken("python", "Python ", version, str(needed), min(old.values()))
-    for found in _FOR_PYTHONS.finditer(text):
+        yield _Violation("python", "Python ", version, str(needed), min(old.values()))
+    for found in _SUPPORTED_PYTHONS.finditer(text):
         group = found.lastgroup or ""
         if is_commented_out(text, found.start(group), ANY):
             continue
         specifier = _specifier(found[group].strip())
         # Tools that resolve a pyproject.toml do so for every Python version that it allows.
-        named = _PYTHONS_OF_NOW if path.name == "pyproject.toml" else ()
+        named = _PYTHON_VERSIONS if path.name == "pyproject.toml" else ()
         if specifier is not None and (
             not has_version(specifier, needed)
             or any(specifier.contains(one) and not needed.contains(one) for one in named)
         ):
             value, at = found[group].strip(), found.start(group)
-            yield _Broken("python", "for Python ", value, str(needed), at)
+            yield _Violation("python", "for Python ", value, str(needed), at)
 
 
-def _of_runtimes(document: Document) -> Iterator[_Broken]:
+def _old_runtimes(document: Document) -> Iterator[_Violation]:
     for found in _RUNTIME.finditer(document.text):
         version = tuple(map(int, found["version"].split(".")))
         if version < LOWEST_RUNTIME and not is_commented_out(document.text, found.start(), ANY):
             lowest = f"{'.'.join(map(str, LOWEST_RUNTIME))} or newer"
             label = "Databricks Runtime "
-            yield _Broken("runtime", label, found["version"], lowest, found.start())
+            yield _Violation("runtime", label, found["version"], lowest, found.start())
 
 
-def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
+def _bad_pins(document: Document, extras: frozenset[str]) -> Iterator[_Violation]:
     is_list = document.kind == "requirements"
     if document.kind in ("markdown", "lock", "text") or (is_list and is_generated(document.text)):
         return
@@ -219,7 +219,7 @@ def _of_pins(document: Document, extras: frozenset[str]) -> Iterator[_Broken]:
         name = normalised(pin["name"])
         if pinned is not None and not has_version(pinned, needed[name]):
             shown = re.sub(r"\s+", " ", document.text[pin.start("name") : pin.end()])
-            yield _Broken("pin", "", f"`{shown}`", f"{name}{needed[name]}", pin.start("name"))
+            yield _Violation("pin", "", f"`{shown}`", f"{name}{needed[name]}", pin.start("name"))
 
 
 @cache

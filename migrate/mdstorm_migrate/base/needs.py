@@ -134,7 +134,7 @@ class Surroundings:
     """
 
     waits_for: str | None = None
-    hands_on_root: bool = False
+    shares_root: bool = False
     stays: str | None = None
     group: Sequence[str] = ()
     names: str | None = None

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
-from mdstorm_migrate.packaging.rewriting import of_conda, of_copy, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import conda_finding, copy_finding, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
 #: What begins a comment in shells, YAML and Dockerfiles; in languages like C, too; in INI files.
@@ -114,12 +114,12 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     """
     for tool, found in installed(document.text):
         if found.is_copy:
-            yield of_copy(found, rule)
+            yield copy_finding(found, rule)
         elif tool == "pip":
             yield from rewrite_requirement(document, found, rule, "word")
         else:
             remedy = "remove petastorm from this command and add `pip install mdstorm`"
-            yield of_conda(found, rule, remedy)
+            yield conda_finding(found, rule, remedy)
     yield from rewrite_runs(document, rule, 0, len(document.text))
 
 

@@ -57,7 +57,7 @@ _EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
 #: The version of a modified copy, such as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
 #: After a requirement: a version that cannot be parsed, or a text that is appended to it.
-_GOES_ON = re.compile(
+_CONTINUATION = re.compile(
     rf"""{_GAP}(?:[=~!<>]=|=[ ]?[\d$"'])|\$[\w(]|\$?\{{|%[\w(]|["'][ \t]*[+%](?!=)""", re.VERBOSE
 )
 #: A repository or an archive of Petastorm: ``git+https://github.com/uber/petastorm.git@v0.12``.
@@ -75,7 +75,7 @@ _OLD_PYTHON = re.compile(
 )
 #: A conda channel before a name, and conda's notation of a version after it.
 _CHANNEL = re.compile(r"[\w-]::\Z")
-_OF_CONDA = re.compile(r"[ \t]*=(?![=\s])")
+_CONDA_VERSION = re.compile(r"[ \t]*=(?![=\s])")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
             continue
         extras = tuple(e.strip().lower() for e in (match["extras"] or "").split(",") if e.strip())
         is_copy = bool(match["copy"] or match["url"]) or is_local_version(match["version"] or "")
-        is_open = match["url"] is None and _GOES_ON.match(text, match.end()) is not None
+        is_open = match["url"] is None and _CONTINUATION.match(text, match.end()) is not None
         yield Requirement(*match.span(), extras, is_copy, is_open)
 
 
@@ -144,15 +144,15 @@ def is_versioned(text: str) -> bool:
     return re.search(r"[\[=<>~!]", text) is not None
 
 
-def is_for_old_python(rest: str) -> bool:
+def excludes_new_python(rest: str) -> bool:
     """Whether a requirement is followed by a marker that excludes mdstorm's Python versions."""
     return _OLD_PYTHON.match(rest) is not None
 
 
-def is_of_conda(text: str, found: Requirement) -> bool:
+def is_conda_only(text: str, found: Requirement) -> bool:
     """Whether only conda accepts a requirement: it has a channel, or is ``petastorm=0.12``."""
     has_channel = _CHANNEL.search(text, max(found.start - 3, 0), found.start) is not None
-    return has_channel or _OF_CONDA.match(text, found.stop) is not None
+    return has_channel or _CONDA_VERSION.match(text, found.stop) is not None
 
 
 def quoted_word(text: str, start: int, stop: int, new: str) -> str:

@@ -10,8 +10,8 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
-    is_for_old_python,
-    is_of_conda,
+    excludes_new_python,
+    is_conda_only,
     mdstorm_extras,
     quoted_word,
 )
@@ -46,7 +46,7 @@ def rewrite_requirement(
         yield refusal
         return
     new = requirement_of(document, found.extras)
-    beside = lost_with(needs.beside, found.extras)
+    beside = brought_in_by(needs.beside, found.extras)
     message = "require the packages that Petastorm installed and the code needs"
     if needs.importers:
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
@@ -60,27 +60,27 @@ def rewrite_requirement(
         yield Edit(rule, "exact", at, end, "", ALREADY, topic="install")
         return
     else:
-        text = _spelt(document, found, place, new)
+        text = _quoted(document, found, place, new)
         yield Edit(rule, "exact", found.start, found.stop, text, MESSAGE, topic="install")
     if needs.index is not None and needs.index not in document.text:
         yield from name_index(document, found, rule, place)
     if beside:
         edit = list_beside(document, found, rule, place, beside, message)
-        yield edit or _without_room(found, rule, beside)
+        yield edit or _no_room(found, rule, beside)
 
 
-def of_copy(found: Requirement, rule: str) -> Finding:
+def copy_finding(found: Requirement, rule: str) -> Finding:
     """Report a requirement of a copy: ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
     remedy = "require mdstorm, after reviewing any changes made to the copy"
     return Finding(rule, "manual", found.start, found.stop, _COPY, remedy, topic="install")
 
 
-def of_conda(found: Requirement, rule: str, remedy: str) -> Finding:
+def conda_finding(found: Requirement, rule: str, remedy: str) -> Finding:
     """Report a requirement that conda installs."""
     return Finding(rule, "manual", found.start, found.stop, _CONDA, remedy, topic="install")
 
 
-def of_old_python(found: Requirement, rule: str) -> Finding:
+def old_python_finding(found: Requirement, rule: str) -> Finding:
     """Report a requirement for Python versions that mdstorm does not support."""
     remedy = "require mdstorm for newer Pythons, and keep this while code runs on the old ones"
     return Finding(rule, "manual", found.start, found.stop, _OLD_PYTHON, remedy, topic="install")
@@ -96,7 +96,7 @@ def requirement_of(document: Document, extras: Iterable[str]) -> str:
     return f"mdstorm{f'[{listed}]' if listed else ''}{needs.wanted.version}"
 
 
-def lost_with(beside: Iterable[str], extras: Iterable[str]) -> list[str]:
+def brought_in_by(beside: Iterable[str], extras: Iterable[str]) -> list[str]:
     """Return the distributions of `beside` that a requirement with these extras installed."""
     own = {BROUGHT_BY_EXTRAS.get(extra) for extra in extras}
     return [one for one in beside if one in own or one not in BROUGHT_BY_EXTRAS.values()]
@@ -106,20 +106,20 @@ def _refusal(document: Document, found: Requirement, rule: str, place: Place) ->
     """Return the finding that explains why a requirement is not edited; None if it is."""
     span = found.start, found.stop
     if found.is_copy:
-        return of_copy(found, rule)
-    if place != "alone" and is_of_conda(document.text, found):
-        return of_conda(found, rule, "remove petastorm here, and add `pip install mdstorm`")
+        return copy_finding(found, rule)
+    if place != "alone" and is_conda_only(document.text, found):
+        return conda_finding(found, rule, "remove petastorm here, and add `pip install mdstorm`")
     if found.is_open:
         remedy = "require mdstorm here, without the version"
         return Finding(rule, "manual", *span, _OPEN, remedy, topic="install")
-    if is_for_old_python(document.text[found.stop : _line_of(document, found)[1]]):
-        return of_old_python(found, rule)
+    if excludes_new_python(document.text[found.stop : _line_of(document, found)[1]]):
+        return old_python_finding(found, rule)
     if document.needs.is_unused:
         return Finding(rule, "note", *span, UNUSED, topic="install")
     return None
 
 
-def _spelt(document: Document, found: Requirement, place: Place, new: str) -> str:
+def _quoted(document: Document, found: Requirement, place: Place, new: str) -> str:
     """Return a requirement as it has to be quoted in a place."""
     if place == "word":
         return quoted_word(document.text, found.start, found.stop, new)
@@ -130,7 +130,7 @@ def _spelt(document: Document, found: Requirement, place: Place, new: str) -> st
     return new
 
 
-def _without_room(found: Requirement, rule: str, beside: list[str]) -> Finding:
+def _no_room(found: Requirement, rule: str, beside: list[str]) -> Finding:
     names = ", ".join(f"`{name}`" for name in beside)
     what = f"the code also needs {names}, for which there is no room here"
     remedy = f"add an entry like this one, with {names} in the place of Petastorm"
@@ -266,7 +266,7 @@ def _as_strings(
 
 
 def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
-    at, quote = _opened(text, found.start)
+    at, quote = _word_start(text, found.start)
     if quote and is_entry(text, at):  # of an array, as in ``RUN ["pip", "install", "x"]``
         return at, "".join(f"{quote}{one}{quote}, " for one in items)
     words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
@@ -282,7 +282,7 @@ def yaml_item(value: str) -> str:
 def removal(document: Document, found: Requirement) -> tuple[int, int]:
     """Return the span to remove for a requirement: its whole line if nothing else is on it."""
     text = document.text
-    at, quote = _opened(text, found.start)
+    at, quote = _word_start(text, found.start)
     line, end = document.lines.start_of(at), text.find("\n", found.stop) + 1 or len(text)
     is_listed = quote or is_entry(text, at)
     rest = re.match(r",?[ \t]*" if is_listed else r"[ \t]*", text[found.stop + len(quote) :])
@@ -291,7 +291,7 @@ def removal(document: Document, found: Requirement) -> tuple[int, int]:
     return (line, end) if others in ("", "-") else (at, stop)
 
 
-def _opened(text: str, start: int) -> tuple[int, str]:
+def _word_start(text: str, start: int) -> tuple[int, str]:
     """Return where the word of a requirement begins, and its quotation mark."""
     quote = text[max(start - 1, 0) : start]
     return (start - 1, quote) if quote in ("'", '"') else (start, "")

@@ -218,22 +218,22 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     start, stop = value_of(text, key)
     value = text[start:stop]
     if _is_copy(value):
-        yield rewriting.of_copy(Requirement(key.start, key.stop), rule)
+        yield rewriting.copy_finding(Requirement(key.start, key.stop), rule)
         return
     if _OLD_PYTHON.search(value):
-        yield rewriting.of_old_python(Requirement(key.start, key.stop), rule)
+        yield rewriting.old_python_finding(Requirement(key.start, key.stop), rule)
         return
     if needs.is_unused:
         yield Finding(rule, "note", key.start, key.stop, rewriting.UNUSED, topic="install")
         return
     names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
-    beside = rewriting.lost_with(needs.beside, names)
+    beside = rewriting.brought_in_by(needs.beside, names)
     is_named = any((one.table, one.name) == (key.table, "mdstorm") for one in toml_keys(text))
     if needs.importers:
         yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
         if needs.moved and not is_named:
             items = [rewriting.requirement_of(document, names), *beside]
-            yield from _beside(document, key, rule, items)
+            yield from _add_beside(document, key, rule, items)
         return
     if is_named:
         is_table = key.value_start == key.value_stop  # which ends where the next one begins
@@ -249,8 +249,8 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         )
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", rewriting.MESSAGE, topic="install")
-    yield from _of_value(document, key, rule, start, value)
-    yield from _beside(document, key, rule, beside)
+    yield from _value_edits(document, key, rule, start, value)
+    yield from _add_beside(document, key, rule, beside)
 
 
 def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
@@ -260,7 +260,7 @@ def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
             yield Edit(rule, "exact", string.start, string.stop, "mdstorm", "follow the dependency")
 
 
-def _of_value(
+def _value_edits(
     document: Document, key: TomlKey, rule: str, start: int, value: str
 ) -> Iterator[Edit]:
     """Yield the edits of a value that begins at `start`: its version and its extras."""
@@ -299,7 +299,7 @@ def _is_copy(value: str) -> bool:
     return any(is_local_version(one["version"]) for one in versions if one is not None)
 
 
-def _beside(
+def _add_beside(
     document: Document, key: TomlKey, rule: str, items: list[str]
 ) -> Iterator[Edit | Finding]:
     """Yield the edit that adds dependencies on lines of their own above a key, or a finding."""

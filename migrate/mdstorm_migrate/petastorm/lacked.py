@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from mdstorm_migrate.petastorm.names import HOMES, OLD_ROOT, PUBLIC, words
 
-_BELOW = (
+_MODULE_NAMES = (
     "arrow_reader_worker benchmark etl.legacy etl.metadata_util generator hdfs hdfs.tests "
     "namedtuple_gt_255_fields py_dict_reader_worker pyarrow_helpers "
     "reader_impl.arrow_table_serializer reader_impl.pickle_serializer "
     "reader_impl.pytorch_shuffling_buffer test_util tests tools workers_pool"
 )
 #: Modules and packages that mdstorm lacks.
-_MODULES = frozenset(f"petastorm.{name}" for name in _BELOW.split())
+_MODULES = frozenset(f"petastorm.{name}" for name in _MODULE_NAMES.split())
 #: Names that mdstorm lacks, by module.
 _NAMES: dict[str, frozenset[str]] = {
     module: words(names)
@@ -59,7 +59,7 @@ _NAMES: dict[str, frozenset[str]] = {
 }
 
 
-def is_of_neither(path: str) -> bool:
+def is_unknown(path: str) -> bool:
     """Whether a dotted path that mdstorm lacks is not a name of Petastorm 0.13.1 either."""
     module, _, name = path.rpartition(".")
     if module not in PUBLIC or path in _MODULES or name.startswith("__"):
@@ -201,7 +201,7 @@ _READER = words(
     "_results_queue_reader _workers_pool ventilator"
 )
 #: Attributes of Petastorm's loaders that loaders of `make_torch_dataloader` lack.
-_OF_CONVERTER = words(
+_TORCH_LOADER = words(
     "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches data_loader_fn "
     "loader parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity "
     "transform_fn"
@@ -215,7 +215,7 @@ LACKING: dict[str, frozenset[str]] = {
     "make_tf_dataset": words(
         "parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity"
     ),
-    "make_torch_dataloader": _OF_CONVERTER,
+    "make_torch_dataloader": _TORCH_LOADER,
     "LocalDiskCache": words("_cache _cleanup _default_settings _path _size_limit_bytes"),
     "NGram": words("_ngram_pass_threshold _validate_ngram"),
     "RandomShufflingBuffer": words(

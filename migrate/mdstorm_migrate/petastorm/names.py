@@ -162,7 +162,7 @@ _INDEPENDENT = (
 )
 
 #: Attributes that every Python module has.
-_OF_ANY_MODULE = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
+_MODULE_DUNDERS = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
 
 #: Names that older versions of Petastorm had, and what to do instead.
 REMOVED: dict[str, str] = {
@@ -224,5 +224,5 @@ def missing(path: str) -> str | None:
         module = ".".join(parts[:stop])
         if not is_module(module):
             name, known = parts[stop - 1], PUBLIC.get(".".join(parts[: stop - 1]), ())
-            return None if name in known or name in _OF_ANY_MODULE else module
+            return None if name in known or name in _MODULE_DUNDERS else module
     return None

@@ -62,7 +62,7 @@ _SHUFFLES = {
         "pass shuffle_row_groups= and shuffle_row_drop_partitions= to the reader instead"
     ),
 }
-_OF_READERS = {
+_READER_KEYWORDS = {
     **_OPTIONS,
     **_SHUFFLES,
     "num_training_partitions": _SHARDS,
@@ -84,15 +84,15 @@ REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     },
     "FilesystemResolver": _OPTIONS,
     "Reader": {
-        **_OF_READERS,
+        **_READER_KEYWORDS,
         "dataset_url": "make_reader() takes a URL; this class takes a file system and a path",
     },
     "get_filesystem_and_path_or_paths": _OPTIONS,
     "make_batch_reader": {
-        **_OF_READERS,
+        **_READER_KEYWORDS,
         "dataset_url": "since Petastorm 0.9.3, the argument is called dataset_url_or_urls",
     },
-    "make_reader": _OF_READERS,
+    "make_reader": _READER_KEYWORDS,
     "make_tf_dataset": _OPTIONS,
     "make_torch_dataloader": _OPTIONS,
     "materialize_dataset": {

@@ -143,13 +143,13 @@ def _keys_of_name(module: PythonModule, call: ast.Call, name: str) -> Iterator[t
     uses = [
         one.node for one in module.scopes.references.get(name, ()) if one.scope.home(name) is home
     ]
-    removed = {key for use in uses for key in _removed(module, use)}
+    removed = {key for use in uses for key in _deleted_keys(module, use)}
     found = [*keys_of(module, call, statement.value)]
-    found += [one for use in uses for one in _added(module, call, use)]
+    found += [one for use in uses for one in _set_keys(module, call, use)]
     yield from ((key, node) for key, node in found if key not in removed)
 
 
-def _added(module: PythonModule, call: ast.Call, use: ast.Name) -> Iterator[tuple[str, ast.AST]]:
+def _set_keys(module: PythonModule, call: ast.Call, use: ast.Name) -> Iterator[tuple[str, ast.AST]]:
     """Yield the keys that ``arguments["key"] = …``, ``update`` and ``setdefault`` add."""
     match module.scopes.parents.get(use):
         case ast.Subscript(slice=key, ctx=ast.Store()) if (name := string_value(key)) is not None:
@@ -167,7 +167,7 @@ def _added(module: PythonModule, call: ast.Call, use: ast.Name) -> Iterator[tupl
                 yield name, changing.args[0]
 
 
-def _removed(module: PythonModule, use: ast.Name) -> Iterator[str]:
+def _deleted_keys(module: PythonModule, use: ast.Name) -> Iterator[str]:
     """Yield the keys that ``del arguments["key"]`` and ``pop`` remove."""
     key: ast.AST | None = None
     match module.scopes.parents.get(use):
@@ -258,11 +258,11 @@ def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
                 todo += [word.value for word in words]
             case ast.Name() if name not in seen:
                 seen.add(name)
-                todo += _put_into(module, one)
+                todo += _stored_values(module, one)
     return found
 
 
-def _put_into(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
+def _stored_values(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
     """Yield the values of a variable, and the values that are stored under its keys."""
     parents = module.scopes.parents
     for binding in module.bindings(name.id, module.scope_of(name)):

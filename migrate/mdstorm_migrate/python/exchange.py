@@ -203,14 +203,14 @@ def _meetings(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]
         return {name for node in nodes for one in _named(node) for name in reached.get(one, ())}
 
     for node in ast.walk(tree):
-        for given, receiver in _joined(node):
+        for given, receiver in _combined(node):
             met = found(given)
             met |= found(receiver) if met else set()
             if len(met) > 1:
                 yield frozenset(met)
 
 
-def _joined(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
+def _combined(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
     """Yield pairs of nodes: those that are combined, and the receiver that they are given to."""
     match node:
         case ast.Call(func=func, args=args, keywords=keywords):

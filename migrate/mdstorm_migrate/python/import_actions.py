@@ -147,7 +147,7 @@ def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
 
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     """Whether code elsewhere may know the name: modules that import this one, code in strings."""
-    if is_named_in_strings(module) or _is_in_magics(module) or module.around.hands_on_root:
+    if is_named_in_strings(module) or _is_in_magics(module) or module.around.shares_root:
         return True
     if name.scope.parent is not None:
         return name.scope.is_class  # as an attribute

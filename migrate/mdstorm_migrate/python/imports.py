@@ -132,11 +132,11 @@ def imported_names(module: PythonModule) -> Sequence[ImportedName]:
 def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Reference]:
     """Yield the reads of a name that may mean the binding in `scope`."""
     for reference in module.scopes.references.get(name, ()):
-        if reference.scope.may_see(name, scope) and not _is_of_class(module, reference, scope):
+        if reference.scope.may_see(name, scope) and not _is_class_bound(module, reference, scope):
             yield reference
 
 
-def _is_of_class(module: PythonModule, reference: Reference, scope: Scope) -> bool:
+def _is_class_bound(module: PythonModule, reference: Reference, scope: Scope) -> bool:
     """Whether a class has bound the name above, as for ``@petastorm.setter`` of a property."""
     own, name = reference.scope, reference.node.id
     if own is scope or not own.is_class or name in own.deleted_names:
@@ -175,7 +175,7 @@ def _other_names(module: PythonModule, node: ast.expr) -> Iterator[ast.Name]:
         case ast.NamedExpr(target=bound):
             name = bound.id
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            yield from _of_default(module, function, node)
+            yield from _reads_of_parameter(module, function, node)
             return
         case _:
             return
@@ -185,7 +185,7 @@ def _other_names(module: PythonModule, node: ast.expr) -> Iterator[ast.Name]:
             yield reference.node
 
 
-def _of_default(
+def _reads_of_parameter(
     module: PythonModule,
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
     node: ast.expr,

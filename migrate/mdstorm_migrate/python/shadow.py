@@ -24,9 +24,9 @@ _VENDORING = (
 _PATH_CHANGE = re.compile(r"\b(?:sys\.path\b|addsitedir\(|syspath_prepend\()[^\n]*")
 _WORD = re.compile(r"[\"']([\w./-]+)[\"']")
 #: Files that copies of Petastorm have, and other packages of that name hardly ever.
-_OF_COPIES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
+_COPY_FILES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
 #: Files in the root of a project.
-_PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_PROJECT_FILES = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 #: How many parent directories are searched.
 ABOVE = 12
 
@@ -53,11 +53,11 @@ def shadowed(module: PythonModule, binding: Binding) -> Local | None:
     name = None
     if binding.target and binding.target.startswith(f"{binding.imported_module}."):
         name = binding.target.rpartition(".")[2]
-    return hiding(module, binding.imported_module, name)
+    return shadowing(module, binding.imported_module, name)
 
 
 @lru_cache(maxsize=256)
-def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | None:
+def shadowing(module: PythonModule, path: str, name: str | None = None) -> Local | None:
     """Return the user code that a dotted path, and a name in it, may mean; None for the library.
 
     A script finds the modules beside it before the library; a module of a package does not. From a
@@ -69,14 +69,14 @@ def hiding(module: PythonModule, path: str, name: str | None = None) -> Local | 
     if is_stub(file):
         return Local(f"{OLD_ROOT}/", "stubs")
     is_script = not (file.parent / "__init__.py").exists()
-    for package, shown in _packages(file.parent, _added(module.text)):
+    for package, shown in _packages(file.parent, _added_folders(module.text)):
         if package in file.parents:
-            if part := _part(package, path, name):
+            if part := _own_part(package, path, name):
                 return Local(part, "part")
             continue
         is_beside = is_script and package.parent == file.parent
-        if _serves(package, path, name) or is_beside:
-            is_copy = any((package / one).exists() for one in _OF_COPIES)
+        if _provides(package, path, name) or is_beside:
+            is_copy = any((package / one).exists() for one in _COPY_FILES)
             if _is_empty(package):
                 return Local(shown, "neighbour")
             return Local(shown, "copy" if is_copy else "package")
@@ -103,7 +103,7 @@ def is_stub(path: PurePath | None) -> bool:
     )
 
 
-def _added(text: str) -> frozenset[str]:
+def _added_folders(text: str) -> frozenset[str]:
     """Return the folders that code adds to the import path."""
     return frozenset(
         "/".join(part for part in word.split("/") if part not in ("", ".", ".."))
@@ -127,7 +127,7 @@ def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
     return found
 
 
-def _serves(package: Path, path: str, name: str | None) -> bool:
+def _provides(package: Path, path: str, name: str | None) -> bool:
     """Whether a package itself provides an imported name, rather than through the library."""
     _, *parts = path.split(".")
     place = package.joinpath(*parts)
@@ -147,20 +147,20 @@ def _is_empty(package: Path) -> bool:
     return (package / "__init__.py").stat().st_size == 0 and len(list(package.iterdir())) == 1
 
 
-def _part(package: Path, path: str, name: str | None) -> str | None:
+def _own_part(package: Path, path: str, name: str | None) -> str | None:
     """Return how to call the part of the file's own package that an import means; None if none."""
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent
         is_root = above.name in (*SOURCES, *_VENDORING) or any(
-            (above / name).exists() for name in _PROJECT
+            (above / name).exists() for name in _PROJECT_FILES
         )
         return f"{OLD_ROOT}/" if is_root else None
     if (package / first).is_dir():
         return f"{OLD_ROOT}/{first}/"
     if (package / f"{first}.py").is_file():
         return f"{OLD_ROOT}/{first}.py"
-    return f"{OLD_ROOT}/__init__.py" if _serves(package, OLD_ROOT, first) else None
+    return f"{OLD_ROOT}/__init__.py" if _provides(package, OLD_ROOT, first) else None
 
 
 def is_in_project(path: PurePath | None, *parts: str) -> bool:

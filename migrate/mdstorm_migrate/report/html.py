@@ -93,7 +93,7 @@ def _group(tasks: Sequence[_Task]) -> str:
     reason = f'{badge(first.cls, first.code)} <span class="what">{prose(first.what)}</span>'
     places = f'<ul class="places">{"".join(map(_place, tasks))}</ul>'
     if len(tasks) > 1:
-        summary = tag("summary", _counted(tasks), class_="quiet")
+        summary = tag("summary", _count_text(tasks), class_="quiet")
         tick = '<button type="button" class="tick-all needs-js">Tick all</button>'
         is_open = len(tasks) <= _MOST_PLACES
         places = tag("details", f"{summary}{tick}{places}", class_="places", open=is_open)
@@ -101,7 +101,7 @@ def _group(tasks: Sequence[_Task]) -> str:
     return tag("li", content, class_="group", data_text=f"{first.code}: {first.what}")
 
 
-def _counted(tasks: Sequence[_Task]) -> str:
+def _count_text(tasks: Sequence[_Task]) -> str:
     """Return the number of places, and the folders that they are in."""
     files = len({task.path for task in tasks})
     folders = Counter(task.folder for task in tasks).most_common()

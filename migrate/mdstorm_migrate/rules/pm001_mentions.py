@@ -40,9 +40,9 @@ _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.
 #: Arguments of commands that are help texts.
 _HELP = frozenset({"description", "epilog", "help"})
 #: How many lines of a file other than Python are reported; the others are only counted.
-_MOST = 10
+_LIMIT = 10
 #: The number of characters of a line that are shown.
-_LONGEST = 80
+_WIDTH = 80
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:
@@ -110,14 +110,14 @@ def _in_text(document: Document) -> Iterator[Finding]:
         if not is_comment or _COMMENTED.match(document.text, line):
             lines[line] = found.span()
     spans = list(lines.values())
-    yield from (_note(document, *span) for span in spans[:_MOST])
-    if spans[_MOST:]:
-        what = f"{len(spans) - _MOST:,} more lines mention Petastorm; check whether they should"
-        yield Finding(CODE, CLASS, *spans[_MOST], what)
+    yield from (_note(document, *span) for span in spans[:_LIMIT])
+    if spans[_LIMIT:]:
+        what = f"{len(spans) - _LIMIT:,} more lines mention Petastorm; check whether they should"
+        yield Finding(CODE, CLASS, *spans[_LIMIT], what)
 
 
 def _note(document: Document, start: int, stop: int) -> Finding:
-    line = document.text[document.lines.start_of(start) : stop + _LONGEST].splitlines()[0].strip()
-    shown = line if len(line) <= _LONGEST else line[:_LONGEST].rstrip() + " …"
+    line = document.text[document.lines.start_of(start) : stop + _WIDTH].splitlines()[0].strip()
+    shown = line if len(line) <= _WIDTH else line[:_WIDTH].rstrip() + " …"
     what = f"still mentions Petastorm; check whether it should: {shown}"
     return Finding(CODE, CLASS, start, stop, what)

@@ -41,7 +41,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 yield from _import(module, name, action, binding)
     for statement, actions in from_imports.items():
         yield from _from_import(module, statement, actions)
-    if (found := _taken_from_both(module)) is not None:
+    if (found := _imported_from_both(module)) is not None:
         binding, path = found
         what = f"this file imports `{path}` from both Petastorm and mdstorm"
         remedy = f"{what}: if it compares the two, keep both; otherwise remove one"
@@ -49,7 +49,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         yield Finding(CODE, "manual", *span, what, remedy, holds=path, because=_BOTH)
 
 
-def _taken_from_both(module: PythonModule) -> tuple[Binding, str] | None:
+def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
     """Return an import that would move, and its path, if mdstorm is imported for the same.
 
     Fallbacks do not count, because only one of the libraries is used.
@@ -162,7 +162,7 @@ def _from_import(
     if list(parts) == [old]:
         return
     start, stop = module.span(statement)
-    message = _said(old, list(parts))
+    message = _message(old, list(parts))
     head = _FROM.match(module.text, start)
     if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
         yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
@@ -174,7 +174,7 @@ def _from_import(
     yield Edit(CODE, cls, start, stop, module.separator(statement).join(texts), message)
 
 
-def _said(old: str, sources: list[str]) -> str:
+def _message(old: str, sources: list[str]) -> str:
     """Return the message about ``from old import …``, whose names now come from `sources`."""
     new = [source for source in sources if source != old]
     if len(sources) == 1:

@@ -13,7 +13,7 @@ from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import lacking
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
-from mdstorm_migrate.python.shadow import hiding
+from mdstorm_migrate.python.shadow import shadowing
 
 CODE = "PM103"
 TITLE = "Module paths in strings name mdstorm"
@@ -33,7 +33,7 @@ _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
 #: A regular expression that matches the library's modules.
-_OF_MODULES = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
+_MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset({"getLogger", "get_logger"})
 #: Functions that return the module that their first argument names.
 _RETURNING = frozenset({"import_module", "importorskip"})
@@ -62,11 +62,11 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 why = "mdstorm logs different messages under that name"
             lacked = None if names.is_module(value) else value
             yield _renamed(module, string, value, lacked, why, None)
-        elif call := _asking_version(module, string):
+        elif call := _version_call(module, string):
             lacked = lacking(module, call, names.VERSION)
             yield _renamed(module, string, value, lacked, None, None)
         elif _is_resolved(module, string):
-            if local := hiding(module, value):
+            if local := shadowing(module, value):
                 what = f"this may mean `{local.name}`, not the library"
                 yield Finding(CODE, "note", *module.span(string), what)
             else:
@@ -137,7 +137,7 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     match parent:
         case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
             return True
-        case ast.Compare() if _is_of_error(module, parent):
+        case ast.Compare() if _involves_error(module, parent):
             return True
         case ast.List(elts=words):
             of = module.scopes.parents.get(parent)
@@ -147,17 +147,17 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
             return string_value(keys[values.index(string)]) == "_target_"
         case ast.Dict():
             parent = module.scopes.parents.get(parent)
-    return parent is not None and _has_modules(parent)
+    return parent is not None and _uses_sys_modules(parent)
 
 
-def _is_of_error(module: PythonModule, comparison: ast.Compare) -> bool:
+def _involves_error(module: PythonModule, comparison: ast.Compare) -> bool:
     """Whether the comparison involves the error that its ``except`` block has caught."""
     above = [one for one in module.ancestors(comparison) if isinstance(one, ast.ExceptHandler)]
     names = [one.id for one in ast.walk(comparison) if isinstance(one, ast.Name)]
     return any(one.name in names for one in above)
 
 
-def _has_modules(node: ast.AST) -> bool:
+def _uses_sys_modules(node: ast.AST) -> bool:
     """Whether an expression reads or changes `sys.modules`."""
     others: list[ast.expr] = []
     match node:
@@ -189,11 +189,11 @@ def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
     if not (isinstance(word, ast.keyword) and word.arg == "module"):
         return False
     call = module.scopes.parents.get(word)
-    is_pattern = _OF_MODULES.fullmatch(str(string.value)) is not None
+    is_pattern = _MODULE_PATTERN.fullmatch(str(string.value)) is not None
     return is_pattern and isinstance(call, ast.Call) and called(call) == "filterwarnings"
 
 
-def _asking_version(module: PythonModule, string: ast.Constant) -> ast.Call | None:
+def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None:
     """Return the call that asks for the installed distribution of a name or its version."""
     call = call_with_first(module, string)
     function = function_of(module, call)

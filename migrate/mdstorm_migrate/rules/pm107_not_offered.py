@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm import names as petastorm
-from mdstorm_migrate.petastorm.lacked import home_of, is_of_neither, section_of
+from mdstorm_migrate.petastorm.lacked import home_of, is_unknown, section_of
 from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved
 from mdstorm_migrate.python.imports import PIN, Use, imported_names
@@ -45,7 +45,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             if lacking is not None:
                 key = binding.statement, _state(lacking), _advice(lacking)
                 places_by_advice.setdefault(key, []).append((module.span(binding.node), lacking))
-            yield from _by_accident(module, binding)
+            yield from _leaked_names(module, binding)
         yield from (_replaced(module, use) for use in name.all_uses if use.is_assigned)
         target = name.imports[0].target or ""
         if petastorm.is_module(target) or target == petastorm.VERSION:  # else the import has told
@@ -53,11 +53,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 if use.is_assigned:
                     continue
                 if use.missing == petastorm.VERSION and _is_required(module, use.node):
-                    yield from _of_requirement(module, use.node)
+                    yield from _version_in_requirement(module, use.node)
                     continue
-                yield from _of_use(module.span(use.node), use.missing)
+                yield from _use_findings(module.span(use.node), use.missing)
             for text in name.texts:
-                yield from _types(_of_use((text.start, text.stop), text.missing))
+                yield from _without_holds(_use_findings((text.start, text.stop), text.missing))
     for (_, state, advice), places in places_by_advice.items():
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
@@ -81,7 +81,7 @@ def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
             yield Finding(CODE, CLASS, *span, what, remedy, holds="Reader()", because=_MADE)
 
 
-def _of_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
+def _version_in_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
     """Yield the finding about a version in a requirement; nothing if it is in an error message."""
     if not any(isinstance(one, ast.Raise) for one in module.ancestors(node)):
         what = "this puts Petastorm's version into a requirement"
@@ -95,7 +95,7 @@ def _is_required(module: PythonModule, node: ast.AST) -> bool:
     return any(PIN.search(ast.unparse(one)) for one in around)
 
 
-def _types(found: Iterable[Finding]) -> Iterator[Finding]:
+def _without_holds(found: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings without `holds`: types in strings exchange no objects."""
     return (replace(finding, holds=None) for finding in found)
 
@@ -113,7 +113,7 @@ def _lacking(module: PythonModule, binding: Binding) -> str | None:
     return petastorm.missing(f"{old}.{alias.name}")
 
 
-def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
+def _leaked_names(module: PythonModule, binding: Binding) -> Iterator[Finding]:
     """Yield a finding for a star import of names that Petastorm only imports for its own use."""
     target = binding.target or ""
     if binding.name == "*" and petastorm.is_module(target):
@@ -126,7 +126,7 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
             yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=f"{target}.*")
 
 
-def _of_use(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
+def _use_findings(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
     if lacking is not None:
         yield _finding(span, [lacking], _state(lacking), _advice(lacking))
 
@@ -148,7 +148,7 @@ def _state(lacking: str) -> str:
         return "compared"
     if _is_blank(lacking):
         return "a blank to fill in"
-    if is_of_neither(lacking):
+    if is_unknown(lacking):
         return "in neither mdstorm nor Petastorm 0.13.1"
     is_private = lacking.rpartition(".")[2].startswith("_")
     return "private to Petastorm" if is_private else "not in mdstorm"
@@ -165,7 +165,7 @@ def _advice(lacking: str) -> str:
         return "fill in a name that mdstorm has"
     if name in petastorm.HOMES.get(module, ()):
         return f"import it from {petastorm.renamed(petastorm.HOMES[module][name])}"
-    if is_of_neither(lacking) and lacking not in petastorm.REMOVED:
+    if is_unknown(lacking) and lacking not in petastorm.REMOVED:
         home = home_of(name)
         old = "perhaps from an older version or a fork: replace this use"
         return old if home is None else f"{petastorm.renamed(home)} has one"

@@ -18,7 +18,7 @@ CLASS: Class = "manual"
 KIND = "python"
 
 #: How messages call objects that are taken from other objects.
-_TAKEN = {
+_OWNERS = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",
     "load_row_groups": "what load_row_groups() lists",
@@ -29,8 +29,8 @@ _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 _PARTS = frozenset().union(*lacked.LACKING.values(), *lacked.LACKING_BEHIND.values())
 #: A codec used without a dataset, which works the same with any codec.
-_BY_HAND = re.compile(r"\.codec\.(?:de|en)code\(")
-_OF_DATASETS = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
+_CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
+_DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
 #: The position of the codec among the arguments of a field.
 _CODEC = 3
 
@@ -46,15 +46,15 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if isinstance(node, ast.ClassDef):
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
-            yield from _asked(module, node, made, behind)
+            yield from _lacking_attribute(module, node, made, behind)
         elif isinstance(node, ast.Constant) and node.value in lacked.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
-        if given.function == "UnischemaField" and not _is_by_hand(module):
+        if given.function == "UnischemaField" and not _uses_codecs_only(module):
             yield from _own_codec(module, given.call, own)
 
 
-def _asked(
+def _lacking_attribute(
     module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], behind: dict[str, str]
 ) -> Iterator[Finding]:
     """Yield a finding if every known maker's objects lack an attribute in mdstorm."""
@@ -106,7 +106,7 @@ def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str 
     match node:
         case ast.Attribute(attr="dataset", value=owner):
             made = _makers(module, owner)
-            is_called_so = not made and _READER.search(name_of(owner)) and _is_given(module, owner)
+            is_called_so = not made and _READER.search(name_of(owner)) and _is_passed(module, owner)
             return "dataset" if made & _READERS or is_called_so else None
         case ast.Attribute(attr="pieces", value=owner):
             return "pieces" if _behind(module, owner, known) == "dataset" else None
@@ -121,7 +121,7 @@ def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str 
     return known.get(name_of(node))
 
 
-def _is_given(module: PythonModule, node: ast.expr) -> bool:
+def _is_passed(module: PythonModule, node: ast.expr) -> bool:
     """Whether a name is a parameter or an attribute, so that its value comes from elsewhere."""
     if not isinstance(node, ast.Name):
         return bool(imported_names(module))
@@ -133,7 +133,7 @@ def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iter
     """Yield findings for a class that mdstorm rejects, or that overrides or uses what it lacks."""
     bases = bases_of(module, node)
     final = sorted(bases & lacked.FINAL.keys())
-    if final and not bases & lacked.OPEN and not _is_by_hand(module):
+    if final and not bases & lacked.OPEN and not _uses_codecs_only(module):
         own.add(node.name)
         start = module.text.index(node.name, module.span(node)[0])
         yield _own_class((start, start + len(node.name)), node.name, final[0])
@@ -150,10 +150,10 @@ def _is_self(node: ast.expr) -> bool:
     return ast.unparse(node).partition("(")[0] in ("self", "super")
 
 
-def _is_by_hand(module: PythonModule) -> bool:
+def _uses_codecs_only(module: PythonModule) -> bool:
     """Whether a file only encodes or decodes values by codecs and has no dataset."""
-    is_used = _BY_HAND.search(module.text) is not None
-    return is_used and _OF_DATASETS.search(module.text) is None
+    is_used = _CODEC_CALL.search(module.text) is not None
+    return is_used and _DATASET_USE.search(module.text) is None
 
 
 def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[Finding]:
@@ -186,7 +186,7 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
         start = module.text.index(attribute, start)
         stop = start + len(attribute)
     is_made = kind in lacked.LACKING and kind[0].islower()
-    owner = f"what {kind}() returns" if is_made else _TAKEN.get(kind, f"`{kind}`")
+    owner = f"what {kind}() returns" if is_made else _OWNERS.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "use its public methods, or keep the file on Petastorm"
     remedy = f"{what}: {lacked.INSTEAD.get((kind, attribute), advice)}"

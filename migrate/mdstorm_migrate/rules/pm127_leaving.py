@@ -25,7 +25,7 @@ _PICKLE = "a pickle names the library that wrote it"
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each; a note for packages that only seem to be made for Petastorm."""
-    given = list(_given_away(module))
+    given = list(_passed_on(module))
     for binding, name in _companions(module):
         if name not in {root for _, root in given}:
             what = f"`{name}` seems to be built on Petastorm, and may require it"
@@ -33,23 +33,23 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for call, name in given:
         what = f"`{name}` is used with Petastorm here, and may import it itself"
         advice = "check that it accepts mdstorm's objects, or keep the file on Petastorm"
-        yield _held(module, call.func, what, advice, name, _GIVEN)
+        yield _finding(module, call.func, what, advice, name, _GIVEN)
     if OLD_ROOT not in module.imported_roots:
         return
     for binding, name in _examples(module):
         what = f"`{name}` comes with Petastorm's wheel"
         advice = "copy what you need, and import from mdstorm in the copy"
-        yield _held(module, binding.node, what, advice, name, _EXAMPLE)
+        yield _finding(module, binding.node, what, advice, name, _EXAMPLE)
     for call, does in _pickles(module):
         what = f"this {does} a pickle of Petastorm's objects"
         advice = (
             "write it again with mdstorm; the schema of a dataset is what "
             "get_schema_from_dataset_url() returns"
         )
-        yield _held(module, call, what, advice, "a pickle", _PICKLE)
+        yield _finding(module, call, what, advice, "a pickle", _PICKLE)
 
 
-def _held(
+def _finding(
     module: PythonModule, node: ast.AST, what: str, advice: str, holds: str, because: str
 ) -> Finding:
     remedy = f"{what}: {advice}"
@@ -59,7 +59,7 @@ def _held(
 #: Names of packages that are made for Petastorm.
 _COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
 #: Packages that import Petastorm themselves: Hopsworks' feature store, Horovod's data loaders.
-_IMPORT_IT = re.compile(r"(?:hops|hsfs|horovod\.spark\.data_loaders)(?:\..*)?")
+_IMPORTERS = re.compile(r"(?:hops|hsfs|horovod\.spark\.data_loaders)(?:\..*)?")
 #: Modules of the package `examples`, which Petastorm's wheel also installs.
 _EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_converter)\b.*")
 #: Arguments that another library passes on to Petastorm, and arguments that select a format.
@@ -105,7 +105,7 @@ def _examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
             yield binding, name
 
 
-def _given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
+def _passed_on(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls that pass an object of Petastorm's to such a package, and its name."""
     ours = {call for call, _ in module.calls}
     for call in module.scopes.calls:
@@ -113,7 +113,7 @@ def _given_away(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
         root = (name or OLD_ROOT).partition(".")[0]
         if name is None or root == OLD_ROOT:
             continue
-        is_theirs = _IMPORT_IT.fullmatch(name) or _COMPANION.fullmatch(root) or _asks_for(call)
+        is_theirs = _IMPORTERS.fullmatch(name) or _COMPANION.fullmatch(root) or _asks_for(call)
         is_own = not is_theirs or is_in_project(module.document.path, root)
         if not is_own and _gets_object(module, call):
             yield call, root
@@ -165,7 +165,7 @@ def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     calls = [call for call in module.scopes.calls if call.args]
     loading = [call for call in calls if _LOADING.fullmatch(ast.unparse(call.func))]
     for call in loading:
-        if any(_CALLED.search(ast.unparse(one)) for one in _around(module, call)):
+        if any(_CALLED.search(ast.unparse(one)) for one in _context(module, call)):
             yield call, "loads"
     is_of_memory = any(last_name(call.func) == "loads" for call in loading)
     for call in calls:
@@ -175,7 +175,7 @@ def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
                 yield call, "writes"
 
 
-def _around(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
+def _context(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
     """Yield the call, and the statement or test that uses its result."""
     statement = module.statement(call)
     is_whole = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return)

@@ -10,7 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
-from mdstorm_migrate.packaging.rewriting import of_copy, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import copy_finding, rewrite_requirement
 from mdstorm_migrate.packaging.toml import (
     dependency_keys,
     requirement_strings,
@@ -37,7 +37,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             of = constraining if string.key.startswith(("constraint", "override")) else document
             for found in find_requirements(text, string.start, string.stop):
                 if has_source:
-                    yield of_copy(found, CODE)
+                    yield copy_finding(found, CODE)
                 else:
                     yield from rewrite_requirement(of, found, CODE, "string")
     keys = [key for key in dependency_keys(text) if key.name.lower() == "petastorm"]

@@ -13,7 +13,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging import requirement
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
 from mdstorm_migrate.packaging.lists import requirement_lines
-from mdstorm_migrate.packaging.rewriting import MESSAGE, Place, of_conda, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import MESSAGE, Place, conda_finding, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 
@@ -43,7 +43,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         is_setup = module.document.path is not None and module.document.path.name == "setup.py"
         for string in module.scopes.strings:
             if OLD_ROOT in str(string.value).lower():
-                yield from _of_string(module, string, is_setup)
+                yield from _string_results(module, string, is_setup)
         return
     for line in requirement_lines(module.text):
         if requirement.is_requirement(line["requirement"]):
@@ -52,7 +52,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     yield from rewrite_commands(module, CODE)
 
 
-def _of_string(
+def _string_results(
     module: PythonModule, string: ast.Constant, is_setup: bool
 ) -> Iterator[Edit | Finding]:
     """Yield the edits and findings for a string of code that requires or installs Petastorm."""
@@ -80,11 +80,11 @@ def _of_string(
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
             return
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
-        if place == "string" and _is_of_conda(module, string):
-            yield of_conda(at, CODE, "remove petastorm here, and let pip install mdstorm")
+        if place == "string" and _is_conda_string(module, string):
+            yield conda_finding(at, CODE, "remove petastorm here, and let pip install mdstorm")
             continue
         call = module.scopes.parents.get(string)
-        if place == "string" and isinstance(call, ast.Call) and not _is_of_command(call):
+        if place == "string" and isinstance(call, ast.Call) and not _is_install_command(call):
             place = "alone"  # most functions accept a single requirement
         for result in rewrite_requirement(module.document, at, CODE, place):
             yield result
@@ -114,7 +114,7 @@ def _listed(value: str) -> Iterator[requirement.Requirement]:
 def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> bool:
     """Whether a string that may be a requirement is listed among packages to install."""
     parent = module.scopes.parents.get(string)
-    if _is_of_command(parent):
+    if _is_install_command(parent):
         return True
     if isinstance(parent, _LISTS):
         if is_setup:
@@ -124,7 +124,7 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
     return _INSTALLS.search(_holder(module, string)) is not None
 
 
-def _is_of_command(parent: ast.AST | None) -> bool:
+def _is_install_command(parent: ast.AST | None) -> bool:
     """Whether a list or call contains the words of an install command."""
     if isinstance(parent, ast.Call):
         is_named = last_name(parent.func) == "install"
@@ -133,7 +133,7 @@ def _is_of_command(parent: ast.AST | None) -> bool:
     return any(string_value(one) == "install" for one in words)
 
 
-def _is_of_conda(module: PythonModule, string: ast.Constant) -> bool:
+def _is_conda_string(module: PythonModule, string: ast.Constant) -> bool:
     """Whether conda installs what a string requires: it is named, or pip has a list of its own."""
     parent = module.scopes.parents.get(string)
     beside = parent.elts if isinstance(parent, _LISTS) else []

@@ -18,7 +18,7 @@ KIND = "conda"
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
 #: Entries below ``- pip:`` that are mdstorm or become it.
-_BELOW = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
+_PIP_ENTRY = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
 _PIP_ITSELF = re.compile(r"pip\b")
 #: The packages that conda installs: a list at the top level of an environment.
@@ -51,19 +51,19 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             elif needs.is_unused or not first <= start < last:
                 continue
             elif needs.importers or found.is_copy or _is_recipe(document):
-                yield rewriting.of_conda(found, CODE, remedy)
+                yield rewriting.conda_finding(found, CODE, remedy)
             else:
-                yield from _by_pip(document, Requirement(start, stop, found.extras), items)
-    yield from (rewriting.of_copy(found, CODE) for found in find_addresses(text))
+                yield from _move_to_pip(document, Requirement(start, stop, found.extras), items)
+    yield from (rewriting.copy_finding(found, CODE) for found in find_addresses(text))
 
 
-def _by_pip(
+def _move_to_pip(
     document: Document, item: Requirement, items: Iterable[tuple[int, int, bool]]
 ) -> Iterator[Edit]:
     """Yield the edits that require mdstorm from pip instead of an item that conda installs."""
     text, needs = document.text, document.needs
     index = [f"--extra-index-url {needs.index}"] if needs.index else []
-    beside = rewriting.lost_with(needs.beside, item.extras)
+    beside = rewriting.brought_in_by(needs.beside, item.extras)
     required = [*index, rewriting.requirement_of(document, item.extras), *beside]
     listed = [Requirement(start, stop) for start, stop, of_pip in items if of_pip]
     if not listed:
@@ -76,7 +76,7 @@ def _by_pip(
         )
         yield Edit(CODE, "exact", item.start, item.stop, new, rewriting.MESSAGE, topic="install")
         return
-    if not any(_BELOW.match(text, one.start, one.stop) for one in listed):
+    if not any(_PIP_ENTRY.match(text, one.start, one.stop) for one in listed):
         edit = rewriting.list_beside(document, listed[0], CODE, "item", required, rewriting.MESSAGE)
         yield from [edit] if edit else []
     at, end = rewriting.removal(document, item)

@@ -29,7 +29,7 @@ _LIBRARIES = (
     "and pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
 )
 #: Attributes that only one library's objects have, or that mean something else in mdstorm.
-_MEANS = {
+_MEANINGS = {
     b"_results_queue_reader": "mdstorm's readers do not have it",
     b"_workers_pool": "mdstorm's readers do not have it",
     b"file_urls": "a converter's are MDS shards now, not Parquet files",
@@ -37,9 +37,9 @@ _MEANS = {
 #: Rules that report lines which mention Petastorm and stay.
 _NAMED = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
-_TAKEN = re.compile(rb"\.(%s)\b" % b"|".join(_MEANS))
+_TAKEN = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
 #: Folders whose files belong to the folder above.
-_BESIDE = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
+_SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
 
 def before_running(
@@ -60,13 +60,13 @@ def before_running(
     for one in code:
         use |= use_after(one)
     lists = [one for one in outcomes if one.requires and not is_code(one.path)]
-    if not (use.is_of_ours or any(one.changed for one in outcomes)):
+    if not (use.uses_either or any(one.changed for one in outcomes)):
         return []
     files = {path.resolve(): path for path in reversed(paths)}.values()
     known = (path for path in files if path.name in _NAMES or kind_of(path) in _KINDS)
     around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
-    found = list(_of_mdstorm(outcomes, around, use, settings))
-    serving = _Places([one.path for one in code if one.changed], [one.path for one in lists])
+    found = list(_installation(outcomes, around, use, settings))
+    serving = _Folders([one.path for one in code if one.changed], [one.path for one in lists])
     listed = (words for one in lists for words in _EXTRAS.findall(one.outcome.after))
     extras = use.extras.union(*(words.decode().split(",") for words in listed))
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
@@ -74,8 +74,8 @@ def before_running(
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
-        found += _taken(set(files).difference(one.path for one in outcomes))
-    return list(dict.fromkeys([*found, *_named_still(outcomes)]))
+        found += _lacking_uses(set(files).difference(one.path for one in outcomes))
+    return list(dict.fromkeys([*found, *_remaining_mentions(outcomes)]))
 
 
 def _is_page(one: FileOutcome) -> bool:
@@ -83,7 +83,7 @@ def _is_page(one: FileOutcome) -> bool:
     return one.outcome.exchange is not None and one.path.name != "setup.py"
 
 
-def _taken(paths: Iterable[Path]) -> Iterator[Condition]:
+def _lacking_uses(paths: Iterable[Path]) -> Iterator[Condition]:
     """Yield uses of such attributes in code that does not mention Petastorm."""
     for path in sorted(path for path in paths if path.suffix == ".py"):
         try:
@@ -92,10 +92,10 @@ def _taken(paths: Iterable[Path]) -> Iterator[Condition]:
             continue
         if found := _TAKEN.search(data):
             line = data.count(b"\n", 0, found.start()) + 1
-            yield Condition("names", f"`{found[1].decode()}`: {_MEANS[found[1]]}", path, line)
+            yield Condition("names", f"`{found[1].decode()}`: {_MEANINGS[found[1]]}", path, line)
 
 
-def _of_mdstorm(
+def _installation(
     outcomes: Sequence[FileOutcome], around: Iterable[Path], use: CodeUse, settings: Settings
 ) -> Iterator[Condition]:
     """Yield conditions about where mdstorm comes from, and whether anything installs it."""
@@ -119,10 +119,10 @@ def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bo
     return edited or any(NEW_ROOT in required_names(read_file(path).documents) for path in around)
 
 
-def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
+def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
     """Yield one condition for each file with remaining mentions of Petastorm."""
     for one in outcomes:
-        left = [found for found in one.outcome.findings if _is_named(found)]
+        left = [found for found in one.outcome.findings if _is_mention(found)]
         if left:
             places = sorted({(found.cell or 0, found.line) for found in left})
             (cell, line), more = places[0], len(places) - 1
@@ -132,11 +132,11 @@ def _named_still(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
             )
 
 
-def _is_named(found: Finding) -> bool:
+def _is_mention(found: Finding) -> bool:
     return found.rule in _NAMED and not found.is_open_todo
 
 
-class _Places:
+class _Folders:
     """The folders of the code and lists of a run, to find the other files that concern them."""
 
     def __init__(self, code: Sequence[Path], lists: Sequence[Path]) -> None:
@@ -147,6 +147,6 @@ class _Places:
     def has(self, path: Path) -> bool:
         """Whether a file is above code or lists of the run, or below the folder of a list."""
         folder = own = path.parent.resolve()
-        while folder.name.startswith(".") or folder.name.lower() in _BESIDE:
+        while folder.name.startswith(".") or folder.name.lower() in _SUBFOLDERS:
             folder = folder.parent
         return folder in self._above or not self._lists.isdisjoint([own, *own.parents])

@@ -66,7 +66,7 @@ class CodeUse:
     is_given_session: bool = False
 
     @property
-    def is_of_ours(self) -> bool:
+    def uses_either(self) -> bool:
         """Whether the code uses either library."""
         return self.moved or bool(self.keeps)
 

@@ -14,8 +14,8 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.ignored import (
     IgnoreRules,
     is_foreign,
-    is_perhaps_ours,
     is_vendored,
+    may_hold_project_code,
     rules_of,
 )
 from mdstorm_migrate.sources import HEAD, find_source
@@ -101,7 +101,7 @@ def project_of(named: Iterable[Path]) -> list[Path]:
     return [one for one in discover(roots) if isinstance(one, Path)]
 
 
-def left_out(found: Iterable[Path | Skipped]) -> list[Path]:
+def code_in_skipped(found: Iterable[Path | Skipped]) -> list[Path]:
     """Return the code in skipped directories that mentions Petastorm."""
     return [file for one in found if isinstance(one, Skipped) for file in one.files]
 
@@ -170,10 +170,10 @@ class _Walk:
                     continue
                 is_others = is_foreign(path)
                 is_kept = is_others and entry.name != ".git" and rules.tracks(here / entry.name)
-                if not is_others or (is_kept and is_perhaps_ours(path)):
+                if not is_others or (is_kept and may_hold_project_code(path)):
                     yield from self._below(path, root, rules.within(here / entry.name))
                 elif is_kept or (is_vendored(path) and not rules.in_repository):
-                    yield from _of_others(path, rules)
+                    yield from _skipped_vendored(path, rules)
                 continue
             is_link = entry.is_symlink() and _is_directory(path)
             if not (is_link or self._is_wanted(path, relative)):
@@ -190,7 +190,7 @@ class _Walk:
         return may_be_text(path)
 
 
-def _of_others(directory: Path, rules: IgnoreRules) -> Iterator[Skipped]:
+def _skipped_vendored(directory: Path, rules: IgnoreRules) -> Iterator[Skipped]:
     """Yield a skipped directory of third-party code if code in it mentions Petastorm."""
     code = (path for path in sorted(directory.rglob("*")) if is_code(path) and path.is_file())
     files = tuple(path for path in code if _may_use(path, rules))

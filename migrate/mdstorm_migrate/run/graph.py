@@ -197,13 +197,13 @@ class FileFacts:
     exchange: Exchange
     is_ours: bool = True
     stays: str | None = None
-    names_wait: bool = False
+    names_need_review: bool = False
     naming: Naming = ""
 
     @property
     def holds(self) -> str | None:
         """What in the file does not move without review; None if nothing."""
-        return self.stays or ("strings in it name modules" if self.names_wait else None)
+        return self.stays or ("strings in it name modules" if self.names_need_review else None)
 
     @property
     def uses(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # its import would take a third of this package's import time
     from pathspec.pattern import Pattern
 
 #: Variables that name the repository of a git hook, which may be another repository.
-_OF_HOOKS = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
+_HOOK_VARIABLES = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class TrackedFiles:
         # containers.
         settings = ["-c", "core.fsmonitor=false", "-c", "safe.directory=*"]
         command = ["git", *settings, "ls-files", "-z"]
-        variables = {k: v for k, v in os.environ.items() if k not in _OF_HOOKS}
+        variables = {k: v for k, v in os.environ.items() if k not in _HOOK_VARIABLES}
         try:
             done = subprocess.run(
                 command, cwd=self.directory, env=variables, capture_output=True, check=False
@@ -214,7 +214,7 @@ _NAMES = frozenset(
     }
 )
 #: Names of build directories that may contain project code if git tracks it.
-_PERHAPS_OURS = frozenset({"build", "dist"})
+_MAY_HOLD_PROJECT_CODE = frozenset({"build", "dist"})
 
 
 def is_vendored(directory: Path) -> bool:
@@ -222,12 +222,12 @@ def is_vendored(directory: Path) -> bool:
     return directory.name in _VENDORED
 
 
-def is_perhaps_ours(directory: Path) -> bool:
+def may_hold_project_code(directory: Path) -> bool:
     """Whether a foreign directory contains project code if git tracks it.
 
     A directory with a ``pyvenv.cfg`` is a virtual environment, which nobody commits.
     """
-    return directory.name in _PERHAPS_OURS or not _has_foreign_name(directory)
+    return directory.name in _MAY_HOLD_PROJECT_CODE or not _has_foreign_name(directory)
 
 
 def is_foreign(directory: Path) -> bool:

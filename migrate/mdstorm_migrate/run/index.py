@@ -14,7 +14,7 @@ from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.graph import FileFacts, ImportGraph, Origins, read_imports
 from mdstorm_migrate.run.outcome import FileOutcome
-from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.pool import map_files
 from mdstorm_migrate.sources import find_source
 
 
@@ -45,8 +45,8 @@ class RunIndex:
             for path, files in _components(self._links()).items()
             if len(files) > 1
         }
-        self._staying = [path for path in self._held if self._is_felt(path)]
-        self._roots = self._handing_on_the_root()
+        self._staying = [path for path in self._held if self._affects_others(path)]
+        self._roots = self._sharing_root()
 
     def around(self, path: Path) -> Surroundings:
         """Return what the other files mean for a file."""
@@ -57,11 +57,11 @@ class RunIndex:
         is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
         anything = self._other(path, self._held) if naming == "patches" and not is_shown else None
         found = Surroundings(
-            waits_for=None if held is None else self._because(held),
-            hands_on_root=path in self._roots,
-            stays=None if staying is None else self._because(staying),
+            waits_for=None if held is None else self._reason(held),
+            shares_root=path in self._roots,
+            stays=None if staying is None else self._reason(staying),
             group=tuple(map(str, group)),
-            names=None if anything is None else self._because(anything),
+            names=None if anything is None else self._reason(anything),
         )
         return ALONE if found == ALONE else found
 
@@ -69,13 +69,13 @@ class RunIndex:
     def _other(path: Path, files: Iterable[Path]) -> Path | None:
         return next((one for one in files if one != path), None)
 
-    def _because(self, path: Path) -> str:
+    def _reason(self, path: Path) -> str:
         name = path.as_posix()
         if (stays := self.facts[path].stays) is not None:
             return f"`{name}` still uses Petastorm ({stays}) and shares objects with this file"
         return f"strings in `{name}` name modules that this file uses, and need review"
 
-    def _is_felt(self, path: Path) -> bool:
+    def _affects_others(self, path: Path) -> bool:
         """Whether other files are affected if a file does not move."""
         one = self.facts[path]
         return path in self._groups or one.stays is not None
@@ -93,7 +93,7 @@ class RunIndex:
                 for meeting in one.exchange.meetings(origins):
                     yield tuple(file for name in meeting for file in origins[name])
 
-    def _handing_on_the_root(self) -> set[Path]:
+    def _sharing_root(self) -> set[Path]:
         """Return the files whose name ``petastorm`` others take by name, star or ``%run``."""
         owners = {owner for one in self.facts.values() for owner in one.exchange.owners}
         found = {path for path in self.facts if path.stem in owners}
@@ -144,7 +144,7 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     is_waiting = len(facts) > 1 and any(
         one.holds is not None or one.exchange.needs_root for one in facts.values()
     )
-    read = list(each(read_imports, left, jobs)) if naming or is_waiting else []
+    read = list(map_files(read_imports, left, jobs)) if naming or is_waiting else []
     takes = {one.path: one.takes for one in read}
     graph = ImportGraph(takes | {path: one.exchange.takes for path, one in facts.items()})
     resolving = {one.path for one in read if one.resolves}
@@ -158,7 +158,7 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
             unknown = replace(facts[path].exchange, is_known=False)
             facts[path] = replace(facts[path], exchange=unknown)
     origins = Origins(graph)
-    _hand_on(origins, facts, is_waiting or bool(reaching), jobs)
+    _add_importers(origins, facts, is_waiting or bool(reaching), jobs)
     return RunIndex(origins, reaching, resolving)
 
 
@@ -168,10 +168,10 @@ def _facts(one: FileOutcome) -> FileFacts:
         unknown = Exchange(is_known=False)
         return FileFacts(unknown, stays=str(outcome.problems[0]))
     exchange = outcome.exchange or Exchange()
-    return FileFacts(exchange, True, outcome.stays, outcome.names_wait, outcome.naming)
+    return FileFacts(exchange, True, outcome.stays, outcome.names_need_review, outcome.naming)
 
 
-def _hand_on(
+def _add_importers(
     origins: Origins, facts: Mapping[Path, FileFacts], is_waiting: bool, jobs: int
 ) -> None:
     """Add facts, and the facts of files that import from these files, directly or indirectly.
@@ -186,7 +186,7 @@ def _hand_on(
                 importing |= origins.graph.importers.get(path, set()) - origins.facts.keys()
         new = {
             path: FileFacts(exchange, is_ours=False)
-            for path, exchange in each(_exchange_of, sorted(importing), jobs)
+            for path, exchange in map_files(_exchange_of, sorted(importing), jobs)
         }
 
 

@@ -34,7 +34,7 @@ _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
 
 
-def concerns_us(data: bytes) -> bool:
+def is_relevant(data: bytes) -> bool:
     """Whether a file mentions Petastorm or has a TODO of mdstorm; other files are not parsed."""
     if is_wide(data):
         data = data.replace(b"\0", b"")
@@ -62,17 +62,17 @@ def migrate_bytes(
     needs : Needs, optional
         What the project needs from the requirements in the file.
     """
-    if not concerns_us(data):
+    if not is_relevant(data):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
         for document in file.documents:
             document.needs = needs or Needs(settings.wanted, settings.index)
-        kept = _kept(file, settings, around)
+        kept = _check_documents(file, settings, around)
         edits: Sequence[Edit] = kept.to_apply()
         after = file.encode(apply_edits(file.text, edits)) if edits else data
         if after != data:
-            _prove(file, after, path, source)
+            _verify(file, after, path, source)
     except SourceError as error:
         return Outcome(data, data, problems=[_problem(error)])
     except (EditError, UnicodeEncodeError) as error:
@@ -90,7 +90,7 @@ def migrate_bytes(
         problems,
         kept.exchange,
         kept.stays,
-        kept.names_wait,
+        kept.names_need_review,
         kept.naming,
     )
 
@@ -99,7 +99,7 @@ def _problem(error: SourceError) -> Problem:
     return Problem(str(error), error.line, error.cell)
 
 
-def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Source) -> None:
+def _verify(file: DecodedFile, after: bytes, path: PurePath | None, source: Source) -> None:
     """Raise `EditError` if the result cannot be read and parsed as well as the original."""
     try:
         outcome = source.read(after, path)
@@ -113,21 +113,21 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
         raise EditError("the result would contain a cell that does not parse")
 
 
-def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
+def _check_documents(file: DecodedFile, settings: Settings, around: Surroundings) -> _Results:
     """Run the rules on all documents; return the results in characters of the file."""
-    kept = _Kept()
+    kept = _Results()
     if importing := next((error for error in file.broken if error.imports), None):
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
-        if concerns_us(document.text.encode(errors="replace")):
+        if is_relevant(document.text.encode(errors="replace")):
             _migrate_document(document, file, settings, around, kept)
-    kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else review.staying(kept.findings)
+    kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else review.remaining(kept.findings)
     return kept
 
 
 @dataclass
-class _Kept:
+class _Results:
     """The selected and reviewed results of the rules, in characters of the file."""
 
     edits: list[Edit] = field(default_factory=list)
@@ -136,7 +136,7 @@ class _Kept:
     is_ignored: bool = False
     exchange: Exchange | None = None
     stays: str | None = None
-    names_wait: bool = False
+    names_need_review: bool = False
     naming: Naming = ""
 
     def to_apply(self) -> list[Edit]:
@@ -156,7 +156,7 @@ def _migrate_document(
     file: DecodedFile,
     settings: Settings,
     around: Surroundings,
-    kept: _Kept,
+    kept: _Results,
 ) -> None:
     module = _parsed(document, settings, around) if document.kind == "python" else None
     if module is not None and kept.exchange is None:  # the others are files that it writes
@@ -167,7 +167,7 @@ def _migrate_document(
     for rule in all_rules():
         if document.kind in rule.kinds:
             found += rule.check(document if module is None else module)
-    found = _aside(found, settings)
+    found = _exclusive_or_all(found, settings)
     edits = [one for one in found if isinstance(one, Edit)]
     findings = [
         one
@@ -176,10 +176,10 @@ def _migrate_document(
         and settings.selects(one.rule)
         and (one.is_open_todo or not suppressions.cover(one))
     ]
-    findings = review.without_told(document, findings, edits)
+    findings = review.without_covered_mentions(document, findings, edits)
     edits = review.with_review(edits, [*kept.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
-    kept.names_wait |= review.names_wait(edits, pending)
+    kept.names_need_review |= review.names_need_review(edits, pending)
     kept.naming = kept.naming or _naming_of(module, edits, findings)
     todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
@@ -234,7 +234,7 @@ def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
     return False
 
 
-def _aside(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:
+def _exclusive_or_all(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:
     """Return only the findings that exclude others, and open TODOs; all if none excludes."""
     saying = [
         one

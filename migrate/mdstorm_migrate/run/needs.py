@@ -18,7 +18,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.code_use import LIBRARIES, CodeUse, read_use, use_after
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
-from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.pool import map_files
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -28,7 +28,7 @@ _LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requireme
 _LARGEST = 1 << 20
 
 #: Modules that Petastorm or one of its extras installed, and their distributions.
-_BROUGHT = {
+_INSTALLED = {
     "cv2": "opencv-python",
     "dill": "dill",
     "diskcache": "diskcache",
@@ -83,13 +83,13 @@ def needs_of(
         return {one.path: plain for one in asking}
     code = {one.path: use_after(one) for one in outcomes if is_code(one.path)}
     left = [path for path in paths if is_code(path) and path not in code]
-    code |= dict(each(read_use, left, jobs))
+    code |= dict(map_files(read_use, left, jobs))
     for one in outcomes:
         if not is_code(one.path) and _CONFIGURES.search(one.outcome.before):
             code[one.path] = CodeUse(keeps=(str(one.path),))
     requiring = [one for one in asking if one.requires]
     project = _Project(code, _lists(paths, requiring), {one.path for one in requiring})
-    is_unused = bool(code) and not any(use.is_of_ours for use in code.values())
+    is_unused = bool(code) and not any(use.uses_either for use in code.values())
     found = {}
     for one in asking:
         use = project.use(one.path, _running(one.path, outcomes))
@@ -115,7 +115,7 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
     if use.on_databricks and (is_code(path) or kind_of(path) == "cluster"):
         brought |= {"pandas"}
     is_constraint = "constraint" in path.name
-    imported = dict.fromkeys(name for module, name in _BROUGHT.items() if module in use.imports)
+    imported = dict.fromkeys(name for module, name in _INSTALLED.items() if module in use.imports)
     beside = () if is_constraint else tuple(name for name in imported if name not in brought)
     return replace(
         plain,
@@ -161,15 +161,15 @@ class _Project:
         self._code = code
         self._lists = lists
         self._names = {path: required_names(documents) for path, documents in lists.items()}
-        self._below = self._folded(set())
-        self._own = self._folded({path.parent for path in requiring if not is_code(path)})
+        self._below = self._aggregated(set())
+        self._own = self._aggregated({path.parent for path in requiring if not is_code(path)})
 
     def use(self, path: Path, running: Iterable[Path] = ()) -> CodeUse:
         """Return what the code imports and uses that a list or an installing notebook serves."""
         own = self._code.get(path, CodeUse())
         for runner in running:
             own |= self._code[runner]
-        return own if own.is_of_ours else self._anchor(path)[1]
+        return own if own.uses_either else self._anchor(path)[1]
 
     def listed(self, path: Path) -> set[str]:
         """Return the distributions that a list, and other lists for the same code, require."""
@@ -202,11 +202,11 @@ class _Project:
         """Return the nearest directory above a file with code that uses either library."""
         for below in (self._own, self._below):
             for directory in path.parents:
-                if (use := below.get(directory, CodeUse())).is_of_ours:
+                if (use := below.get(directory, CodeUse())).uses_either:
                     return directory, use
         return None, CodeUse()
 
-    def _folded(self, ends: set[Path]) -> dict[Path, CodeUse]:
+    def _aggregated(self, ends: set[Path]) -> dict[Path, CodeUse]:
         """Return the combined use of the code below each directory; none passes `ends`."""
         found: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         own: defaultdict[Path, CodeUse] = defaultdict(CodeUse)

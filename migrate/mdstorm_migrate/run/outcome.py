@@ -120,7 +120,7 @@ class Outcome:
     problems: Sequence[Problem] = ()
     exchange: Exchange | None = None
     stays: str | None = None
-    names_wait: bool = False
+    names_need_review: bool = False
     naming: Naming = ""
 
     def texts(self) -> tuple[str, str]:
@@ -162,7 +162,7 @@ class FileOutcome:
         return any((found.rule, found.cls) in _KEEPING for found in left)
 
     @property
-    def has_something_to_say(self) -> bool:
+    def has_results(self) -> bool:
         """Whether there are edits, findings or problems."""
         return bool(self.outcome.edits or self.outcome.findings or self.outcome.problems)
 

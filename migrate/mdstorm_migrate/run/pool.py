@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 _CHUNK = 200
 
 
-def each(
+def map_files(
     function: Callable[[Path], _Result | None], paths: Sequence[Path], jobs: int = 1
 ) -> Iterator[_Result]:
     """Yield the results of `function` for all paths, in order, except None.
@@ -38,7 +38,7 @@ def each(
 
     # Spawn, because a process with threads must not be forked.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(chunks)), context, _leave_interrupts_to_the_parent)
+    pool = ProcessPoolExecutor(min(jobs, len(chunks)), context, _ignore_interrupts)
     try:
         for results in pool.map(partial(_call, function), chunks):
             yield from results
@@ -46,7 +46,7 @@ def each(
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _ignore_interrupts() -> None:
     """Ignore interrupts in a worker, so that a file that is being written is completed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

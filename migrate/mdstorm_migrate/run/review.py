@@ -158,7 +158,7 @@ def with_review(
         reason = f"{what}: {held.because or _MIX}"
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
         reason = reason or "strings in this file that name modules need review as well"
-    return [_reviewed(edit, reason) for edit in edits]
+    return [_for_review(edit, reason) for edit in edits]
 
 
 def _named(held: str) -> str:
@@ -166,7 +166,7 @@ def _named(held: str) -> str:
     return held if " " in held else f"`{held}`"
 
 
-def _reviewed(edit: Edit, reason: str | None) -> Edit:
+def _for_review(edit: Edit, reason: str | None) -> Edit:
     if reason is None or edit.cls != "exact" or not edit.rule.startswith("PM1"):
         return edit
     return replace(
@@ -174,18 +174,18 @@ def _reviewed(edit: Edit, reason: str | None) -> Edit:
     )
 
 
-def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
+def names_need_review(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
     """Whether edits of strings that name modules are pending."""
     names = {(edit.rule, edit.start) for edit in edits if edit.group == NAMES}
     return any((one.rule, one.start) in names for one in pending)
 
 
-def staying(findings: Iterable[Finding]) -> str | None:
+def remaining(findings: Iterable[Finding]) -> str | None:
     """Return what in a file still needs Petastorm; None if all of it may move."""
     return next((_named(one.holds) for one in findings if one.holds), None)
 
 
-def without_told(
+def without_covered_mentions(
     document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
 ) -> list[Finding]:
     """Return the findings without mentions on lines that another finding or an edit covers."""

@@ -15,12 +15,12 @@ from pathlib import Path, PurePath
 from mdstorm_migrate.base.document import Source
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.run.discover import LARGEST, LARGEST_TEXT, Skipped, is_code, left_out
+from mdstorm_migrate.run.discover import LARGEST, LARGEST_TEXT, Skipped, code_in_skipped, is_code
 from mdstorm_migrate.run.index import index_of
-from mdstorm_migrate.run.migration import concerns_us, migrate_bytes
+from mdstorm_migrate.run.migration import is_relevant, migrate_bytes
 from mdstorm_migrate.run.needs import needs_of
 from mdstorm_migrate.run.outcome import FileOutcome, Outcome, Problem, Settings
-from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.pool import map_files
 from mdstorm_migrate.sources import find_source
 
 
@@ -53,9 +53,9 @@ def run(
     """
     found = list(found)
     paths = [one for one in found if isinstance(one, Path)]
-    others = [*others, *left_out(found)]
-    outcomes = [one for one in examine(paths, settings, jobs, others) if one.has_something_to_say]
-    yield from _written(outcomes, backup) if write else outcomes
+    others = [*others, *code_in_skipped(found)]
+    outcomes = [one for one in examine(paths, settings, jobs, others) if one.has_results]
+    yield from _write_all(outcomes, backup) if write else outcomes
 
 
 def examine(
@@ -66,13 +66,13 @@ def examine(
     Each file is examined as if it were alone. Files that others affect, and files that require or
     install packages, are examined again.
     """
-    outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
+    outcomes = list(map_files(partial(examine_file, settings=settings), paths, jobs))
     index = index_of(outcomes, paths, jobs)
     around = {one.path: index.around(one.path) for one in outcomes}
     found = {}
     for one in outcomes:
         said = around[one.path]
-        again = examine_file(one.path, settings, said) if _matters(said, one) else None
+        again = examine_file(one.path, settings, said) if _is_affected(said, one) else None
         found[one.path] = replace(again or one, group=said.group)
     for path, needs in _needs(list(found.values()), paths, settings, jobs, others).items():
         said = around[path]
@@ -113,31 +113,31 @@ def _needs(
     return {named[path]: needs for path, needs in needed.items()}
 
 
-def _matters(around: Surroundings, one: FileOutcome) -> bool:
+def _is_affected(around: Surroundings, one: FileOutcome) -> bool:
     """Whether the other files change the outcome of a file."""
     rules = {edit.rule for edit in one.outcome.edits}
-    if around.waits_for is not None or around.hands_on_root:
+    if around.waits_for is not None or around.shares_root:
         return True
     return "PM103" in rules and (around.stays or around.names) is not None
 
 
-def _written(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[FileOutcome]:
+def _write_all(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[FileOutcome]:
     """Write the files and yield their outcomes; a group is written completely or not at all."""
-    refused = dict(_refused(outcomes))
+    refused = dict(_write_errors(outcomes))
     for one in outcomes:
         reason = refused.get(str(one.path))
         other = next((path for path in one.group if path in refused), None)
         if not one.changed:
             yield one
         elif reason is not None:
-            yield _unwritten(one, reason)
+            yield _not_written(one, reason)
         elif other is not None:
-            yield _unwritten(one, f"{other}, which must move together with it, cannot be")
+            yield _not_written(one, f"{other}, which must move together with it, cannot be")
         else:
             yield _write(one, backup)
 
 
-def _refused(outcomes: Iterable[FileOutcome]) -> Iterator[tuple[str, str]]:
+def _write_errors(outcomes: Iterable[FileOutcome]) -> Iterator[tuple[str, str]]:
     """Yield the files that cannot be written, with the reason."""
     for one in outcomes:
         if one.changed:
@@ -151,11 +151,11 @@ def _write(one: FileOutcome, backup: str | None) -> FileOutcome:
     try:
         write_file(one.path, one.outcome.before, one.outcome.after, backup)
     except WriteError as error:
-        return _unwritten(one, str(error))
+        return _not_written(one, str(error))
     return replace(one, written=True)
 
 
-def _unwritten(one: FileOutcome, reason: str) -> FileOutcome:
+def _not_written(one: FileOutcome, reason: str) -> FileOutcome:
     before, problem = one.outcome.before, Problem(f"not written: {reason}")
     problems = [*one.outcome.problems, problem]
     return replace(one, outcome=replace(one.outcome, after=before, edits=(), problems=problems))
@@ -180,7 +180,7 @@ def examine_file(
         if path.is_symlink() and not path.exists():
             return None  # a broken link
         return _failed(path, error.strerror or str(error))
-    if not concerns_us(data):
+    if not is_relevant(data):
         return None
     source = find_source(path, data)
     if source is None:

@@ -112,7 +112,7 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
         language, body = language_of(cell.text)
         if written := written_name(cell.text):
             try:
-                others.append(_written(cell, *written, path))
+                others.append(_written_file(cell, *written, path))
             except SourceError as error:
                 failed.append((cell, error))
         elif language == "python":
@@ -133,7 +133,7 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
     return CellDocuments([python, *others], broken, len(failed))
 
 
-def _written(cell: Cell, name: str, body: int, path: PurePath | None) -> Document:
+def _written_file(cell: Cell, name: str, body: int, path: PurePath | None) -> Document:
     """Return the file that a cell writes; it does not share names with the other cells."""
     segment = cell.segment(body, len(cell.text))
     file = PurePath(name)

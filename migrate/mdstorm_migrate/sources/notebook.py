@@ -19,7 +19,7 @@ from mdstorm_migrate.sources.plain import decode, is_notebook
 #: The names of Python among kernels; sparkmagic calls it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
 #: What code contains before or after its migration.
-_CONCERNS_US = re.compile(f"{OLD_ROOT}|{NEW_ROOT}", re.IGNORECASE)
+_LIBRARY_NAME = re.compile(f"{OLD_ROOT}|{NEW_ROOT}", re.IGNORECASE)
 
 
 class NotebookSource:
@@ -35,7 +35,7 @@ class NotebookSource:
         notebook = _loaded(text)
         code, markdown = _cells_in(notebook, text)
         found = CellDocuments([])
-        if any(_CONCERNS_US.search(cell.text) for cell in code):
+        if any(_LIBRARY_NAME.search(cell.text) for cell in code):
             found = _documents(notebook, code, path)
         prose = [Document("markdown", [cell.segment(0, len(cell.text))], path) for cell in markdown]
         documents = [*found.documents, *prose]

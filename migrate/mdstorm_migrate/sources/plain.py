@@ -65,7 +65,7 @@ _HEADS: dict[Kind, re.Pattern[bytes]] = {
 #: How the settings of tox begin.
 _TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")
 #: Suffixes of files that are not searched: code of other sources, data, archives, pages.
-_NO_TEXT = re.compile(
+_SKIPPED_SUFFIX = re.compile(
     r"""\.(?: py[icw]? | ipynb | so | dll | dylib | [ao] | exe | class | [jw]ar | whl | egg
     | zip | t?gz | bz2 | [xl]z | zst | 7z | tar | parquet | avro | orc | arrow | feather
     | h5 | hdf5 | np[yz] | pkl | pickle | pth? | ckpt | onnx | pb | tflite | mds | bin | dat
@@ -112,7 +112,7 @@ def is_notebook(path: PurePath, head: bytes) -> bool:
 def may_be_text(path: PurePath) -> bool:
     """Whether a file of an unknown kind may contain text that people write."""
     is_of_git = path.name.startswith(".git") and path.name != ".gitmodules"
-    return not (is_of_git or _NO_TEXT.fullmatch(path.suffix.lower()))
+    return not (is_of_git or _SKIPPED_SUFFIX.fullmatch(path.suffix.lower()))
 
 
 def _is_list(head: str) -> bool:

@@ -68,7 +68,7 @@ class DatabricksSource:
         code = Uncommented(text, cuts, _PREFIX)
         documents, broken, unparsed = whole_or_cells(code.text, path, _COMMAND, code)
         for cell in cells:
-            documents += _of_magics(cell, path)
+            documents += _magic_documents(cell, path)
         return DecodedFile(text, documents, encoding, mark, broken, unparsed)
 
 
@@ -94,7 +94,7 @@ def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
     yield from ((line.start(), line.start("text")) for line in cell[1:])
 
 
-def _of_magics(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Document]:
+def _magic_documents(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Document]:
     """Yield the document of a cell that is not Python."""
     lines = [Segment(line["text"], Shift(line.start("text"))) for line in cell]
     first = lines[0].text.strip()

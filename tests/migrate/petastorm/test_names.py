@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from mdstorm_migrate.petastorm.lacked import SECTIONS, is_of_neither, section_of
+from mdstorm_migrate.petastorm.lacked import SECTIONS, is_unknown, section_of
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,
@@ -84,6 +84,6 @@ def test_what_is_missing_has_the_section_that_mdstorm_names() -> None:
 def test_what_petastorm_has_is_not_said_to_be_of_neither() -> None:
     absent = [f"petastorm.{name}" for names in SECTIONS.values() for name in names]
     assert all(missing(name) == name for name in absent)
-    assert not any(map(is_of_neither, [*absent, "petastorm.unischema.np", "petastorm.__author__"]))
+    assert not any(map(is_unknown, [*absent, "petastorm.unischema.np", "petastorm.__author__"]))
     for path in ("petastorm.gone", "petastorm.tf_utils.TF_TENSOR_VERSION", "petastorm.spark.x"):
-        assert is_of_neither(path)
+        assert is_unknown(path)
