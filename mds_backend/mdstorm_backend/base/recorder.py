@@ -36,9 +36,8 @@ Spans: TypeAlias = list[float]
 #: What a thread leaves for whoever waits: the result, and what it took.
 Made: TypeAlias = tuple[_Out, Spans]
 
-#: Names of the seconds of the consumer by cause, from the first batch on and before it.
+#: Names of the seconds of the consumer by cause, from the first batch on.
 WAITED = tuple(f"waited_for_{cause.name.lower()}" for cause in Cause)
-STARTED = tuple(f"startup_for_{cause.name.lower()}" for cause in Cause if cause != _REST)
 #: Names of the seconds of threads by cause; the rest has none.
 BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
 #: What threads count, beside those seconds.
@@ -103,8 +102,8 @@ class Recorder:
         self.results = self.results_ready = 0
         #: When the first batch was there.
         self._started = 0.0
-        #: What the consumer has waited for since then, and before.
-        self._spans, self._startup_spans = _no_spans(), _no_spans()
+        #: What the consumer has waited for since then.
+        self._spans = _no_spans()
         #: Each thread counts for itself, so that nobody waits for a lock.
         self._counts: dict[int, dict[str, float]] = {}
         #: Downloads that are under way, and since when there are any.
@@ -131,7 +130,7 @@ class Recorder:
         now = self.clock()
         if not self.batches:  # what was recorded so far was for the start
             self.startup, self._started = now - self.since, now
-            self._startup_spans, self._spans = self._spans, _no_spans()
+            self._spans = _no_spans()
         self.since = now
         self.batches += batches
         self.rows += rows
@@ -242,9 +241,7 @@ class Recorder:
 
     def totals(self) -> dict[str, float]:
         """Return all numbers so far, by the names of the fields of `Statistics`."""
-        spans, startup = self._spans, self._startup_spans
-        if not self.batches:
-            spans, startup = startup, spans
+        spans = self._spans if self.batches else _no_spans()
         totals: dict[str, float] = {
             "passes": 1,
             "batches": self.batches,
@@ -257,7 +254,6 @@ class Recorder:
             "training_seconds": self.trained,
         }
         totals.update(zip(WAITED, spans, strict=True))
-        totals.update(zip(STARTED, startup, strict=False))
         totals[WAITED[_REST]] = max(self.waited - sum(spans[:_REST]), 0.0)
         for counts in list(self._counts.values()):
             for name, number in counts.items():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.loader_statistics import Statistics
+from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, null_error
-from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
 from mdstorm_backend.loaders.rest import Batching

@@ -1,12 +1,17 @@
-"""`Statistics`: what a loader has delivered, what was waited for, and what to do about it."""
+"""What a loader has delivered, what was waited for, and what to do about it.
+
+`Statistics` has the numbers, `PassRecorders` the recorders that they come from.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from textwrap import fill
 from typing import Any
 
-from mdstorm_backend.base.recorder import BUSY
+from mdstorm_backend.base.recorder import BUSY, Recorder
 from mdstorm_backend.display import Described, Description, counted, human_bytes
 
 #: Who takes the batches where TensorFlow takes them, and no loop of Python code.
@@ -32,11 +37,11 @@ _REMEDIES = {
     "batching": (
         "raise batch_size; a pass over the batches that does nothing else always waits for them"
     ),
-    "startup": (
-        "write smaller shards (size_limit, parquet_row_group_size_bytes of converters), or keep "
-        "them on this machine (local)"
-    ),
 }
+_OF_STARTUP = (
+    "write smaller shards (size_limit, parquet_row_group_size_bytes of converters), or keep them "
+    "on this machine (local)"
+)
 _KEPT_PROCESSES = "keep worker processes (persistent_workers), "
 _NOT_SUMMED = ("consumer", "order", "workers")
 _WIDTH = 88
@@ -78,9 +83,6 @@ class Statistics(Described):
     waited_for_batching : float
         The rest: columns become tensors, blocks are cut into batches, and batches come from worker
         processes and go to a device. The five parts add up to `waited_seconds`.
-    startup_for_downloads, startup_for_cache, startup_for_decoding, startup_for_transforms : float
-        The same parts of `startup_seconds`. The rest of it, opening the dataset and starting
-        threads and processes, has no field.
     download_seconds, cache_seconds, decode_seconds, transform_seconds : float
         Time spent on the same work, summed over all threads and processes, whether anything waited
         for it or not.
@@ -115,10 +117,6 @@ class Statistics(Described):
     waited_for_decoding: float = 0.0
     waited_for_transforms: float = 0.0
     waited_for_batching: float = 0.0
-    startup_for_downloads: float = 0.0
-    startup_for_cache: float = 0.0
-    startup_for_decoding: float = 0.0
-    startup_for_transforms: float = 0.0
     download_seconds: float = 0.0
     cache_seconds: float = 0.0
     decode_seconds: float = 0.0
@@ -221,7 +219,7 @@ def _table(found: Statistics) -> list[tuple[str, str]]:
         ("waiting", _seconds(found.waited_seconds, whole)),
     ]
     for cause in _CAUSES:
-        if waited := _for(found, "waited", cause):
+        if waited := _waited_for(found, cause):
             table.append((f"  for {_named(cause)}", _seconds(waited, whole)))
     busy = ", ".join(
         f"{field.removesuffix('_seconds')} {_seconds(getattr(found, field))}"
@@ -271,9 +269,8 @@ def _verdict_on(found: Statistics) -> Verdict:
     """Return the verdict.
 
     Below 5 % of all the time nothing is waited for. Otherwise, if the first batches took longer
-    than all other waiting, it is the start, and what is to be done about it follows from what took
-    half of that; else the cause with the largest part of the waiting. It is the cache and not
-    downloads if half of the downloads brought what had been evicted.
+    than all other waiting, it is the start; else the cause with the largest part of the waiting. It
+    is the cache and not downloads if half of the downloads brought what had been evicted.
     """
     if found.batches <= found.passes:
         return Verdict("unknown", "too few batches were delivered to tell")
@@ -282,7 +279,7 @@ def _verdict_on(found: Statistics) -> Verdict:
         return Verdict("nothing", f"{found.consumer} does not wait ({_percent(waiting, found)})")
     if found.startup_seconds > found.waited_seconds:
         return Verdict("startup", _startup(found))
-    cause = max(_CAUSES, key=lambda cause: _for(found, "waited", cause))
+    cause = max(_CAUSES, key=lambda cause: _waited_for(found, cause))
     opening = _opening(found, cause)
     if cause == "downloads" and 2 * found.downloaded_again >= found.downloads > 0:
         again = f"{found.downloaded_again} of {found.downloads} brought back what was evicted"
@@ -291,9 +288,8 @@ def _verdict_on(found: Statistics) -> Verdict:
     return Verdict(cause, f"{opening}: {remedy}")
 
 
-def _for(found: Statistics, what: str, cause: str) -> float:
-    """Return the seconds of the start, or of waiting, that went to a cause."""
-    seconds: float = getattr(found, f"{what}_for_{cause}")
+def _waited_for(found: Statistics, cause: str) -> float:
+    seconds: float = getattr(found, f"waited_for_{cause}")
     return seconds
 
 
@@ -311,13 +307,9 @@ def _startup(found: Statistics) -> str:
         f"{found.consumer} starts slowly: the first batch of a pass takes {_duration(mean)}, "
         f"{_percent(found.startup_seconds, found)} of the time"
     )
-    cause = max(_CAUSES[:-1], key=lambda cause: _for(found, "startup", cause))
-    if 2 * _for(found, "startup", cause) < found.startup_seconds:
-        if mean < 1 and not found.workers:
-            return f"{opening}, which weighs less in a longer pass"
-        return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_REMEDIES['startup']}"
-    remedy = _REMEDIES["startup" if cause == "downloads" else cause]
-    return f"{opening}, most of it for {_named(cause)}: {remedy}"
+    if mean < 1 and not found.workers:
+        return f"{opening}, which weighs less in a longer pass"
+    return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_OF_STARTUP}"
 
 
 def _duration(seconds: float) -> str:
@@ -327,7 +319,7 @@ def _duration(seconds: float) -> str:
 def _opening(found: Statistics, cause: str) -> str:
     """Say how long is waited, and for what most of it."""
     whole = found.waited_seconds + found.training_seconds
-    waited, part = found.waited_seconds / whole, _for(found, "waited", cause) / whole
+    waited, part = found.waited_seconds / whole, _waited_for(found, cause) / whole
     what = "batches to be put together" if cause == "batching" else _named(cause)
     return f"{found.consumer} waits {100 * waited:.0f} % of the time, {100 * part:.0f} % for {what}"
 
@@ -343,3 +335,68 @@ def _of_downloads(found: Statistics) -> str:
         "download further ahead (predownload of a StreamingDataset in the elastic order); "
         f"{link} and is idle {100 * (1 - found.downloading_share):.0f} % of the time"
     )
+
+
+class PassRecorders:
+    """Records the passes of one loader. Copies, also pickled ones, begin at nothing.
+
+    Parameters
+    ----------
+    clock : callable
+        Returns seconds.
+
+    Attributes
+    ----------
+    last : Recorder or None
+        That of the pass that was begun last.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        #: The sum of the passes that are over, and the others: replaced at once, since other
+        #: threads may ask meanwhile.
+        self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
+        self._described: dict[str, Any] = {}
+        #: When the first batch of a pass was asked for that has not begun.
+        self._asked: float | None = None
+        self.last: Recorder | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PassRecorders, ()
+
+    def note_asked(self) -> None:
+        """Note that the first batch of the next pass is asked for, before that begins."""
+        self._asked = self._clock()
+
+    def begin(
+        self, order: str = "exact", workers: int = 0, *, recorder: Recorder | None = None
+    ) -> Recorder:
+        """Return the recorder of a pass that begins, which may be a given one."""
+        begun = recorder or Recorder(self._clock, self._asked)
+        over, running = self._passes
+        going_on = [begun]
+        for other in running:
+            if other.is_over:
+                over += _statistics(other)
+            else:
+                going_on.append(other)
+        self._passes = over, going_on
+        self._described = {"order": order, "workers": workers}
+        self.last, self._asked = begun, None
+        return begun
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return the sum of all passes, or the last one alone."""
+        total, chosen = self._passes
+        last = self.last
+        if last is None:
+            return Statistics()
+        if last_pass:
+            total, chosen = Statistics(), [last]
+        for recorder in chosen:
+            total += _statistics(recorder)
+        return replace(total, consumer=last.consumer, **self._described)
+
+
+def _statistics(recorder: Recorder) -> Statistics:
+    return Statistics(**recorder.totals())  # type: ignore[arg-type]

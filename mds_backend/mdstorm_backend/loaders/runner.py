@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
-from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass, Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Batching, Rest

@@ -13,7 +13,7 @@ from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.loader_statistics import PassRecorders
 
 pytestmark = pytest.mark.newest
 

@@ -3,9 +3,8 @@
 import pytest
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.loaders import pass_recorders
-from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders import loader_statistics
+from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 
 
 def test_the_sum_is_whole_while_another_pass_begins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,15 +14,15 @@ def test_the_sum_is_whole_while_another_pass_begins(monkeypatch: pytest.MonkeyPa
         recorder.deliver(rows)
         recorder.end(is_waiting=True)
     seen: list[int] = []
-    summed = pass_recorders._statistics
+    summed = loader_statistics._statistics
 
     def asked_meanwhile(recorder: Recorder) -> Statistics:
         with monkeypatch.context() as patch:  # as a thread would that exports metrics
-            patch.setattr(pass_recorders, "_statistics", summed)
+            patch.setattr(loader_statistics, "_statistics", summed)
             seen.append(recorders.statistics().rows)
         return summed(recorder)
 
-    monkeypatch.setattr(pass_recorders, "_statistics", asked_meanwhile)
+    monkeypatch.setattr(loader_statistics, "_statistics", asked_meanwhile)
     recorders.begin()
     assert seen == [7]
     monkeypatch.undo()

@@ -85,24 +85,6 @@ def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> No
     assert "takes 50 ms" in str(found(0.01, training_seconds=0, startup_seconds=0.05).verdict)
 
 
-@pytest.mark.parametrize(
-    ("cause", "name", "remedy"),
-    [
-        ("downloads", "downloads", "write smaller shards"),
-        ("cache", "the cache", "raise cache_limit"),
-        ("decoding", "decoding", "raise workers"),
-        ("transforms", "transforms", "vectorise the function"),
-    ],
-)
-def test_what_takes_half_of_the_start_says_what_helps(cause: str, name: str, remedy: str) -> None:
-    slow = found(10, startup_seconds=100.0, **{f"startup_for_{cause}": 60.0})
-    assert slow.verdict.cause == "startup"
-    assert f", most of it for {name}: " in str(slow.verdict)
-    assert remedy in str(slow.verdict)
-    less = found(10, startup_seconds=100.0, **{f"startup_for_{cause}": 40.0})
-    assert "most of it" not in str(less.verdict)
-
-
 def test_one_batch_says_nothing() -> None:
     assert Statistics().verdict.cause == "unknown"
     assert found(50, batches=1).verdict.cause == "unknown"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from mdstorm_backend.base.recorder import STARTED, WAITED, Recorder
+from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.passes import Pass, Schedule
@@ -317,10 +317,7 @@ class PipelineRecorder(Recorder):
         of_loop = self._loop.totals()
         # The pipeline waits for nothing after its first block if that is the whole pass.
         waited = of_loop["waited_seconds"] / (totals["waited_seconds"] or math.inf)
-        # The pipeline may have begun before the loop.
-        startup = min(of_loop["startup_seconds"] / (totals["startup_seconds"] or math.inf), 1.0)
         totals |= {name: waited * totals[name] for name in WAITED}
-        totals |= {name: startup * totals[name] for name in STARTED}
         totals |= {name: of_loop[name] for name in _OF_LOOP}
         of_causes = sum(totals[name] for name in WAITED[:-1])
         totals["waited_for_batching"] = max(totals["waited_seconds"] - of_causes, 0.0)

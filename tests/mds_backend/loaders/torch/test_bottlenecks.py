@@ -18,8 +18,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.cache import shard_cache
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders import reader_options
-from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.torch import torch_batches
 from mdstorm_backend.order.exact import ExactOrder
@@ -181,12 +180,6 @@ def a_slow_start(case: Case) -> Statistics:
     return case.read()
 
 
-def a_slow_first_download(case: Case) -> Statistics:
-    seconds = iter([10])
-    case.slow(Location, "download", lambda: next(seconds, 0))
-    return case.read()
-
-
 @pytest.mark.parametrize(
     ("bottleneck", "cause", "words"),
     [
@@ -204,7 +197,6 @@ def a_slow_first_download(case: Case) -> Statistics:
         (a_slow_collate, "transforms", "vectorise the function"),
         (slow_batches, "batching", "raise batch_size"),
         (a_slow_start, "startup", "starts slowly"),
-        (a_slow_first_download, "startup", "most of it for downloads"),
     ],
 )
 def test_the_verdict_names_the_bottleneck(

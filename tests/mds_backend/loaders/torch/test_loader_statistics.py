@@ -15,8 +15,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders import reader_options
-from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read import open_shards
 from mdstorm_backend.storage import Location
