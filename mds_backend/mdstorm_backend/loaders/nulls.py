@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from decimal import Decimal
@@ -45,10 +45,9 @@ class NullPolicy:
     schema : Schema
         The columns that are read.
     fill : mapping of str to value, optional
-        What takes the place of nulls in a column. In a column of arrays a number takes the place
-        of null elements, and a null array becomes as many of them as every array of the column
-        has, or none where that varies, as a null array inside of another does; a sequence takes
-        the place of a null array, and null elements stay.
+        What takes the place of nulls in a column; in a column of arrays that of null elements. A
+        null array becomes as many of them as every array of the column has, or none where that
+        varies, as a null array inside of another does.
     masks : sequence of str, optional
         Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0 or NaN
         unless `fill` says otherwise.
@@ -96,9 +95,7 @@ class NullPolicy:
         """Return a column as it is afterwards."""
         if not self._is_treated(column):
             return column
-        stays = _is_row(self.fill.get(column.name))
-        elements = column.element_null_count if stays else 0
-        return replace(column, null_count=0, element_null_count=elements)
+        return replace(column, null_count=0, element_null_count=0)
 
     def _is_treated(self, column: Column) -> bool:
         return column.name in self.fill or column.name in self.masks
@@ -119,9 +116,8 @@ class NullPolicy:
         if self._is_treated(column):
             fill = self.fill.get(column.name, _default_of(column))
             if is_array:
-                row = fill if _is_row(fill) else []
-                dtype = column.element_type.to_pandas_dtype()
-                return objects([np.array(row, dtype) if v is None else v for v in values])
+                nothing = np.array([], column.element_type.to_pandas_dtype())
+                return objects([nothing.copy() if v is None else v for v in values])
             return _to_values(_filled(values, fill, column), self.afterwards(column))
         return column_to_numpy(values, column) if column.is_numpy() else values
 
@@ -146,53 +142,21 @@ def _to_values(values: pa.Array, column: Column) -> Values:
 
 def _check_fill(column: Column, value: Any) -> None:
     """Refuse a value that cannot stand in the column, or not unchanged."""
-    is_whole = column.is_array and _is_row(value)
-    shape = column.value_shape if is_whole else None
-    if shape is not None and _shape_of(value) != shape:
-        stated, found = (", ".join(map(str, size)) for size in (shape, _shape_of(value)))
-        raise InvalidArgumentError(
-            f"fill_nulls gives {found} elements for column {column.name!r}, whose arrays all "
-            f"have {stated}: give as many, or one number for each of them"
-        )
     type_ = column.element_type if column.is_array else column.arrow_type
     try:
-        if is_whole:
-            pa.array([_listed(value)], column.arrow_type)
-        for item in _items(value) if is_whole else [value]:
-            stored = _scalar(item, type_).as_py()
-            if stored is None:
-                raise TypeError("a null cannot be replaced with a null")
-            if not _is_kept(item, stored, type_):
-                raise TypeError(f"it would become {stored!r}")
+        stored = _scalar(value, type_).as_py()
+        if stored is None:
+            raise TypeError("a null cannot be replaced with a null")
+        if not _is_kept(value, stored, type_):
+            raise TypeError(f"it would become {stored!r}")
     except (pa.ArrowException, OverflowError, TypeError) as error:
-        is_other_type = isinstance(error, pa.ArrowTypeError) and not is_whole
+        is_other_type = isinstance(error, pa.ArrowTypeError)
         why = f"it is of type {type(value).__name__}" if is_other_type else error
+        wanted = f"one {type_} for all elements" if column.is_array else "a value of that type"
         raise InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
-            f"which cannot hold it ({why}): give a value of that type"
+            f"which cannot hold it ({why}): give {wanted}"
         ) from error
-
-
-def _is_row(fill: Any) -> bool:
-    """Whether a value stands for a whole array rather than for its elements."""
-    if isinstance(fill, np.ndarray):
-        return fill.ndim > 0
-    return isinstance(fill, Sequence) and not isinstance(fill, (str, bytes))
-
-
-def _shape_of(row: Any) -> tuple[int, ...]:
-    """Return the shape of a sequence, by the first of what it holds."""
-    inner = _shape_of(row[0]) if _is_row(row) and len(row) and _is_row(row[0]) else ()
-    return (len(row), *inner)
-
-
-def _items(row: Any) -> Iterator[Any]:
-    """Yield the innermost values of a sequence, which may be nested."""
-    for item in row:
-        if _is_row(item):
-            yield from _items(item)
-        else:
-            yield item
 
 
 def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
@@ -224,15 +188,9 @@ def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
     """Return a column with `fill` in the place of its nulls."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
-    if _is_row(fill):
-        return _replace_null_rows(values, _listed(fill))
     item = _scalar(fill, element_type(values.type))
     filled = _replace_null_rows(values, _repeated(fill, column.value_shape or (0,)))
     return with_elements(filled, pc.fill_null(elements_of(filled), item), keep_nulls=False)
-
-
-def _listed(row: Any) -> list[Any]:
-    return [_listed(item) if _is_row(item) else item for item in row]
 
 
 def _repeated(item: Any, shape: tuple[int, ...]) -> list[Any]:
