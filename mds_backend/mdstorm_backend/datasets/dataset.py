@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
@@ -184,11 +185,6 @@ class Dataset(SampleDataset):
         )
 
     @property
-    def is_part(self) -> bool:
-        """Whether some shards of the dataset at `url` were left out, or are in another order."""
-        return self.whole != self.fingerprint
-
-    @property
     def file_urls(self) -> list[str]:
         """URLs of the shard files in order."""
         return [self._shards.url(info) for info in self.index.shards]
@@ -246,27 +242,15 @@ def describe_place(
 
     For a `full` description its index is read, if that is on a local disk.
     """
-    found = _at_hand(place, storage_options) if full else None
-    if found is not None:
-        return found._mdstorm_description(full=True)
-    shown = shown_place(place)
-    state = "not opened"
-    if full:
-        location = Location.of(place, storage_options)
-        if location.is_local_disk and not os.path.exists(location.path):
+    shown, state = shown_place(place), "not opened"
+    if full and (location := Location.of(place, storage_options)).is_local_disk:
+        with suppress(MDStormError, OSError):
+            if location.exists(INDEX_NAME):
+                opened = open_dataset(place, storage_options=storage_options)
+                return opened._mdstorm_description(full=True)
+        if not os.path.exists(location.path):
             state = "nothing is there"
     return Description([repr(shown)], [("location", shown), ("state", state)])
-
-
-def _at_hand(place: str, storage_options: dict[str, Any] | None) -> Dataset | None:
-    """Open the MDS dataset at a place, if that takes no more than a look at a local disk."""
-    try:
-        location = Location.of(place, storage_options)
-        if location.is_local_disk and location.exists(INDEX_NAME):
-            return open_dataset(place, storage_options=storage_options)
-    except (MDStormError, OSError):
-        return None
-    return None
 
 
 def describe_dataset(

@@ -18,7 +18,6 @@ from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.datasets.stream import Stream, World
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bringing, join, size_at
 from mdstorm_backend.display import Description
-from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.format.encodings import general_encoding, parse_encoding
 from mdstorm_backend.format.index import Index, ShardInfo
@@ -27,27 +26,6 @@ from mdstorm_backend.format.stored_schema import joined_form
 from mdstorm_backend.read.late import unsafe_type_error
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.storage import Location
-
-
-def weights_of(stream: Stream) -> StreamShape:
-    """Return what a stream was told of its share of an epoch.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If more than one weight was given, or one is not a number or negative.
-    """
-    return stream._mdstorm.shape()
-
-
-def shape_of(stream: Stream, dataset: Dataset) -> StreamShape:
-    """Return what the order needs to know about a stream."""
-    return stream._mdstorm.shape(*dataset.shard_sizes)
-
-
-def derive(stream: Stream, weight: StreamWeight) -> None:
-    """Set the attributes that state a stream's share of an epoch."""
-    stream._mdstorm.derive(weight)
 
 
 def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mdstorm_backend.base.checks import check_list, is_integer
-from mdstorm_backend.datasets.open_streams import streams_registry, weights_of
+from mdstorm_backend.datasets.open_streams import streams_registry
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
@@ -217,7 +217,7 @@ def find_order(
 
 
 def _check_unweighted(streams: Sequence[Stream]) -> None:
-    if weighted := [stream for stream in streams if weights_of(stream).weighting]:
+    if weighted := [stream for stream in streams if stream._mdstorm.shape().weighting]:
         raise InvalidArgumentError(
             f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
             "proportion, repeat and choose out, or read in the elastic order"

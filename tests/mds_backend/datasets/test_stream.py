@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.datasets.open_streams import derive, open_stream, shape_of
+from mdstorm_backend.datasets.open_streams import open_stream
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import StreamWeight
@@ -36,13 +36,13 @@ def test_a_weight_is_a_number() -> None:
 def test_derived_weights_can_be_read_and_do_not_stand_in_the_way(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     stream = Stream(local=str(tmp_path), proportion=0.25)
-    derive(stream, StreamWeight(0.5, 2.0, 20))
+    stream._mdstorm.derive(StreamWeight(0.5, 2.0, 20))
     assert (stream.proportion, stream.repeat, stream.choose) == (0.5, 2.0, 20)
-    shape = shape_of(stream, dataset)
+    shape = stream._mdstorm.shape(*dataset.shard_sizes)
     assert (shape.proportion, shape.repeat, shape.choose) == (0.25, None, None)
     assert shape.shard_sizes == dataset.shard_sizes
     copy = pickle.loads(pickle.dumps(stream))  # noqa: S301 - our own bytes
-    assert shape_of(copy, dataset) == shape
+    assert copy._mdstorm.shape(*dataset.shard_sizes) == shape
 
 
 def test_weights_are_applied_as_in_mosaicml_streaming() -> None:

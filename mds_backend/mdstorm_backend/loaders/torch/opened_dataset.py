@@ -11,10 +11,8 @@ from mdstorm_backend.datasets.dataset import Dataset, describe_place
 from mdstorm_backend.datasets.open_streams import (
     JoinedDataset,
     check_columns,
-    derive,
     open_stream,
     refuse_unsafe_types,
-    shape_of,
 )
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
@@ -117,10 +115,11 @@ class OpenedDataset:
     def _weighed(self, share: ElasticShare) -> ElasticShare:
         """Work out what each stream has of an epoch."""
         streams = self.settings.streams
-        shapes = tuple(shape_of(s, d) for s, d in zip(streams, self.parts, strict=True))
+        pairs = zip(streams, self.parts, strict=True)
+        shapes = tuple(stream._mdstorm.shape(*part.shard_sizes) for stream, part in pairs)
         weights = share.order.weights(shapes)
         for stream, weight in zip(streams, weights, strict=True):
-            derive(stream, weight)
+            stream._mdstorm.derive(weight)
         return replace(share, streams=shapes)
 
     @cached_property
