@@ -5,7 +5,7 @@ from __future__ import annotations
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
-from mdstorm_backend.loaders.nulls import NullPolicy, null_error
+from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
 from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
 from mdstorm_backend.loaders.rest import Batching
@@ -17,7 +17,6 @@ from mdstorm_backend.loaders.runner import (
     PassRunner,
     converted,
 )
-from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 
 __all__ = [
     "MASK_SUFFIX",

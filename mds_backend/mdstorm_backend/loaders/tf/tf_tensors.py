@@ -23,9 +23,8 @@ from mdstorm_backend.format.values.nested_lists import (
     null_lists_in,
     shapes_of,
 )
-from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.nulls import nanoseconds, null_error
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
-from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 

@@ -1,20 +1,26 @@
-"""`StreamingDataset`: one or several MDS datasets as a PyTorch dataset."""
+"""`StreamingDataset`: one or several MDS datasets in PyTorch; and `LocalDataset`, one of them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
+import numpy as np
+from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
 from mdstorm_backend.base.checks import suggests_keywords, warn_user
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
+from mdstorm_backend.loaders.torch.dataset_info import fact
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
@@ -189,3 +195,72 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
+
+
+class LocalDataset(Array, TorchDataset[Any]):
+    """The samples of an MDS dataset by number: what MosaicML Streaming has under this name.
+
+    It can be subclassed, pickled, and read by a ``DataLoader`` with any sampler and any number of
+    workers. Subclasses override ``__getitem__`` or `get_item`, and may use every other name.
+
+    Parameters
+    ----------
+    local : str
+        Directory of the dataset.
+    split : str, optional
+        Sub-directory to read.
+    allow_unsafe_types : bool
+        Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
+        this machine.
+
+    Attributes
+    ----------
+    local, split : str
+        The values passed; without a split, ``""``.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    CorruptDatasetError
+        If the index cannot be parsed.
+    UnsafeTypeError
+        If columns hold pickles; raised when the first sample is read.
+    """
+
+    def __init__(
+        self, local: str, split: str | None = None, *, allow_unsafe_types: bool = False
+    ) -> None:
+        self.local, self.split = os.fspath(local), split or ""
+        path = os.path.join(self.local, self.split) if self.split else self.local
+        #: Everything that it keeps.
+        self._mdstorm: Dataset = open_dataset(path, allow_unsafe_types=allow_unsafe_types)
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return self.num_samples
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return self.num_samples
+
+    @fact
+    def num_samples(self) -> int:
+        """Number of samples."""
+        return len(self._mdstorm)
+
+    @fact
+    def shards(self) -> list[StoredShard]:
+        """The shards: their samples, and what the index says of them."""
+        infos = self._mdstorm.index.shards
+        return [StoredShard(info, self._mdstorm, i) for i, info in enumerate(infos)]
+
+    @fact
+    def spanner(self) -> Spanner:
+        """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
+        return Spanner(np.asarray(self._mdstorm.shard_sizes, np.int64))
+
+    def get_item(self, sample_id: int) -> Any:
+        """Return one sample: a dict from column to value, as it was written."""
+        return self._mdstorm.sample(sample_id)

@@ -21,8 +21,7 @@ from mdstorm_backend.format.values.nested_lists import (
     rows_of,
     shapes_of,
 )
-from mdstorm_backend.loaders.nulls import check_exact, null_error
-from mdstorm_backend.loaders.timestamps import nanoseconds
+from mdstorm_backend.loaders.nulls import check_exact, nanoseconds, null_error
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 
