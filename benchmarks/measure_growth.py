@@ -32,6 +32,7 @@ from mdstorm_backend import (
     StreamingDataset,
 )
 from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.format.index import FileInfo, Index
 from mdstorm_backend.order import World
 
@@ -67,7 +68,7 @@ def elastic(ranks: int, rows: int, shards: int, *, shuffle: bool = True) -> None
     """Compute the samples of the last rank, which waits for the random numbers of all nodes."""
     order = ElasticOrder(BATCH_SIZE, shuffle=shuffle)
     world = World(ranks - 1, ranks, RANKS_PER_HOST)
-    order.rank_work([StreamShape((rows // shards,) * shards)], world, epoch=1)
+    rank_work(order, [StreamShape((rows // shards,) * shards)], world, epoch=1)
 
 
 def fits(case: str, ranks: int, rows: int, shards: int) -> bool:

@@ -43,6 +43,7 @@ def cases() -> dict[str, dict[str, Any]]:
 
 def measure(samples: int, shard_size: int, settings: dict[str, Any]) -> None:
     from mdstorm_backend.elastic import ElasticOrder, StreamShape
+    from mdstorm_backend.elastic.batching import rank_work
     from mdstorm_backend.order.world import World
 
     world = World(*settings.pop("world"))
@@ -53,7 +54,7 @@ def measure(samples: int, shard_size: int, settings: dict[str, Any]) -> None:
     size = int(samples * part) if part else None
     order = ElasticOrder(BATCH_SIZE, **{"shuffle": True, "epoch_size": size, **settings})
     start, used = time.perf_counter(), time.process_time()
-    work = order.rank_work(streams, world, epoch=1, num_workers=2)
+    work = rank_work(order, streams, world, epoch=1, num_workers=2)
     seconds, cpu = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak, "ids": work.size}))

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from mdstorm_backend.elastic.epoch import BATCHING_METHODS
+from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 

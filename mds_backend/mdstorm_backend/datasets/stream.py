@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamFiles, check_download
 from mdstorm_backend.elastic import StreamShape
-from mdstorm_backend.elastic.weights import weigh
+from mdstorm_backend.elastic.sampling import weigh
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import World as Ranks
 from mdstorm_backend.order import find_world

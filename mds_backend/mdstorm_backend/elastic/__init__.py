@@ -5,8 +5,8 @@ from __future__ import annotations
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.elastic_sampler import ElasticSampler, ElasticShare
 from mdstorm_backend.elastic.partitions import partition
+from mdstorm_backend.elastic.sampling import StreamShape, StreamWeight
 from mdstorm_backend.elastic.shuffles import shuffle
-from mdstorm_backend.elastic.weights import StreamShape, StreamWeight
 
 __all__ = [
     "ElasticOrder",

@@ -11,10 +11,80 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.elastic.epoch import Epoch, StreamIds
+from mdstorm_backend.elastic.elastic_order import ElasticOrder, Epoch, StreamIds
 from mdstorm_backend.elastic.partitions import Cells, Partition
-from mdstorm_backend.elastic.sampling import Ids, IntArray
+from mdstorm_backend.elastic.sampling import CHUNK, Ids, IntArray, StreamShape, as_integer, chunks
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.order.world import World
+
+
+def rank_work(
+    order: ElasticOrder,
+    streams: Sequence[StreamShape],
+    world: World,
+    epoch: int,
+    sample_in_epoch: int = 0,
+    initial_physical_nodes: int | None = None,
+    num_workers: int = 1,
+) -> Ids:
+    """Sample ids of this rank, worker by worker and batch by batch.
+
+    Parameters
+    ----------
+    order : ElasticOrder
+        Its arguments.
+    streams : sequence of StreamShape
+        Sample ids count through all of them.
+    world : World
+        As launched; `replication` is applied to it here.
+    epoch : int
+        Number of the epoch, from 0.
+    sample_in_epoch : int
+        Samples of the epoch that the whole world has already seen. After all of them nothing is
+        left.
+    initial_physical_nodes : int, optional
+        The number of nodes with which the epoch began.
+    num_workers : int
+        Batch i belongs to worker i modulo this.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 of shape (workers, batches per worker, batch size). -1 is padding. There are no
+        batches if and only if the epoch is over, which is so on all ranks at once: the next
+        thing to read is the next epoch.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the streams, the world or the state are incompatible with the order.
+    """
+    world = world.replicated(order.replication)
+    order = order.resolved(world.num_nodes)
+    weights = order.weights(streams)
+    if initial_physical_nodes is not None:
+        as_integer("initial_physical_nodes", initial_physical_nodes, 1)
+    plan = schedule(
+        Epoch(
+            order=order,
+            streams=tuple(order.samples(streams, weights, epoch)),
+            proportions=tuple(weight.proportion for weight in weights),
+            world=world,
+            epoch=as_integer("epoch", epoch, 0),
+            sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
+            initial_physical_nodes=initial_physical_nodes,
+        )
+    )
+    first, count = plan.numbers.start, len(plan.numbers)
+    as_integer("num_workers", num_workers, 1)
+    ids = np.empty((num_workers, -(-count // num_workers), order.batch_size), np.int64)
+    for worker, of_worker in enumerate(ids):
+        own = len(range(worker, count, num_workers))
+        for part in chunks(own, CHUNK // order.batch_size):  # to need little other memory
+            numbers = first + worker + num_workers * np.arange(part.start, part.stop)
+            of_worker[part] = plan.batches(numbers)
+        of_worker[own:] = -1
+    return ids
 
 
 def schedule(epoch: Epoch) -> _Random | _PerStream | _Stratified | _DevicePerStream:

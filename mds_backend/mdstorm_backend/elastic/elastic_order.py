@@ -7,29 +7,48 @@ batch size and the canonical nodes stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdstorm_backend.base.checks import suggests_fields
-from mdstorm_backend.elastic.batching import schedule
-from mdstorm_backend.elastic.epoch import Epoch, OrderArguments
+from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields, warn_user
+from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import (
-    CHUNK,
     Ids,
+    IntArray,
+    Resampling,
     ShardSample,
+    StreamShape,
+    StreamWeight,
     as_integer,
-    chunks,
+    parse_epoch_size,
+    resample,
     samples_per_shard,
+    weigh,
 )
-from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
+from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range, permutation
+from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.world import World
+
+#: Names of the batching methods.
+BATCHING_METHODS = ("random", "stratified", "per_stream", "device_per_stream")
+
+#: Names of the sampling methods.
+SAMPLING_METHODS = ("balanced", "fixed")
+
+_REQUIRED = ("batch_size", "shuffle_seed", "sampling_granularity")
+_CHOICES = {
+    "shuffle_algo": SHUFFLE_ALGORITHMS,
+    "partition_algo": PARTITION_ALGORITHMS,
+    "batching_method": BATCHING_METHODS,
+    "sampling_method": SAMPLING_METHODS,
+}
 
 
 @suggests_fields
 @dataclass(frozen=True)
-class ElasticOrder(OrderArguments):
+class ElasticOrder:
     """Everything that determines the sample ids of an epoch, except the streams and the world.
 
     Attributes
@@ -81,83 +100,63 @@ class ElasticOrder(OrderArguments):
         If an argument has an invalid value.
     """
 
+    batch_size: int
+    shuffle: bool = False
+    shuffle_algo: str = "py1e"
+    shuffle_seed: int = DEFAULT_SEED
+    shuffle_block_size: int | None = None
+    partition_algo: str = "relaxed"
+    num_canonical_nodes: int | None = None
+    batching_method: str = "random"
+    sampling_method: str = "balanced"
+    sampling_granularity: int = 1
+    epoch_size: int | str | None = None
+    replication: int | None = None
+
+    def __post_init__(self) -> None:
+        check_flag("shuffle", self.shuffle)
+        for name, least in (
+            ("batch_size", 1),
+            ("shuffle_seed", 0),
+            ("shuffle_block_size", 1),
+            ("num_canonical_nodes", 1),
+            ("sampling_granularity", 1),
+            ("replication", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None or name in _REQUIRED:
+                object.__setattr__(self, name, as_integer(name, value, least))
+        object.__setattr__(self, "epoch_size", parse_epoch_size(self.epoch_size))
+        for name, choices in _CHOICES.items():
+            check_one_of(name, getattr(self, name), choices)
+        if self.shuffle and self.shuffle_block_size is not None:
+            block_range(self.shuffle_algo, self.shuffle_block_size)
+
+    def resolved(self, num_nodes: int) -> ElasticOrder:
+        """Return the same order with canonical nodes and block size, given or default, filled in.
+
+        Parameters
+        ----------
+        num_nodes : int
+            Nodes of the (replicated) world in which the first epoch begins.
+        """
+        per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
+        canonical = self.num_canonical_nodes or num_nodes * per_node
+        block = self.shuffle_block_size or max(4_000_000 // canonical, 1 << 18)
+        return replace(self, num_canonical_nodes=canonical, shuffle_block_size=block)
+
     def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
-        """Each stream's part of an epoch: see `mdstorm_backend.elastic.weights.weigh`."""
+        """Each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
         return weigh(streams, parse_epoch_size(self.epoch_size), self.shuffle_seed)
 
     def num_samples(self, streams: Sequence[StreamShape]) -> int:
         """Samples of an epoch over the whole world, without repetitions."""
         return sum(weight.choose for weight in self.weights(streams))
 
-    def rank_work(
-        self,
-        streams: Sequence[StreamShape],
-        world: World,
-        epoch: int,
-        sample_in_epoch: int = 0,
-        initial_physical_nodes: int | None = None,
-        num_workers: int = 1,
-    ) -> Ids:
-        """Sample ids of this rank, worker by worker and batch by batch.
-
-        Parameters
-        ----------
-        streams : sequence of StreamShape
-            Sample ids count through all of them.
-        world : World
-            As launched; `replication` is applied to it here.
-        epoch : int
-            Number of the epoch, from 0.
-        sample_in_epoch : int
-            Samples of the epoch that the whole world has already seen. After all of them nothing is
-            left.
-        initial_physical_nodes : int, optional
-            The number of nodes with which the epoch began.
-        num_workers : int
-            Batch i belongs to worker i modulo this.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 of shape (workers, batches per worker, batch size). -1 is padding. There are no
-            batches if and only if the epoch is over, which is so on all ranks at once: the next
-            thing to read is the next epoch.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the streams, the world or the state are incompatible with the order.
-        """
-        world = world.replicated(self.replication)
-        order = self.resolved(world.num_nodes)
-        weights = order.weights(streams)
-        if initial_physical_nodes is not None:
-            as_integer("initial_physical_nodes", initial_physical_nodes, 1)
-        plan = schedule(
-            Epoch(
-                order=order,
-                streams=tuple(order._samples(streams, weights, epoch)),
-                proportions=tuple(weight.proportion for weight in weights),
-                world=world,
-                epoch=as_integer("epoch", epoch, 0),
-                sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
-                initial_physical_nodes=initial_physical_nodes,
-            )
-        )
-        first, count = plan.numbers.start, len(plan.numbers)
-        as_integer("num_workers", num_workers, 1)
-        ids = np.empty((num_workers, -(-count // num_workers), self.batch_size), np.int64)
-        for worker, of_worker in enumerate(ids):
-            own = len(range(worker, count, num_workers))
-            for part in chunks(own, CHUNK // self.batch_size):  # to need little other memory
-                numbers = first + worker + num_workers * np.arange(part.start, part.stop)
-                of_worker[part] = plan.batches(numbers)
-            of_worker[own:] = -1
-        return ids
-
-    def _samples(
+    def samples(
         self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
-    ) -> Iterable[ShardSample]:
+    ) -> Iterator[ShardSample]:
+        """Yield what each stream contributes to an epoch."""
         anew = self.shuffle and self.sampling_method == "balanced"
         first_id = 0
         for stream, weight in zip(streams, weights, strict=True):
@@ -167,3 +166,134 @@ class ElasticOrder(OrderArguments):
             )
             yield ShardSample(first_id, sizes, counts)
             first_id += stream.num_samples
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What decides the ids of an epoch.
+
+    Attributes
+    ----------
+    order : ElasticOrder
+        With canonical nodes and block size resolved.
+    streams : tuple of ShardSample
+        What each stream contributes.
+    proportions : tuple of float
+        Each stream's part of the epoch.
+    world : World
+        The rank whose ids are asked for, among P nodes of R ranks.
+    epoch : int
+        Number of the epoch.
+    sample_in_epoch : int
+        Samples that the whole world has seen.
+    initial_physical_nodes : int or None
+        The number of nodes with which the epoch began.
+    """
+
+    order: ElasticOrder
+    streams: tuple[ShardSample, ...]
+    proportions: tuple[float, ...]
+    world: World
+    epoch: int
+    sample_in_epoch: int
+    initial_physical_nodes: int | None
+
+    @property
+    def canonical_nodes(self) -> int:
+        """Number of canonical nodes."""
+        assert self.order.num_canonical_nodes is not None, "resolved() has not been called"
+        return self.order.num_canonical_nodes
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of a batch of all ranks."""
+        return self.world.size * self.order.batch_size
+
+    @property
+    def first_batch(self) -> int:
+        """First global batch that was not seen completely, for methods that resume at batches."""
+        first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
+        if rest:
+            warn_user(
+                f"{self.sample_in_epoch} samples are not a multiple of the global batch size "
+                f"{self.global_batch_size}: with batching_method={self.order.batching_method!r} "
+                f"the last {rest} samples are read again"
+            )
+        return first
+
+    def ids(
+        self,
+        streams: Sequence[ShardSample],
+        proportion: float = 1,
+        wanted: list[int] | None = None,
+    ) -> StreamIds:
+        """Draw and shuffle the samples of streams, in blocks of their part of the block size.
+
+        If canonical nodes are `wanted`, the entries of others need not be looked up.
+        """
+        order = self.order
+        assert order.shuffle_block_size is not None, "resolved() has not been called"
+        balanced = order.sampling_method == "balanced"
+        samples = resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
+        if not order.shuffle:
+            return StreamIds(samples, None)
+        nodes, total = self.canonical_nodes, samples.num_samples
+        if order.shuffle_algo == "naive" or (wanted is not None and len(wanted) == nodes):
+            wanted = None
+        left_out = None
+        if wanted is not None:
+            bounds = total * np.arange(nodes + 1) // nodes
+            left_out = np.cumsum(np.where(np.isin(np.arange(nodes), wanted), 0, np.diff(bounds)))
+        ids = permutation(
+            order.shuffle_algo,
+            samples.units,
+            nodes,
+            order.shuffle_seed,
+            self.epoch,
+            int(order.shuffle_block_size * proportion),
+            wanted,
+        )
+        return StreamIds(samples, ids, left_out)
+
+    def origins_generator(self) -> np.random.Generator:
+        """Return the generator that chooses the stream of each batch."""
+        order = self.order
+        anew = order.shuffle and order.sampling_method == "balanced"
+        return np.random.default_rng(order.shuffle_seed + (self.epoch if anew else 0))
+
+
+@dataclass(frozen=True)
+class StreamIds:
+    """Map from the entries of a partition to sample ids; -1 stays -1.
+
+    Attributes
+    ----------
+    samples : Resampling
+        Sample id by big id.
+    order : numpy.ndarray or None
+        Big id by entry; None where they are the same.
+    left_out : numpy.ndarray or None
+        By canonical node how many entries `order` lacks up to the end of the node; None for none.
+    """
+
+    samples: Resampling
+    order: IntArray | None
+    left_out: Ids | None = None
+
+    @property
+    def num_samples(self) -> int:
+        """How many entries there are."""
+        return self.samples.num_samples
+
+    def __call__(self, entries: Ids) -> Ids:
+        """Look entries up, in an array of any shape."""
+        padding, places = entries < 0, entries
+        if self.left_out is not None:
+            nodes = ((entries + 1) * len(self.left_out) - 1) // self.num_samples
+            places = np.where(padding, 0, entries - self.left_out[nodes])
+        ids = places if self.order is None else self.order[places]
+        table, first = self.samples.ids, self.samples.first_id
+        found = (ids + first if table is None else table[ids]).astype(np.int64, copy=False)
+        if padding.any():
+            found[padding] = -1
+        return found

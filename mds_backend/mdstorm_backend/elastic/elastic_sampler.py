@@ -13,9 +13,9 @@ import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
-from mdstorm_backend.elastic.sampling import Ids
-from mdstorm_backend.elastic.weights import StreamShape
+from mdstorm_backend.elastic.sampling import Ids, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order.chunks import Chunk
 from mdstorm_backend.order.lanes import ceil_div
@@ -355,5 +355,5 @@ class _Dealt(NamedTuple):
 
 
 def _deal(order: ElasticOrder, *asked: Any) -> _Dealt:
-    ids = order.rank_work(*asked)
+    ids = rank_work(order, *asked)
     return _Dealt(ids, [int(np.count_nonzero(of_worker >= 0)) for of_worker in ids])

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mdstorm_backend.base import require
 from mdstorm_backend.elastic import partition, shuffle
-from mdstorm_backend.elastic.sampling import samples_per_shard
-from mdstorm_backend.elastic.weights import count_of
+from mdstorm_backend.elastic.sampling import count_of, samples_per_shard
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format import INDEX_NAME, parse_size
 from mdstorm_backend.order import find_world

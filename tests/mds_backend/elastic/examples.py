@@ -9,6 +9,7 @@ import numpy.typing as npt
 from hypothesis import HealthCheck, settings
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.order import World
 
 #: None is too slow: the machine may have other things to do.
@@ -23,5 +24,5 @@ def world_work(
     """Return what all ranks read, of shape (nodes, ranks, workers, batches, batch size)."""
     world, order = world.replicated(order.replication), replace(order, replication=None)
     ranks = (World(rank, world.size, world.local_size) for rank in range(world.size))
-    work = np.stack([order.rank_work(streams, rank, *place, **named) for rank in ranks])
+    work = np.stack([rank_work(order, streams, rank, *place, **named) for rank in ranks])
     return work.reshape(world.num_nodes, world.local_size, *work.shape[1:])

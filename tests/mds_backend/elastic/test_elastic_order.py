@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient, world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape
-from mdstorm_backend.elastic.epoch import BATCHING_METHODS
+from mdstorm_backend.elastic.batching import rank_work
+from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.order.world import World
@@ -113,18 +114,18 @@ def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
     seen = int((work[0, 0] >= 0).sum()) * world.size  # as a loader on the first rank counts
     for rank in range(world.size):
         at = World(rank, world.size, ranks)
-        assert order.rank_work(STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
+        assert rank_work(order, STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
 
 
 def test_replicated_ranks_see_the_same() -> None:
     order = ElasticOrder(2, replication=2)
-    works = [order.rank_work(STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
+    works = [rank_work(order, STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
     assert works[0] == works[1] != works[2] == works[3]
     assert (
-        works[0] == replace(order, replication=None).rank_work(STREAMS, World(0, 2, 2), 0).tolist()
+        works[0] == rank_work(replace(order, replication=None), STREAMS, World(0, 2, 2), 0).tolist()
     )
     with pytest.raises(InvalidArgumentError, match="replication=3 does not divide the 4 ranks"):
-        replace(order, replication=3).rank_work(STREAMS, World(0, 4), 0)
+        rank_work(replace(order, replication=3), STREAMS, World(0, 4), 0)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_streams_and_worlds_that_a_method_cannot_serve_are_refused(
     order: ElasticOrder, world: World, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        order.rank_work(STREAMS, world, 0)
+        rank_work(order, STREAMS, world, 0)
 
 
 @pytest.mark.parametrize(
@@ -220,11 +221,11 @@ def test_streams_and_worlds_that_a_method_cannot_serve_are_refused(
 def test_progress_is_checked(arguments: dict[str, int]) -> None:
     (name,) = arguments
     with pytest.raises(InvalidArgumentError, match=f"{name} must be at least"):
-        ElasticOrder(2).rank_work(STREAMS, World(), **{"epoch": 0, **arguments})
+        rank_work(ElasticOrder(2), STREAMS, World(), **{"epoch": 0, **arguments})
 
 
 def test_resuming_within_a_batch_of_streams_says_what_is_read_again() -> None:
     order = ElasticOrder(5, batching_method="per_stream")
     with pytest.warns(UserWarning, match="the last 2 samples are read again"):
-        rest = order.rank_work(STREAMS, World(), 0, sample_in_epoch=7)
-    assert np.array_equal(rest, order.rank_work(STREAMS, World(), 0, sample_in_epoch=5))
+        rest = rank_work(order, STREAMS, World(), 0, sample_in_epoch=7)
+    assert np.array_equal(rest, rank_work(order, STREAMS, World(), 0, sample_in_epoch=5))

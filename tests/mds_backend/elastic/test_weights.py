@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import StreamShape, sampling
-from mdstorm_backend.elastic.sampling import samples_per_shard
-from mdstorm_backend.elastic.weights import parse_epoch_size, weigh
+from mdstorm_backend.elastic.sampling import parse_epoch_size, samples_per_shard, weigh
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 positive = st.floats(0.01, 100)
