@@ -17,7 +17,7 @@ from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.loaders import DatasetSettings, ReaderOptions
-from mdstorm_backend.loaders.torch import DatasetStates, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.read import SampleSource
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ConvertedDataset(StreamingDataset):
         self._mdstorm = _ConvertedStates(settings, files.begun())
 
 
-class _ConvertedStates(DatasetStates):
+class _ConvertedStates(OpenedDataset):
     """What such a dataset reads, and how."""
 
     def __init__(self, settings: DatasetSettings, files: ReadFiles) -> None:

@@ -25,22 +25,27 @@ from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.lanes import Lanes
 from mdstorm_backend.order.sampler import Place
+from mdstorm_backend.order.world import World
 
 
 @dataclass(frozen=True)
-class Joining:
-    """A worker process that reads its part of an epoch.
+class Worker:
+    """One of the processes that share the samples of a dataset without a loader of ours.
 
     Attributes
     ----------
-    worker : int
-        Its number.
+    number, count : int
+        Which of how many.
     group : int
-        The same for all workers that belong together, and for no others.
+        The same for those that belong together, and for no others.
+    world : World or None
+        The world as the process saw it that has started them; None if it did not say, or is this.
     """
 
-    worker: int
-    group: int
+    number: int = 0
+    count: int = 1
+    group: int | None = None
+    world: World | None = None
 
 
 class Epochs:
@@ -72,11 +77,6 @@ class Epochs:
     def next_place(self) -> Place:
         """Where the next pass begins, or goes on."""
         return self._next(self._own_record.read())
-
-    @property
-    def next_epoch(self) -> int:
-        """Number of the epoch that is begun next."""
-        return self.next_place.epoch
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
         """Let the next pass begin with an epoch, unless that belongs to one that is to go on."""
@@ -112,7 +112,7 @@ class Epochs:
         start = self._own_record.read()["start"]
         return None if start is None else _place(start)
 
-    def begin(self, joining: Joining | None = None, first_epoch: int | None = None) -> Place:
+    def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Place:
         """Begin the next epoch; with other workers of one group, the one that they begin.
 
         It belongs to the pass that has begun with `first_epoch`, and otherwise begins one, unless
@@ -124,7 +124,7 @@ class Epochs:
             group, workers = record["joined"] or (None, [])
             # A worker takes part in an epoch once. Persistent ones begin several in turn.
             mine = None if joining is None else [joining.group, self._begun]
-            if joining is None or group != mine or joining.worker in workers:
+            if joining is None or group != mine or joining.number in workers:
                 place = self._next(record)
                 first = place.epoch if first_epoch is None else first_epoch
                 if place.first_epoch is None:
@@ -132,7 +132,7 @@ class Epochs:
                 record["start"] = asdict(place)
                 record["next"] = asdict(place.beginning_of(place.epoch + 1))
                 workers, record["packs"] = [], False
-            record["joined"] = [] if joining is None else [mine, [*workers, joining.worker]]
+            record["joined"] = [] if joining is None else [mine, [*workers, joining.number]]
             return _place(record["start"])
 
     def toggle(self) -> None:

@@ -10,36 +10,15 @@ from typing import Any
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.agreement import Beginning, begin_pass
-from mdstorm_backend.loaders.epochs import Epochs, Joining
+from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.reader_options import ReaderOptions, tell_of_endless
 from mdstorm_backend.loaders.rest import Batching, Rest, sampler_of
 from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.order.sampler import Place, Sampler
-from mdstorm_backend.order.world import World
 from mdstorm_backend.read.reader import warn_no_data
 
 #: Samples that the workers of a plain ``DataLoader`` read at a time if nobody says how many.
 SAMPLES_AT_A_TIME = 1024
-
-
-@dataclass(frozen=True)
-class Worker:
-    """One of the processes that share the samples of a dataset without a loader of ours.
-
-    Attributes
-    ----------
-    number, count : int
-        Which of how many.
-    group : int
-        The same for those that belong together, and for no others.
-    world : World or None
-        The world as the process saw it that has started them; None if it did not say, or is this.
-    """
-
-    number: int = 0
-    count: int = 1
-    group: int | None = None
-    world: World | None = None
 
 
 class Schedule:
@@ -73,7 +52,7 @@ class Schedule:
     @property
     def next_epoch(self) -> int:
         """Number of the epoch that is begun next."""
-        return self.epochs.next_epoch
+        return self.epochs.next_place.epoch
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
@@ -84,7 +63,7 @@ class Schedule:
         return sampler_of(self.options.in_world(), batching)
 
     def rests(
-        self, batching: Batching, here: ReaderOptions, joining: Joining | None = None
+        self, batching: Batching, here: ReaderOptions, joining: Worker | None = None
     ) -> Iterator[Rest]:
         """Begin a pass, or go on with one, and yield what is to be read of it in one go.
 
@@ -150,7 +129,7 @@ class Schedule:
                 "the order of samples depends on the batches: please pass `batch_size` to the "
                 "StreamingDataset, the same as to the loader"
             )
-        joining = None if worker.group is None else Joining(worker.number, worker.group)
+        joining = None if worker.group is None else worker
         self.last = None
         for number, rest in enumerate(self.rests(batching, here, joining)):
             if joining is None and number == 0 and (begun := begin_pass(rest)) is not None:
@@ -160,7 +139,7 @@ class Schedule:
     def rests_of_worker(
         self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
     ) -> Iterator[Rest]:
-        """Go on in a worker where `state_of_rest` was called, as `own_rests` begins.
+        """Go on in a worker where it has written a state, as `own_rests` begins.
 
         Raises
         ------
@@ -188,10 +167,6 @@ class Schedule:
     def _batching(self, batch_size: int | None, worker: Worker) -> Batching:
         default = SAMPLES_AT_A_TIME if worker.count > 1 else 1
         return Batching(batch_size or default, num_workers=worker.count)
-
-    def state_of_rest(self, rest: Rest) -> dict[str, Any]:
-        """Return the state of a process that reads a part of `rest` from its beginning."""
-        return write_state(rest.options, rest.batching, rest.place, skipped=rest.skipped)
 
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         """Return the state after so many samples, over the whole world.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
+from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
@@ -19,7 +19,7 @@ __all__ = [
     "BatchT",
     "Collate",
     "ConvertColumn",
-    "DatasetStates",
+    "OpenedDataset",
     "StreamingDataLoader",
     "StreamingDataset",
     "TorchBatch",

@@ -25,7 +25,6 @@ Counts = npt.NDArray[np.int64]
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset
     from mdstorm_backend.format.index import ShardInfo
-    from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
     from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 
     fact = property
@@ -96,7 +95,7 @@ class DatasetInfo:
     """
 
     #: Everything that a dataset keeps.
-    _mdstorm: DatasetStates
+    _mdstorm: OpenedDataset
 
     batch_size = SettableArgument()
     shuffle = SettableArgument()
@@ -164,7 +163,8 @@ class DatasetInfo:
     @fact
     def initial_physical_nodes(self) -> int | None:
         """Nodes with which the epoch began that a loaded state goes on with; None without one."""
-        return self._mdstorm.initial_physical_nodes
+        begun = self._mdstorm.schedule.epochs.begun
+        return None if begun is None else begun.initial_physical_nodes
 
     @fact
     def epoch_seed_change(self) -> bool:

@@ -13,11 +13,12 @@ from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.agreement import warn_of_samples
-from mdstorm_backend.loaders.passes import Worker
+from mdstorm_backend.loaders.epochs import Worker
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.sample_maker import of_batch
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
-from mdstorm_backend.loaders.torch.dataset_states import DatasetStates, WorkerPart
+from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
+from mdstorm_backend.loaders.torch.worker_part import WorkerPart
 from mdstorm_backend.read.block import Block
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def overrides(class_: type) -> bool:
     )
 
 
-def reading_as(dataset: Any, opened: DatasetStates) -> Any:
+def reading_as(dataset: Any, opened: OpenedDataset) -> Any:
     """Return a copy of a `StreamingDataset` that reads as `opened` says."""
     other = copy(dataset)
     other._mdstorm = opened

@@ -1,10 +1,16 @@
-"""The data behind a `StreamingDataset`, opened on first use."""
+"""The data behind a `StreamingDataset`, opened on first use, and where reading them stands."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from math import lcm
+from multiprocessing import context, parent_process
 from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import get_worker_info
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset, describe_place
@@ -16,13 +22,20 @@ from mdstorm_backend.datasets.open_streams import (
 )
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.epochs import Epochs
-from mdstorm_backend.loaders.passes import Schedule
+from mdstorm_backend.loaders.epochs import Epochs, Worker
+from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME, Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
+from mdstorm_backend.loaders.rest import Batching
 from mdstorm_backend.loaders.sample_maker import SampleMaker
+from mdstorm_backend.loaders.torch.worker_part import (
+    WorkerPart,
+    end_with_parent,
+    is_of_worker,
+)
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import find_world
+from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.decoded_images import ImageDecoder
 from mdstorm_backend.read.shard import SampleSource
 
@@ -36,7 +49,7 @@ _SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
 
 
 class OpenedDataset:
-    """What a dataset reads, and how: opened on first use.
+    """What a dataset reads, and how, and where that stands: opened on first use.
 
     Parameters
     ----------
@@ -50,6 +63,17 @@ class OpenedDataset:
     order : ExactOrder or ElasticShare
         The order of the samples, and this process's share of them.
     """
+
+    #: Samples of the iteration that was begun last, in the elastic order of its last epoch.
+    yielded = 0
+    #: How many of them `note_items` knows.
+    noted = 0
+    #: In a worker process of a plain ``DataLoader``: what it reads, and the state with which the
+    #: next iteration goes on.
+    _part: WorkerPart | None = None
+    _part_state: Mapping[str, Any] | None = None
+    #: The process that has sent this copy to one that it was starting, and its world.
+    _sent: tuple[int, World] | None = None
 
     def __init__(self, settings: DatasetSettings) -> None:
         self.settings = settings
@@ -65,20 +89,17 @@ class OpenedDataset:
             options = self.__dict__.get("options")
             shown = options.shown if options else ()
             return in_order(found, order, size, shown, delivers=self.delivers)
-        return in_order(self._unopened(full=full), order, delivers=self.delivers)
+        places = ", ".join(
+            f"{stream.remote or stream._mdstorm.own('local')}" for stream in self.settings.streams
+        )
+        full = full and len(self.settings.streams) == 1
+        found = describe_place(places, self.settings.storage_options, full=full)
+        return in_order(found, order, delivers=self.delivers)
 
     def delivers(self, name: str) -> bool:
         """Whether a stored column is delivered, as far as that is known."""
         options, chosen = self.__dict__.get("options"), self.settings.columns
         return name in options.delivered if options else chosen is None or name in chosen
-
-    def _unopened(self, *, full: bool) -> Description:
-        """Describe what nobody has opened yet."""
-        places = [f"{s.remote or s._mdstorm.own('local')}" for s in self.settings.streams]
-        is_one = len(places) == 1
-        return describe_place(
-            ", ".join(places), self.settings.storage_options, full=full and is_one
-        )
 
     @cached_property
     def parts(self) -> list[Dataset]:
@@ -211,12 +232,6 @@ class OpenedDataset:
         return here.resumed(begun)
 
     @property
-    def initial_physical_nodes(self) -> int | None:
-        """Nodes with which the epoch began that a loaded state goes on with; None without one."""
-        begun = self.schedule.epochs.begun
-        return None if begun is None else begun.initial_physical_nodes
-
-    @property
     def is_told_its_share(self) -> bool:
         """Whether the share is one that was given, whatever the world."""
         return not self.order.follows_world
@@ -229,6 +244,90 @@ class OpenedDataset:
         """Return among how many ranks the samples are shared out."""
         return find_world().size if self.order.follows_world else self.order.world_size
 
-    def count_shares(self) -> int:
-        """Return how many ranks read different samples."""
-        return self.schedule.sampler().num_ranks
+    def state_dict(
+        self, num_samples: int | None = None, from_beginning: bool = True
+    ) -> dict[str, Any]:
+        """Return where reading stands: see `StreamingDataset.state_dict`."""
+        if num_samples is not None:
+            self.check_batches(num_samples)
+            return self.schedule.state_dict(num_samples, from_beginning)
+        if get_worker_info() is not None:
+            if self._part is None:
+                raise StateMismatchError(
+                    "this worker process has not begun to read, and knows no other position: "
+                    "request the state after iterating over the dataset there"
+                )
+            return self._part.state_dict()
+        return self.schedule.state_of_samples(self.yielded)
+
+    def note_items(self, count: int) -> None:
+        """Note whether `count` items, made by an overridden ``__iter__``, are one sample each."""
+        here = self._part or self
+        if here.yielded - here.noted != count:
+            self.schedule.epochs.note_packs()
+        here.noted = here.yielded
+
+    def check_batches(
+        self, num_samples: int, batch_size: int | None = None, num_workers: int = 0
+    ) -> None:
+        """Refuse a number of samples that are no batches of the worker processes that read them.
+
+        Those of a loader with another `batch_size` have whole ones after the same number of each.
+        """
+        size, schedule = self.settings.batch_size or SAMPLES_AT_A_TIME, self.schedule
+        num_workers = max(num_workers, schedule.epochs.num_joined)
+        if num_workers < 2:
+            return
+        whole = size
+        if batch_size not in (None, size):
+            whole = lcm(size, batch_size) * num_workers
+        sampler = schedule.sampler()
+        samples = num_samples // sampler.num_ranks
+        if samples % whole and samples < sampler.rows_per_epoch:
+            raise StateMismatchError(
+                f"after {samples} samples on this rank, worker processes stand within batches of "
+                f"{size}, by which they divide the samples. Which ones they have delivered is not "
+                "known: give the dataset the batch_size of the DataLoader"
+            )
+
+    def load_state_dict(self, obj: dict[str, Any]) -> None:
+        """Let the next iteration go on: see `StreamingDataset.load_state_dict`."""
+        if is_of_worker(obj):
+            if get_worker_info() is None:
+                raise StateMismatchError(
+                    "the state is that of one worker process, which read a part of the samples: "
+                    "load the state of the whole loader, StatefulDataLoader.load_state_dict, with "
+                    "the same number of workers"
+                )
+            self._part_state = obj
+            return
+        self.schedule.load_state_dict(obj, Batching(self.settings.batch_size or 1))
+        self.yielded = 0
+
+    def begin_part(self, info: Any) -> WorkerPart:
+        """Begin an iteration in a worker process of a plain ``DataLoader``.
+
+        Parameters
+        ----------
+        info : object
+            What `torch.utils.data.get_worker_info` says.
+        """
+        end_with_parent()
+        group, world = info.seed - info.id, self._world_of_parent()
+        worker = Worker(info.id, info.num_workers, group=group, world=world)
+        state, self._part_state = self._part_state, None
+        self._part = WorkerPart(self.schedule, self.settings.batch_size, worker, state)
+        return self._part
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tell the world to a process that is being started, which may be a worker."""
+        sent = context.get_spawning_popen() is not None and self.order.follows_world
+        place = (os.getpid(), find_world()) if sent else None
+        return {**self.__dict__, "_sent": place, "_part": None}
+
+    def _world_of_parent(self) -> World | None:
+        """Return what the process said whose worker this is; a fork knows it by itself."""
+        parent = parent_process()
+        if self._sent is None or parent is None or parent.pid != self._sent[0]:
+            return None
+        return self._sent[1]

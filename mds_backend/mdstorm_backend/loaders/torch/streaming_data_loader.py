@@ -258,7 +258,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not isinstance(self.dataset, DatasetSamples):
             return None
         opened = self.dataset._mdstorm
-        samples = self.num_samples_yielded * opened.count_shares()
+        samples = self.num_samples_yielded * opened.schedule.sampler().num_ranks
         state = self.dataset.state_dict(samples, False)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)

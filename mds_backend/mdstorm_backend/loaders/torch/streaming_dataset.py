@@ -22,7 +22,7 @@ from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.torch.dataset_info import fact
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
-from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
+from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.decoded_images import Decode, Size
@@ -189,7 +189,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
                 "while the shards of a batch are downloaded. Pass at least batch_size, or leave "
                 "predownload out"
             )
-        self._mdstorm = DatasetStates(settings)
+        self._mdstorm = OpenedDataset(settings)
         if order is None:
             _ = self._mdstorm.schedule  # copies in worker processes are to count the same epochs
 

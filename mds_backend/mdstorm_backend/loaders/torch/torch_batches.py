@@ -21,7 +21,6 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, sample_blocks, samples_of
-from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
 from mdstorm_backend.loaders.torch.torch_tensors import (
     Collated,
     TorchValues,
@@ -30,6 +29,7 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
     to_collated,
     to_torch,
 )
+from mdstorm_backend.loaders.torch.worker_part import end_with_parent
 from mdstorm_backend.read.block import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]

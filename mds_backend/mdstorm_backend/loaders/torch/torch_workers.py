@@ -19,7 +19,6 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
-from mdstorm_backend.loaders.torch.dataset_states import end_with_parent
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     DeliveredBatches,
@@ -27,6 +26,7 @@ from mdstorm_backend.loaders.torch.torch_batches import (
     Sent,
     received,
 )
+from mdstorm_backend.loaders.torch.worker_part import end_with_parent
 
 
 def from_processes(
